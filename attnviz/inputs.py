@@ -1,0 +1,103 @@
+"""What attention is computed from: one example's queries, keys and values, and the layer they belong to."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+if TYPE_CHECKING:
+    import attnviz.mechanism
+
+# A dot product of two vectors with entries below this stays far from float32's limit, whatever scales it.
+LARGEST = 1e12
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The queries, keys and values of one example, for all heads of one layer.
+
+    Heads may share keys and values: query head h reads key head h // (heads / kv_heads)
+    (grouped-query attention, Ainslie et al. 2023). Raises ValueError, in words for the person
+    who brought the numbers, when shapes disagree or a number is not finite.
+    """
+
+    query: Float[Tensor, "heads queries d_q"]
+    key: Float[Tensor, "kv_heads keys d_k"]
+    value: Float[Tensor, "kv_heads keys d_v"]
+    query_tokens: tuple[str, ...]  # what a person reads on the axes
+    key_tokens: tuple[str, ...]
+    special_queries: tuple[int, ...] = ()  # positions of tokens that a tokenizer added, such as [CLS]
+    special_keys: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, array in (("query", self.query), ("key", self.key), ("value", self.value)):
+            if array.ndim != 3:
+                raise ValueError(f"{name} must have 3 axes (heads, tokens, width); it has shape {tuple(array.shape)}.")
+            if 0 in array.shape:
+                raise ValueError(f"{name} is empty: its shape is {tuple(array.shape)}. Give at least one of each.")
+            if not bool((array.detach().abs() <= LARGEST).all()):
+                raise ValueError(
+                    f"{name} holds numbers that are not finite, or larger than {LARGEST:.0e}. "
+                    "Replace NaN and infinity, or scale the vectors down."
+                )
+        heads, queries, _ = self.query.shape
+        kv_heads, keys, _ = self.key.shape
+        if self.value.shape[:2] != (kv_heads, keys):
+            raise ValueError(
+                f"key and value must have the same heads and tokens; key has {kv_heads} heads of {keys} tokens, "
+                f"value has {self.value.shape[0]} heads of {self.value.shape[1]} tokens."
+            )
+        if heads % kv_heads:
+            raise ValueError(
+                f"{heads} query heads cannot share {kv_heads} key heads evenly. "
+                f"Make the number of query heads a multiple of {kv_heads}."
+            )
+        for name, tokens, count in (
+            ("query_tokens", self.query_tokens, queries),
+            ("key_tokens", self.key_tokens, keys),
+        ):
+            if len(tokens) != count:
+                raise ValueError(f"{name} must name {count} tokens, one for each vector; it names {len(tokens)}.")
+
+    @property
+    def heads(self) -> int:
+        return self.query.shape[0]
+
+    @property
+    def queries(self) -> int:
+        return self.query.shape[1]
+
+    @property
+    def keys(self) -> int:
+        return self.key.shape[1]
+
+    def kv_head(self, head: int) -> int:
+        """The key and value head that query head `head` reads."""
+        return head * self.key.shape[0] // self.heads
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One attention layer of one example: what every source gives a list of."""
+
+    name: str  # "encoder 0"
+    kind: str  # "self" · "causal" · "cross"
+    inputs: Inputs
+    mechanism: "attnviz.mechanism.Mechanism"  # the one it was made for; a page may swap any part of it
+    fixed: str = ""  # why the mechanism may not be swapped, as a sentence; empty when it may
+
+
+def cut_heads(vectors: Float[Tensor, "tokens width"], heads: int) -> Float[Tensor, "heads tokens d_head"]:
+    """Cuts each vector into `heads` equal pieces, as multi-head attention does (Vaswani et al. 2017)."""
+    width = vectors.shape[-1]
+    if heads < 1 or width % heads:
+        divisors = ", ".join(str(n) for n in range(1, min(width, 64) + 1) if width % n == 0)
+        raise ValueError(f"Vectors of width {width} cannot be cut into {heads} equal heads. Choose one of {divisors}.")
+    return vectors.unflatten(-1, (heads, width // heads)).transpose(0, 1).contiguous()
+
+
+def as_float(array: object) -> Tensor:
+    """A float32 tensor of an array a person brought (numpy, list or tensor)."""
+    return torch.as_tensor(array, dtype=torch.float32)

@@ -1,0 +1,1 @@
+"""What a matrix of weights says."""

@@ -1,0 +1,112 @@
+"""The whole computation of attention, every stage kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from attnviz.biases import Bias
+from attnviz.inputs import Inputs
+from attnviz.masks import Full, Mask
+from attnviz.normalizers import Normalizer, Softmax
+from attnviz.scores import ScaledDot, Score
+
+# Rows are computed in whole blocks of this many, whatever rows are asked for: a matrix product of another
+# shape adds up in another order, and its last digit differs.
+BLOCK = 512
+
+Pick = slice | Sequence[int]
+Positions = tuple[Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."]]
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """Every stage of attention, for the heads and query rows that were asked for."""
+
+    raw: Float[Tensor, "*heads rows keys"]  # what the score function gives
+    scores: Float[Tensor, "*heads rows keys"]  # after biases and mask; -inf where not allowed
+    allowed: Bool[Tensor, "*heads rows keys"]
+    weights: Float[Tensor, "*heads rows keys"]  # all zero in a row where nothing is allowed
+    output: Float[Tensor, "*heads rows d_v"]  # weights @ value
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """How to attend: a score, biases, a mask and a normalizer, without any of the example's numbers.
+
+    Attention(Q, K, V) = normalizer(mask(biases(score(Q, K)))) V, after Vaswani et al. 2017.
+    """
+
+    score: Score = ScaledDot()
+    biases: tuple[Bias, ...] = ()
+    mask: Mask = Full()
+    normalizer: Normalizer = Softmax()
+
+    def __call__(self, inputs: Inputs, *, heads: Pick = slice(None), rows: Pick = slice(None)) -> Attention:
+        """Attention of one example, for the heads and query rows picked by a slice or a list of positions.
+
+        What is picked is exactly, to the last bit, what the whole would have there.
+        Raises IndexError when a position is out of range, ValueError when widths do not fit the score.
+        """
+        picked = _positions(heads, inputs.heads, "head")
+        wanted = _positions(rows, inputs.queries, "row")
+        starts = sorted({row - row % BLOCK for row in wanted})
+        computed = [row for start in starts for row in range(start, min(start + BLOCK, inputs.queries))]
+        shape = (len(picked), len(computed), inputs.keys)
+
+        b, h = torch.tensor(0), torch.tensor(picked)[:, None, None]
+        q, k = torch.tensor(computed)[:, None], torch.arange(inputs.keys)
+        allowed = self.mask.fit(inputs.queries, inputs.keys)(b, h, q, k).expand(shape)
+        whole = {"allowed": allowed}
+        for i, head in enumerate(picked):
+            for first in range(0, len(computed), BLOCK):
+                here = slice(first, first + BLOCK)
+                part = self.stages(
+                    inputs.query[head, computed[first] : computed[first] + BLOCK],
+                    inputs.key[inputs.kv_head(head)],
+                    inputs.value[inputs.kv_head(head)],
+                    allowed[i, here],
+                    (b, h[i, 0], q[here], k),
+                )
+                for stage in ("raw", "scores", "weights", "output"):
+                    piece = getattr(part, stage)
+                    if stage not in whole:
+                        whole[stage] = piece.new_empty(*shape[:2], piece.shape[-1])
+                    whole[stage][i, here] = piece
+        if computed != wanted:
+            place = {row: i for i, row in enumerate(computed)}
+            cut = torch.tensor([place[row] for row in wanted])
+            whole = {stage: array[:, cut] for stage, array in whole.items()}
+        return Attention(**whole)
+
+    def stages(
+        self,
+        query: Float[Tensor, "*heads rows d_q"],
+        key: Float[Tensor, "*heads keys d_k"],
+        value: Float[Tensor, "*heads keys d_v"],
+        allowed: Bool[Tensor, "..."],
+        at: Positions,
+    ) -> Attention:
+        """Every stage for tensors with any leading axes, in one piece.
+
+        `allowed` is what the mask says, and `at` the positions of batch, head, query and key that it
+        was asked about; both broadcast against the scores.
+        """
+        raw = scores = self.score(query, key)
+        for bias in self.biases:
+            scores = bias(scores, *at)
+        scores = torch.where(allowed, scores, -torch.inf)
+        weights = self.normalizer(scores)
+        return Attention(raw, scores, allowed.expand(scores.shape), weights, weights @ value)
+
+
+def _positions(pick: Pick, count: int, name: str) -> list[int]:
+    positions = list(range(count)[pick]) if isinstance(pick, slice) else [int(i) for i in pick]
+    for i in positions:
+        if not -count <= i < count:
+            raise IndexError(f"There is no {name} {i}: this layer has {count}, counted from 0.")
+    if not positions:
+        raise IndexError(f"No {name} was picked. This layer has {count}, counted from 0.")
+    return [i % count for i in positions]

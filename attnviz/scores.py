@@ -1,0 +1,168 @@
+"""How alike a query and a key are."""
+
+import hashlib
+import math
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import normalize
+
+ROWS_AT_ONCE = 16  # queries that an additive score expands at a time: (rows, keys, hidden) numbers
+
+
+class Score:
+    """A similarity of every query with every key, for any leading axes. Shared by all heads."""
+
+    def __call__(
+        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
+    ) -> Float[Tensor, "*batch queries keys"]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ScaledDot(Score):
+    """The dot product of query and key, divided by √d_k so that its spread does not grow with the width.
+
+    Vaswani et al. 2017, "Attention Is All You Need". `scale` replaces the factor 1/√d_k.
+    """
+
+    scale: float | None = field(default=None, metadata={"min": -1000.0, "max": 1000.0, "empty": "1/√d_k"})
+
+    def __call__(
+        self, query: Float[Tensor, "*batch queries d_k"], key: Float[Tensor, "*batch keys d_k"]
+    ) -> Float[Tensor, "*batch queries keys"]:
+        _same_width(self, query, key)
+        scale = query.shape[-1] ** -0.5 if self.scale is None else self.scale
+        return (query * scale) @ key.mT
+
+
+@dataclass(frozen=True)
+class Dot(Score):
+    """The plain dot product of query and key.
+
+    Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation".
+    """
+
+    def __call__(
+        self, query: Float[Tensor, "*batch queries d_k"], key: Float[Tensor, "*batch keys d_k"]
+    ) -> Float[Tensor, "*batch queries keys"]:
+        _same_width(self, query, key)
+        return query @ key.mT
+
+
+class _Weighted(Score):
+    """A score with weight matrices: two are equal when their matrices hold the same numbers."""
+
+    def __repr__(self) -> str:
+        values = ((f.name, getattr(self, f.name)) for f in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{name}={_text(value)}' for name, value in values)})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class General(_Weighted):
+    """Query times a matrix times key, qᵀWk: the matrix maps keys into the queries' space.
+
+    Luong et al. 2015. W has shape (d_q, d_k), so queries and keys may differ in width. Without a
+    matrix of your own it is drawn from the seed, with a spread that keeps scores of unit vectors near 1.
+    """
+
+    weight: Float[Tensor, "d_q d_k"] | None = None
+    seed: int = field(default=0, metadata={"min": 0, "max": 9999})
+
+    def __call__(
+        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
+    ) -> Float[Tensor, "*batch queries keys"]:
+        shape = (query.shape[-1], key.shape[-1])
+        weight = _given_or_drawn("W", self.weight, shape, self.seed, 0, math.prod(shape) ** -0.5, query)
+        return query @ weight @ key.mT
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Additive(_Weighted):
+    """A small network of query and key, vᵀ tanh(W_q q + W_k k).
+
+    Bahdanau et al. 2014, "Neural Machine Translation by Jointly Learning to Align and Translate".
+    W_q has shape (hidden, d_q), W_k (hidden, d_k), v (hidden). What is not given is drawn from the seed.
+    """
+
+    query_weight: Float[Tensor, "hidden d_q"] | None = None
+    key_weight: Float[Tensor, "hidden d_k"] | None = None
+    vector: Float[Tensor, " hidden"] | None = None
+    hidden: int = field(default=32, metadata={"min": 1, "max": 256})
+    seed: int = field(default=0, metadata={"min": 0, "max": 9999})
+
+    def __call__(
+        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
+    ) -> Float[Tensor, "*batch queries keys"]:
+        given = (w for w in (self.query_weight, self.key_weight, self.vector) if w is not None)
+        hidden = next((w.shape[0] for w in given), self.hidden)
+        d_q, d_k = query.shape[-1], key.shape[-1]
+        w_q = _given_or_drawn("W_q", self.query_weight, (hidden, d_q), self.seed, 0, d_q**-0.5, query)
+        w_k = _given_or_drawn("W_k", self.key_weight, (hidden, d_k), self.seed, 1, d_k**-0.5, query)
+        vector = _given_or_drawn("v", self.vector, (hidden,), self.seed, 2, 2 * hidden**-0.5, query)
+        from_key = (key @ w_k.mT).unsqueeze(-3)
+        rows = (query @ w_q.mT).unsqueeze(-2).split(ROWS_AT_ONCE, dim=-3)
+        return torch.cat([torch.tanh(block + from_key) @ vector for block in rows], dim=-2)
+
+
+@dataclass(frozen=True)
+class Cosine(Score):
+    """The cosine of the angle between query and key, divided by τ; lengths do not count.
+
+    Swin Transformer V2 (Liu et al. 2022), where τ is learned. A vector of length zero has cosine 0.
+    """
+
+    tau: float = field(default=1.0, metadata={"min": 0.01, "max": 100.0, "label": "τ"})
+
+    def __post_init__(self) -> None:
+        if not self.tau > 0:
+            raise ValueError(f"Cosine needs τ > 0; it got {self.tau}.")
+
+    def __call__(
+        self, query: Float[Tensor, "*batch queries d_k"], key: Float[Tensor, "*batch keys d_k"]
+    ) -> Float[Tensor, "*batch queries keys"]:
+        _same_width(self, query, key)
+        return normalize(query, dim=-1) @ normalize(key, dim=-1).mT / self.tau
+
+
+SCORES = (ScaledDot, Dot, General, Additive, Cosine)
+
+
+def _same_width(score: Score, query: Tensor, key: Tensor) -> None:
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"{type(score).__name__} needs queries and keys of the same width; queries have {query.shape[-1]}, "
+            f"keys {key.shape[-1]}. Use General or Additive, whose matrices bridge the two."
+        )
+
+
+def _given_or_drawn(
+    name: str, given: Tensor | None, shape: tuple[int, ...], seed: int, stream: int, spread: float, like: Tensor
+) -> Tensor:
+    if given is None:
+        return (_normal(seed, stream, shape) * spread).to(like)
+    if given.shape != shape:
+        raise ValueError(f"{name} must have shape {shape} for these vectors; it has {tuple(given.shape)}.")
+    return given.to(like)
+
+
+@lru_cache(maxsize=64)
+def _normal(seed: int, stream: int, shape: tuple[int, ...]) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed * 8 + stream))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, Tensor):
+        return repr(value)
+    content = value.detach().cpu().contiguous()
+    digest = hashlib.sha256(content.numpy().tobytes()).hexdigest()[:16]
+    return f"<{'×'.join(map(str, content.shape))} {content.dtype} {digest}>"

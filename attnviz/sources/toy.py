@@ -1,0 +1,66 @@
+"""Toy vectors: made from the text alone, so that every number can be followed."""
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.inputs import Inputs, Layer, cut_heads
+from attnviz.mechanism import Mechanism
+from attnviz.sources.text import EXAMPLE, TOKENS, checked, too_long
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Vectors made from the words themselves: a vector for each word, a sinusoid for its position, and random
+    projections for each head. Nothing is learned, so what you see is the mechanism alone.
+
+    Words are what stands between white space. The same word has the same vector, today and tomorrow.
+    """
+
+    text: str = field(default=EXAMPLE, metadata={"label": "Text"})
+    width: int = field(default=64, metadata={"min": 2, "max": 512, "label": "Embedding width"})
+    heads: int = field(default=4, metadata={"min": 1, "max": 32, "label": "Number of heads"})
+    seed: int = field(default=0, metadata={"min": 0, "max": 9999})
+
+    def layers(self) -> list[Layer]:
+        """One layer, whose heads project the same vectors each in its own way (Vaswani et al. 2017)."""
+        tokens = tuple(checked(self.text).split())
+        if len(tokens) > TOKENS:
+            raise too_long(len(tokens), TOKENS, "this page")
+        if self.width % 2:
+            raise ValueError(
+                f"The embedding width must be even, half sines and half cosines; it is {self.width}. "
+                f"Take {self.width + 1}."
+            )
+        vectors = torch.stack([embedding(token, self.width) for token in tokens]) + sinusoids(len(tokens), self.width)
+        query, key, value = (
+            cut_heads(vectors @ self._projection(role), self.heads) for role in ("query", "key", "value")
+        )
+        return [Layer("layer 0", "self", Inputs(query, key, value, tokens, tokens), Mechanism())]
+
+    def _projection(self, role: str) -> Float[Tensor, "width width"]:
+        """The projections of all heads side by side, with a spread that keeps a vector's length."""
+        matrix = _unit_spread(f"{self.seed} {role}", self.width * self.width) / math.sqrt(self.width)
+        return matrix.reshape(self.width, self.width)
+
+
+def embedding(token: str, width: int) -> Float[Tensor, " width"]:
+    """The vector of a token, from its text alone: entries of mean 0 and variance 1."""
+    return _unit_spread(f"token {token}", width)
+
+
+def sinusoids(positions: int, width: int) -> Float[Tensor, "positions width"]:
+    """Positional encodings: sin and cos of position / 10000^(2i / width), in turn (Vaswani et al. 2017, 3.5)."""
+    angle = torch.arange(positions)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+
+
+def _unit_spread(name: str, count: int) -> Float[Tensor, " count"]:
+    """Numbers spread evenly with mean 0 and variance 1, drawn from a hash: no generator's version can change them."""
+    raw = np.frombuffer(hashlib.shake_256(name.encode()).digest(4 * count), dtype="<u4")
+    return torch.from_numpy(((raw / 2**32 - 0.5) * math.sqrt(12)).astype("f4"))
