@@ -1,1 +1,96 @@
-"""What a matrix of weights says."""
+"""What the weights of heads say, looked at one head at a time, so that no more than one head's map is held."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import adaptive_max_pool2d
+
+from attnviz.inputs import Inputs, Layer
+from attnviz.mechanism import Mechanism
+
+Special = Literal["shown", "hidden", "rescaled"]
+Together = Literal["mean", "maximum"]
+
+
+def kept(count: int, special: Sequence[int], how: Special) -> list[int]:
+    """The positions that are looked at: all, or those that hold no special token."""
+    return [i for i in range(count) if how == "shown" or i not in special]
+
+
+def head_map(
+    inputs: Inputs, mechanism: Mechanism, head: int, special: Special = "shown"
+) -> Float[Tensor, "queries keys"]:
+    """The weights of one head, NaN where not allowed.
+
+    Special tokens are shown, or hidden with the other weights as they are, or hidden and each row rescaled to the
+    sum that it had with them (a row that lay on special tokens alone stays zero).
+    """
+    attention = mechanism(inputs, heads=[head])
+    rows = kept(inputs.queries, inputs.special_queries, special)
+    keys = kept(inputs.keys, inputs.special_keys, special)
+    weights = attention.weights[0][rows]
+    total, weights = weights.sum(-1, keepdim=True), weights[:, keys]
+    if special == "rescaled":
+        rest = weights.sum(-1, keepdim=True)
+        weights = torch.where(rest > 0, weights * (total / rest), 0)
+    return torch.where(attention.allowed[0][rows][:, keys], weights, torch.nan)
+
+
+def heads_map(
+    inputs: Inputs, mechanism: Mechanism, how: Together, special: Special = "shown"
+) -> Float[Tensor, "queries keys"]:
+    """The mean or the maximum of all heads' weights, cell by cell; NaN where no head is allowed to look.
+
+    A head that is not allowed there counts as weight 0.
+    """
+    weights, allowed = torch.zeros(()), torch.zeros((), dtype=torch.bool)
+    for head in range(inputs.heads):
+        one = head_map(inputs, mechanism, head, special)
+        allowed, one = allowed | ~one.isnan(), one.nan_to_num(0)
+        weights = weights + one / inputs.heads if how == "mean" else torch.maximum(weights, one)
+    return torch.where(allowed, weights, torch.nan)
+
+
+def thumbnails(
+    layers: Sequence[Layer], mechanisms: Sequence[Mechanism], size: int, special: Special = "shown"
+) -> Float[Tensor, "heads height width"]:
+    """Every head of every layer as a small map of at most `size` cells a side, NaN where nothing is allowed.
+
+    A cell that stands for several has their maximum, so that no strong weight is lost.
+    """
+    maps = (
+        reduced(head_map(layer.inputs, mechanism, head, special), size)
+        for layer, mechanism in zip(layers, mechanisms, strict=True)
+        for head in range(layer.inputs.heads)
+    )
+    return torch.stack(list(maps))
+
+
+def reduced(weights: Float[Tensor, "queries keys"], size: int) -> Float[Tensor, "height width"]:
+    """The map in at most `size` cells a side, each the maximum of those it stands for."""
+    shape = [min(size, length) for length in weights.shape]
+    if shape == list(weights.shape):
+        return weights
+    pooled = adaptive_max_pool2d(weights.nan_to_num(nan=-1)[None], shape)[0]
+    return torch.where(pooled < 0, torch.nan, pooled)
+
+
+def strongest(weights: Float[Tensor, " keys"], count: int = 5) -> list[tuple[int, float]]:
+    """The keys that get most of one query's attention, with their weights, the greatest first."""
+    order = weights.nan_to_num(nan=-torch.inf).argsort(descending=True, stable=True)[:count]
+    return [(int(key), float(weights[key])) for key in order if not weights[key].isnan()]
+
+
+def outside(weights: Float[Tensor, "queries keys"]) -> float:
+    """The share of attention that lies on keys not looked at, on average over the queries that attend at all."""
+    sums = weights.nan_to_num(0).sum(-1)
+    return float(1 - sums.mean())
+
+
+def empty_rows(weights: Float[Tensor, "queries keys"]) -> list[int]:
+    """The queries that may look at nothing."""
+    rows: Bool[Tensor, " queries"] = weights.isnan().all(-1)
+    return rows.nonzero().flatten().tolist()

@@ -1,7 +1,7 @@
 """The whole computation of attention, every stage kept."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -80,6 +80,11 @@ class Mechanism:
             cut = torch.tensor([place[row] for row in wanted])
             whole = {stage: array[:, cut] for stage, array in whole.items()}
         return Attention(**whole)
+
+    def swapped(self, before: "Mechanism", after: "Mechanism") -> "Mechanism":
+        """This mechanism with those parts exchanged in which `after` differs from `before`."""
+        parts = {part.name: getattr(after, part.name) for part in fields(self)}
+        return replace(self, **{name: part for name, part in parts.items() if part != getattr(before, name)})
 
     def stages(
         self,

@@ -1,1 +1,10 @@
 """Where layers come from: each source is a dataclass of settings with `layers() -> list[Layer]`."""
+
+from attnviz.sources.pretrained import Pretrained
+from attnviz.sources.source import Source
+from attnviz.sources.toy import Toy
+from attnviz.sources.upload import Upload
+
+__all__ = ["SOURCES", "Pretrained", "Source", "Toy", "Upload"]
+
+SOURCES = (Pretrained, Toy, Upload)  # the order of the menu; what a person brings is a source's first field

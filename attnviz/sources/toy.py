@@ -11,11 +11,12 @@ from torch import Tensor
 
 from attnviz.inputs import Inputs, Layer, cut_heads
 from attnviz.mechanism import Mechanism
+from attnviz.sources.source import Source
 from attnviz.sources.text import EXAMPLE, TOKENS, checked, too_long
 
 
 @dataclass(frozen=True)
-class Toy:
+class Toy(Source):
     """Vectors made from the words themselves: a vector for each word, a sinusoid for its position, and random
     projections for each head. Nothing is learned, so what you see is the mechanism alone.
 

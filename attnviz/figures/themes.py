@@ -1,0 +1,61 @@
+"""The colors of every figure, in light and in dark, as plotly templates.
+
+Weights run from the page's own brightness to its opposite in equal steps of perceived lightness (OKLab), so
+that a weight twice as large looks twice as strong, also to a color-blind eye and in a gray print. What a mask
+hides has a warm gray that is not on the scale.
+"""
+
+import plotly.graph_objects as go
+
+WEIGHTS = {
+    "light": (
+        "#eafaff", "#b1eafe", "#7cd6fd", "#4bc0fa", "#21a7f2", "#108ce3", "#2073cc", "#2c5bad", "#304789", "#2d3561",
+        "#242639",
+    ),
+    "dark": (
+        "#1b1e2e", "#212f54", "#154479", "#005e8b", "#007896", "#0693a0", "#02afa4", "#2bcb9d", "#8edb99", "#cee8aa",
+        "#faf8d1",
+    ),
+}  # fmt: skip
+PAPER = {"light": "#ffffff", "dark": "#0e1117"}
+MASKED = {"light": "#dcd7d0", "dark": "#46423d"}
+TEXT = {"light": "#31333f", "dark": "#fafafa"}
+FONT = "Source Sans, Source Sans Pro, Segoe UI, Helvetica, Arial, sans-serif"
+
+# A mosaic is sent as one byte a cell: 0 is the gap between heads, 1 is masked, 2 … 255 are weights.
+GAP_CODE, MASKED_CODE, FIRST_CODE, LAST_CODE = 0, 1, 2, 255
+
+
+def _template(theme: str) -> go.layout.Template:
+    weights = [(i / (len(WEIGHTS[theme]) - 1), color) for i, color in enumerate(WEIGHTS[theme])]
+    start = (FIRST_CODE - 0.5) / LAST_CODE
+    codes = [
+        (0, PAPER[theme]),
+        (0.5 / LAST_CODE, PAPER[theme]),
+        (0.5 / LAST_CODE, MASKED[theme]),
+        (start, MASKED[theme]),
+        *((start + (1 - start) * at, color) for at, color in weights),
+    ]
+    axis = {"showgrid": False, "zeroline": False, "ticks": "", "linecolor": "rgba(128,128,128,0.4)"}
+    return go.layout.Template(
+        layout={
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": MASKED[theme],
+            "font": {"family": FONT, "size": 14, "color": TEXT[theme]},
+            "coloraxis": {
+                "colorscale": weights,
+                "colorbar": {"outlinewidth": 0, "thickness": 8, "tickfont_size": 12, "xpad": 0, "ypad": 0},
+            },
+            "coloraxis2": {"colorscale": codes, "showscale": False},
+            "xaxis": axis,
+            "yaxis": axis,
+        }
+    )
+
+
+THEMES = {theme: _template(theme) for theme in WEIGHTS}
+
+
+def themed(figure: go.Figure, theme: str = "light") -> go.Figure:
+    """A copy of the figure in a theme, with a background of its own, to save or to show in a notebook."""
+    return go.Figure(figure).update_layout(template=THEMES[theme], paper_bgcolor=PAPER[theme])

@@ -1,0 +1,108 @@
+"""The .parquet file on standard input as .npz on standard output: a program, run in a process of its own.
+
+Some damaged files make Arrow end the process, and a page is given whatever memory it asks for, though
+the file has but 300 bytes. Here that harms nobody: the process is small, confined, and starts in 0.1 s.
+So it imports nothing of attnviz. A sentence for the person at the screen, with what to quote in it, is
+written as JSON instead, and the exit status is then 3.
+"""
+
+import json
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+REFUSED = 3
+TOKENS = ("token", "tokens", "query_tokens", "key_tokens")
+TOO_LARGE = "This file would take more than {:,} MB of memory. Upload fewer columns."
+READER = 128 << 20  # bytes for the reader itself, beside what it unpacks
+
+
+class Refused(Exception):
+    """A sentence with a {} for each text to quote, and those texts."""
+
+
+def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[str, np.ndarray]]:
+    """The columns by name: lists of numbers and texts each for itself, plain numbers together as "vectors"."""
+    file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+    footer = file.metadata
+    if footer.num_rows > rows:
+        raise Refused(f"This file has {footer.num_rows:,} rows; at most {rows:,} can be shown.")
+    declared = sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups))
+    if max(declared, footer.num_rows * footer.num_columns * 8) > limit:
+        raise Refused(TOO_LARGE.format(limit >> 20))
+    texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
+    for field in file.schema_arrow:
+        if not (_is_text(field.type) or _is_number(_item(field.type))):
+            raise Refused("Column {} holds {}, not numbers or text. Remove it.", field.name, str(field.type))
+    unnamed = [name for name in texts if name.lower() not in TOKENS]
+    if unnamed and len(texts) > 1:
+        raise Refused("Column {} holds text, and so does another. Name the tokens `tokens`.", unnamed[0])
+    table = file.read(use_threads=False)
+    dimensions = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        values = pc.list_flatten(column) if _item(field.type) != field.type else column
+        if column.null_count or values.null_count:
+            raise Refused("Column {} has empty cells. Fill them, or remove the column.", field.name)
+        if values is not column:
+            if len(pc.unique(pc.list_value_length(column))) > 1:
+                raise Refused("The lists in column {} differ in length. Make them equally long.", field.name)
+            yield field.name, values.to_numpy().reshape(len(column), -1)
+        elif field.name in texts:
+            name = "tokens" if field.name in unnamed else field.name
+            yield name, np.array([text[:length] for text in column.to_pylist()], dtype="U")
+        elif field.name.lower() in TOKENS:
+            raise Refused("Column {} must hold text. Save it as text, or name it otherwise.", field.name)
+        elif not field.name.startswith("__index_level_"):  # which pandas adds of itself
+            dimensions.append(values.to_numpy())
+    if dimensions:
+        yield "vectors", np.stack(dimensions, axis=1)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _item(kind: pa.DataType) -> pa.DataType:
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return kind.value_type if lists else kind
+
+
+def _confine(size: int) -> None:
+    """Lets this process take so many bytes more; where it cannot be, what the footer says is checked all the same."""
+    if sys.platform == "linux":
+        import resource
+
+        # Memory that can be written to, not addresses: of those every thread reserves a lot that it never uses.
+        pages = int(Path("/proc/self/statm").read_text().split()[5])
+        resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + size,) * 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def main(rows: int, length: int, limit: int) -> None:
+    _confine(READER + 3 * limit)
+    try:
+        parts = list(arrays(sys.stdin.buffer.read(), rows, length, limit))
+        if sum(array.nbytes for _, array in parts) > limit:
+            raise Refused(TOO_LARGE.format(limit >> 20))
+    except Refused as refused:
+        print(json.dumps(refused.args))
+        sys.exit(REFUSED)
+    with zipfile.ZipFile(sys.stdout.buffer, "w") as archive:
+        for name, array in parts:
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

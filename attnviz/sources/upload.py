@@ -1,0 +1,178 @@
+"""Layers from vectors or weights that someone brings."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnviz.inputs import Inputs, Layer, cut_heads
+from attnviz.mechanism import Mechanism
+from attnviz.normalizers import Identity
+from attnviz.scores import Dot
+from attnviz.sources.files import MOST_TOKENS, READERS, Limits, numbers, quoted, read
+from attnviz.sources.source import NothingYet, Source
+
+MOST_LAYERS = 64
+MOST_HEADS = 64
+WIDEST = 4_096
+MOST = (("layers", MOST_LAYERS), ("heads", MOST_HEADS), ("tokens", MOST_TOKENS), ("numbers a vector", WIDEST))
+TOLERANCE = 1e-3  # how far above 1 rounding to 16 bits or less may take a weight
+
+ROLES = {alias: role for role in ("query", "key", "value") for alias in (role, role[0])}
+ROLES |= {"queries": "query", "keys": "key", "values": "value", "weight": "weights", "weights": "weights"}
+FINISHED = (
+    "These are finished weights, shown as they are: the score, the mask and the normalizer that made them "
+    "cannot be changed."
+)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class File:
+    """An uploaded file. Two are equal when their repr is: the name, the size and a digest of the content."""
+
+    name: str
+    data: bytes
+
+    @cached_property
+    def _repr(self) -> str:
+        digest = hashlib.sha256(self.data).hexdigest()
+        return f"File(name={self.name!r}, size={len(self.data)}, sha256={digest})"
+
+    def __repr__(self) -> str:
+        return self._repr
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, File) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+@dataclass(frozen=True)
+class Upload(Source):
+    """Your own vectors, as .npz, .npy, .safetensors, .csv, .tsv, .json or .parquet.
+
+    Give `query`, `key` and `value`, or one matrix that attends to itself, or finished `weights`; with
+    `tokens` (and `key_tokens`) to name the rows. An array has the axes (tokens, width),
+    (heads, tokens, width) or (layers, heads, tokens, width). Where there is no `value`, the keys serve as
+    values. The number of heads is how many a matrix without heads is cut into.
+    """
+
+    file: File | None = field(
+        default=None, metadata={"label": "Vectors", "types": tuple(READERS), "megabytes": Limits().disk >> 20}
+    )
+    heads: int = field(default=1, metadata={"min": 1, "max": MOST_HEADS, "label": "Number of heads"})
+
+    def layers(self) -> list[Layer]:
+        """The layers in the file; raises ValueError, in words for who uploaded it, when there are none."""
+        if self.file is None:
+            raise NothingYet("Upload a file of vectors to see its attention, or try one of the samples.")
+        contents = read(self.file.name, self.file.data)
+        return from_arrays(contents.arrays, **contents.tokens, heads=self.heads)
+
+
+def from_arrays(
+    arrays: np.ndarray | Mapping[str, np.ndarray],
+    tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+    heads: int = 1,
+) -> list[Layer]:
+    """Layers from numpy arrays: query, key and value, or one matrix of vectors, or finished weights.
+
+    Names may be short (q, k, v), and capitals do not count; without a value, the keys serve as values.
+    Axes are (tokens, width), (heads, tokens, width) or (layers, heads, tokens, width); for weights,
+    (queries, keys) come last. A matrix of 2 axes is cut into `heads` heads, but weights never are. `tokens`
+    names the queries, and the keys too where there are as many and no `key_tokens`; else they are numbered.
+    Raises ValueError when arrays are missing, disagree, are too large, or hold what is no finite number.
+    """
+    if not 1 <= heads <= MOST_HEADS:
+        raise ValueError(f"A matrix can be cut into 1 to {MOST_HEADS} heads; {heads} were asked for.")
+    if isinstance(arrays, np.ndarray):
+        arrays = {"vectors": arrays}
+    given: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        role = ROLES.get(name.lower(), name.lower())
+        if role in given:
+            raise ValueError(f"{quoted(role)} is given twice. Keep one of the two.")
+        given[role] = numbers(name, array)
+    if set(given) == {"weights"}:
+        return _finished(_layers("weights", given["weights"], 1), tokens, key_tokens)
+    if len(given) == 1 and not given.keys() & set(ROLES.values()):
+        [(name, array)] = given.items()
+        query = key = value = _layers(name, array, heads)
+    elif {"query", "key"} <= given.keys() <= {"query", "key", "value"}:
+        query, key, value = (_layers(name, given.get(name, given["key"]), heads) for name in ("query", "key", "value"))
+    else:
+        names = ", ".join(quoted(name) for name in list(arrays)[:8])
+        raise ValueError(
+            f"These arrays were given: {names}. Give query and key, and value if you have it; "
+            "or one matrix of vectors alone; or weights alone."
+        )
+    for name, other in (("key", key), ("value", value)):
+        if len(other) != len(query):
+            raise ValueError(f"query has {len(query)} layers, but {name} has {len(other)}. Give as many of each.")
+    if value[0].shape[:2] != key[0].shape[:2]:
+        raise ValueError(
+            "key and value must have the same heads and tokens. As (heads, tokens, width), "
+            f"key has the shape {tuple(key[0].shape)} and value {tuple(value[0].shape)}."
+        )
+    queries, keys = query[0].shape[1], key[0].shape[1]
+    itself = query is key or (queries == keys and key_tokens is None)
+    texts = _names(tokens, key_tokens, queries, keys)
+    return [
+        Layer(f"layer {i}", "self" if itself else "cross", Inputs(q, k, v, *texts), Mechanism())
+        for i, (q, k, v) in enumerate(zip(query, key, value, strict=True))
+    ]
+
+
+def _finished(layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Sequence[str] | None) -> list[Layer]:
+    """Weights that come out again exactly: as queries of an identity matrix, by the plain dot product."""
+    for weights in layers:
+        lowest, highest = float(weights.min()), float(weights.max())
+        if lowest < 0 or highest > 1 + TOLERANCE:
+            raise ValueError(
+                f"weights must lie between 0 and 1; these go from {lowest:.4g} to {highest:.4g}. "
+                "Apply softmax to them first, or name them otherwise if they are vectors."
+            )
+    _, queries, keys = layers[0].shape
+    if keys > MOST_TOKENS:
+        raise ValueError(f"weights has {keys:,} keys; at most {MOST_TOKENS:,} can be shown. Upload fewer columns.")
+    kind = "self" if queries == keys and key_tokens is None else "cross"
+    names, identity = _names(tokens, key_tokens, queries, keys), torch.eye(keys)[None]
+    mechanism = Mechanism(score=Dot(), normalizer=Identity())
+    return [
+        Layer(f"layer {i}", kind, Inputs(weights, identity, identity, *names), mechanism, FINISHED)
+        for i, weights in enumerate(layers)
+    ]
+
+
+def _layers(name: str, array: np.ndarray, heads: int) -> list[Tensor]:
+    """An array of 2 to 4 axes as layers of (heads, tokens, width), within what can be shown."""
+    for axis, (what, most) in enumerate(MOST[-array.ndim :]):
+        if array.shape[axis] > most:
+            raise ValueError(
+                f"{quoted(name)} has {array.shape[axis]:,} {what}; at most {most:,} can be shown. Upload fewer."
+            )
+    tensor = torch.from_numpy(array)
+    if array.ndim == 2:
+        return [cut_heads(tensor, heads)]
+    return list(tensor) if array.ndim == 4 else [tensor]
+
+
+def _names(
+    tokens: Sequence[str] | None, key_tokens: Sequence[str] | None, queries: int, keys: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The text of query and key tokens: what was given, or their numbers."""
+    if key_tokens is None and queries == keys:
+        key_tokens = tokens
+    named = []
+    for what, given, count in (("tokens", tokens, queries), ("key_tokens", key_tokens, keys)):
+        if given is not None and len(given) != count:
+            of = "queries" if what == "tokens" else "keys"
+            raise ValueError(f"{what} names {len(given):,} tokens, but there are {count:,} {of}. Give one for each.")
+        named.append(tuple(given) if given is not None else tuple(str(i) for i in range(count)))
+    return named[0], named[1]

@@ -1,0 +1,51 @@
+"""What is computed once for everybody who asks the same, bounded; and what a session saw last.
+
+The key is text: what was asked, by `repr`. Streamlit would hash large arrays from a sample, and dataclasses inside
+dataclasses without their type.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import streamlit as st
+
+from attnviz.inputs import Layer
+from attnviz.sources import Source
+from attnviz.sources.source import NothingYet
+from attnviz.ui.plain import plain
+
+T = TypeVar("T")
+
+
+def layers(source: Source) -> list[Layer]:
+    """The layers of a source."""
+    return _layers(source, repr(source))
+
+
+def once(make: Callable[[], np.ndarray], *asked: object) -> np.ndarray:
+    """An array made for what was asked; the same question gets the same array."""
+    return _once(make, repr(asked))
+
+
+def or_last_good(name: str, make: Callable[[], T], first: Callable[[], T]) -> T:
+    """What `make` gives. If it refuses, its sentence is shown, and what it gave last stays; `first`, if nothing did."""
+    key = f"last good {name}"
+    try:
+        st.session_state[key] = make()
+    except NothingYet as invitation:
+        st.info(plain(str(invitation)))
+    except (ValueError, NotImplementedError) as problem:
+        kept = " The picture below is the last one that could be made." if key in st.session_state else ""
+        st.error(plain(f"{problem}{kept}"), icon=":material/error:")
+    return st.session_state.get(key) or first()
+
+
+@st.cache_resource(max_entries=3, scope="session", show_spinner="Reading …")
+def _layers(_source: Source, asked: str) -> list[Layer]:
+    return _source.layers()
+
+
+@st.cache_resource(max_entries=64, show_spinner="Computing …")
+def _once(_make: Callable[[], np.ndarray], asked: str) -> np.ndarray:
+    return _make()

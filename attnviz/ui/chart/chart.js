@@ -1,0 +1,447 @@
+// Shows one plotly figure and keeps it. A heatmap (layout.meta.queries) can be read: the pointer or the arrow keys
+// pick a cell, which is said in a sentence, and its query's weights fan out to the keys as lines and bars.
+// A mosaic (layout.meta.names) names the head under the pointer. Text goes in as textContent only.
+
+const SVG = "http://www.w3.org/2000/svg";
+const LINE_HEIGHT = 15; // pixels between two labels that can both be read
+const MOST_LINES = 400;
+const mounts = new WeakMap();
+let plotly;
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".attnviz-chart");
+  if (!mounts.has(root)) mounts.set(root, new Chart(root));
+  const chart = mounts.get(root);
+  chart.report = (cell) => setTriggerValue("click", cell);
+  chart.show(unpack(data));
+  return () => chart.close();
+}
+
+// A header of JSON, then the arrays it mentions as raw bytes, each on a multiple of eight.
+function unpack(bytes) {
+  const types = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, u2: Uint16Array, i4: Int32Array };
+  const length = Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length)));
+  let offset = 8 + length;
+  const specs = [];
+  const find = (value) => {
+    if (!value || typeof value !== "object") return;
+    for (const [key, inner] of Object.entries(value)) {
+      if (inner && inner.array !== undefined && inner.dtype) specs[inner.array] = [value, key, inner];
+      else find(inner);
+    }
+  };
+  find(header.figure);
+  for (const [owner, key, { dtype, shape }] of specs) {
+    const count = shape.reduce((a, b) => a * b, 1);
+    const size = count * types[dtype].BYTES_PER_ELEMENT;
+    const flat = new types[dtype](bytes.slice(offset, offset + size).buffer);
+    owner[key] = shape.length < 2 ? flat : Array.from({ length: shape[0] }, (_, i) => flat.subarray(i * shape[1], (i + 1) * shape[1]));
+    offset += Math.ceil(size / 8) * 8;
+  }
+  return header;
+}
+
+function load(url) {
+  plotly ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = url;
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = () => {
+      plotly = undefined;
+      reject(new Error(`${url} did not load`));
+    };
+    document.head.append(script);
+  });
+  return plotly;
+}
+
+class Chart {
+  constructor(root) {
+    this.root = root;
+    for (const name of ["graph", "overlay", "stage", "sentence", "tools", "description", "live"])
+      this[name] = root.querySelector(`.attnviz-${name}`);
+    this.run = 0;
+    this.cursor = null; // the cell under the pointer or the arrow keys
+    this.stage.addEventListener("pointermove", (event) => this.point(event));
+    this.stage.addEventListener("pointerleave", () => this.read(null));
+    this.stage.addEventListener("pointerdown", (down) => {
+      // Plotly covers the page while a button is down, so the release arrives at the window alone.
+      window.addEventListener("pointerup", (up) => this.release(down, up), { once: true });
+    });
+    this.stage.addEventListener("keydown", (event) => this.key(event));
+    this.stage.addEventListener("blur", () => this.read(null));
+    for (const kind of ["PNG", "SVG"]) this.button(kind, `Download ${kind}`, () => this.save(kind));
+    this.reset = this.button("Reset zoom", "Reset zoom", () => this.unzoom());
+    this.reset.hidden = true;
+    this.resized = new ResizeObserver(() => {
+      if (this.header && Math.abs(this.width - this.stage.clientWidth) > 1) this.show(this.header);
+    });
+    this.resized.observe(this.stage);
+  }
+
+  button(text, label, action) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = text;
+    button.title = label;
+    button.setAttribute("aria-label", label);
+    button.onclick = action;
+    this.tools.append(button);
+    return button;
+  }
+
+  close() {
+    this.resized.disconnect();
+    mounts.delete(this.root);
+    window.Plotly?.purge(this.graph);
+  }
+
+  async show(header) {
+    const run = ++this.run;
+    this.header = header;
+    this.root.dataset.ready = "false";
+    const { figure, themes } = header;
+    const meta = (this.meta = figure.layout.meta);
+    this.theme = isDark(getComputedStyle(this.root).getPropertyValue("--st-background-color")) ? "dark" : "light";
+    this.root.dataset.theme = this.theme;
+    this.z = figure.data[0].z;
+    this.stage.setAttribute("aria-label", header.label);
+    this.description.textContent = header.description;
+    this.description.id = `${header.name}-description`;
+    this.stage.setAttribute("aria-describedby", this.description.id);
+    this.width = this.stage.clientWidth;
+    this.wide = this.width >= 560;
+    const below = meta.queries && !this.wide ? Math.min(420, 60 + meta.keys.length * LINE_HEIGHT) : 0;
+    this.height = header.height + below;
+    this.stage.style.height = `${this.height}px`;
+    const margin = { ...figure.layout.margin };
+    if (meta.queries && this.wide) margin.r = Math.max(200, Math.min(330, this.width * 0.4));
+    if (below) margin.b = below + 96;
+    this.fanHeight = below;
+    // A copy, because plotly writes into what it is given.
+    const layout = structuredClone({ ...figure.layout, template: themes[this.theme], margin });
+    Object.assign(layout, { width: this.width, height: this.height });
+    if (meta.zoom === this.zoom && !this.reset.hidden) this.keepZoom(layout);
+    this.zoom = meta.zoom;
+    if (meta.queries) Object.assign(layout, this.ticks(layout, layout));
+    try {
+      const Plotly = await load(header.plotly);
+      if (run !== this.run) return;
+      await Plotly.react(this.graph, figure.data, layout, { displayModeBar: false, doubleClick: false });
+      if (run !== this.run) return;
+      if (!this.wired) {
+        this.wired = true;
+        this.graph.on("plotly_relayout", () => this.zoomed());
+        this.graph.on("plotly_doubleclick", () => this.unzoom());
+      }
+      await this.zoomed();
+      const { row = 0, column = 0 } = this.cursor ?? {};
+      this.read(row < this.z.length && column < this.z[0].length ? this.cursor : null);
+      this.root.dataset.rows = meta.rows;
+      this.root.dataset.columns = meta.columns;
+      requestAnimationFrame(() => requestAnimationFrame(() => run === this.run && (this.root.dataset.ready = "true")));
+    } catch (error) {
+      this.say(`The chart could not be drawn: ${error.message}. Reload the page.`);
+    }
+  }
+
+  // As many labels as fit the part in view, at least LINE_HEIGHT apart.
+  ticks(layout, ranges) {
+    const pick = (labels, range, pixels) => {
+      const [from, to] = [Math.min(...range), Math.max(...range)];
+      const step = Math.max(1, Math.ceil((LINE_HEIGHT * (to - from)) / pixels));
+      const tickvals = labels.map((_, i) => i).filter((i) => i % step === 0 && i >= from && i <= to);
+      return { tickvals, ticktext: tickvals.map((i) => labels[i]) };
+    };
+    const { l = 0, r = 0, t = 0, b = 0 } = layout.margin;
+    const size = this.graph._fullLayout?._size ?? { w: this.width - l - r - 70, h: this.height - t - b - 70 };
+    return {
+      xaxis: { ...layout.xaxis, ...pick(this.meta.keyLabels, ranges.xaxis.range, size.w) },
+      yaxis: { ...layout.yaxis, ...pick(this.meta.queryLabels, ranges.yaxis.range, size.h) },
+    };
+  }
+
+  async zoomed() {
+    const full = this.graph._fullLayout;
+    if (this.meta.queries && !this.relabelling) {
+      const home = this.header.figure.layout;
+      const same = (axis) => full[axis].range.every((end, i) => Math.abs(end - home[axis].range[i]) < 1e-6);
+      this.reset.hidden = same("xaxis") && same("yaxis");
+      const { xaxis, yaxis } = this.ticks(full, full);
+      if (String([full.xaxis.tickvals, full.yaxis.tickvals]) !== String([xaxis.tickvals, yaxis.tickvals])) {
+        this.relabelling = true;
+        await window.Plotly.relayout(this.graph, {
+          "xaxis.tickvals": xaxis.tickvals,
+          "xaxis.ticktext": xaxis.ticktext,
+          "yaxis.tickvals": yaxis.tickvals,
+          "yaxis.ticktext": yaxis.ticktext,
+        });
+        this.relabelling = false;
+      }
+    }
+    this.draw();
+  }
+
+  // The part in view stays in view, as far as the new figure has it.
+  keepZoom(layout) {
+    for (const axis of ["xaxis", "yaxis"]) {
+      const [low, high] = [Math.min(...layout[axis].range), Math.max(...layout[axis].range)];
+      const range = this.graph._fullLayout[axis].range.map((end) => Math.max(low, Math.min(high, end)));
+      if (range[0] !== range[1]) layout[axis].range = range;
+    }
+  }
+
+  unzoom() {
+    const { xaxis, yaxis } = this.header.figure.layout;
+    window.Plotly.relayout(this.graph, { "xaxis.range": [...xaxis.range], "yaxis.range": [...yaxis.range] });
+  }
+
+  // Pointer and keys ---------------------------------------------------------------------------------------------
+
+  // The cell at a pointer event. To the left of a heatmap its row alone, without a column.
+  cell(event) {
+    const full = this.graph._fullLayout;
+    if (!full?.xaxis) return null;
+    const box = this.stage.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left - full._size.l, event.clientY - box.top - full._size.t];
+    if (y < 0 || y > full._size.h || x > full._size.w) return null;
+    const row = Math.round(full.yaxis.p2l(y));
+    const column = Math.round(full.xaxis.p2l(x));
+    if (row < 0 || row >= this.z.length) return null;
+    if (x < 0) return this.meta.queries ? { row, column: null } : null;
+    return column < 0 || column >= this.z[0].length ? null : { row, column };
+  }
+
+  point(event) {
+    this.pointed = event;
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.read(this.cell(this.pointed));
+    });
+  }
+
+  release(down, up) {
+    const cell = this.cell(up);
+    if (!cell || Math.hypot(up.clientX - down.clientX, up.clientY - down.clientY) > 4) return;
+    this.report({ row: cell.row, column: cell.column ?? 0 });
+  }
+
+  key(event) {
+    if (!this.meta.queries || event.target !== this.stage) return;
+    const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const at = this.cursor ?? { row: this.header.pinned ?? 0, column: 0 };
+    const last = { row: this.meta.queries.length - 1, column: this.meta.keys.length - 1 };
+    if (event.key in steps && this.cursor) {
+      at.row = Math.max(0, Math.min(last.row, at.row + steps[event.key][0]));
+      at.column = Math.max(0, Math.min(last.column, (at.column ?? 0) + steps[event.key][1]));
+    } else if (event.key === "Home") at.column = 0;
+    else if (event.key === "End") at.column = last.column;
+    else if (event.key === "Enter" || event.key === " ") this.report({ row: at.row, column: at.column ?? 0 });
+    else if (event.key === "Escape" && this.header.pinned !== null) this.report({ row: this.header.pinned, column: 0 });
+    else if (!(event.key in steps)) return;
+    event.preventDefault();
+    this.read(at);
+    this.live.textContent = this.sentence.textContent;
+  }
+
+  // Reading ------------------------------------------------------------------------------------------------------
+
+  read(cell) {
+    this.cursor = cell;
+    const { names } = this.meta;
+    if (names) {
+      this.say(cell ? `${names[this.tile(cell)] ?? ""}: click to open` : "Click a head to open it", !cell);
+      this.stage.style.cursor = cell ? "pointer" : "";
+      return;
+    }
+    const pinned = this.header.pinned;
+    if (cell || pinned !== null) {
+      const row = cell ? cell.row : pinned;
+      this.sayCell(row, cell?.column ?? strongest(this.z[row]));
+    } else this.say("Point at a cell to read it, click to pin its query.", true);
+    this.draw();
+  }
+
+  sayCell(row, column) {
+    const { queries, keys, says, masked } = this.meta;
+    const weight = this.z[row][column];
+    const words = { query: queries[row], key: keys[column], weight: number(weight) };
+    this.say(Number.isNaN(weight) ? masked : says, false, words);
+  }
+
+  say(template, hint = false, words = {}) {
+    this.sentence.classList.toggle("attnviz-hint", hint);
+    this.sentence.replaceChildren(
+      ...template.split(/(\{\w+\})/).map((part) => {
+        const name = part.slice(1, -1);
+        if (!(part.startsWith("{") && name in words)) return part;
+        const element = document.createElement("bdi");
+        element.textContent = words[name];
+        return element;
+      }),
+    );
+    this.sentence.title = this.sentence.textContent;
+  }
+
+  tile({ row, column }) {
+    const { tall, broad, columns } = this.meta;
+    return Math.floor(row / tall) * columns + Math.floor(column / broad);
+  }
+
+  // Everything drawn over the heatmap: the marked row and cell, and the fan of the query's weights.
+  draw() {
+    const full = this.graph._fullLayout;
+    this.overlay.replaceChildren();
+    if (!this.meta.queries || !full?.xaxis) return;
+    const { l, t, w, h } = full._size;
+    const edge = (axis, i, limit) => Math.max(0, Math.min(limit, axis.l2p(i)));
+    const frame = (row, column, style) => {
+      const top = edge(full.yaxis, row - 0.5, h);
+      const left = column === null ? 0 : edge(full.xaxis, column - 0.5, w);
+      const right = column === null ? w : edge(full.xaxis, column + 0.5, w);
+      const height = edge(full.yaxis, row + 0.5, h) - top;
+      if (height > 0 && right > left)
+        this.add("rect", { x: l + left, y: t + top, width: right - left, height, fill: "none", ...style });
+    };
+    const accent = getComputedStyle(this.root).getPropertyValue("--accent").trim();
+    const pinned = this.header.pinned;
+    const row = this.cursor?.row ?? pinned;
+    if (pinned !== null) frame(pinned, null, { stroke: accent, "stroke-width": 3 });
+    if (this.cursor && this.cursor.row !== pinned) frame(this.cursor.row, null, { stroke: accent, "stroke-width": 1.5 });
+    if (this.cursor && this.cursor.column !== null)
+      frame(this.cursor.row, this.cursor.column, { stroke: accent, "stroke-width": 3 });
+    this.fan(full, row, this.cursor?.column ?? null, accent);
+  }
+
+  add(name, attributes, text) {
+    const element = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    if (text !== undefined) element.textContent = text;
+    this.overlay.append(element);
+    return element;
+  }
+
+  // Lines from the query to every key it looks at, and a bar at each key. Beside the heatmap the lines start at the
+  // query's own row; below it (on a narrow screen) at its name. Without a query: the lines of all.
+  fan(full, row, column, accent) {
+    const { l, t, w, h } = full._size;
+    const { queries, keys } = this.meta;
+    const color = getComputedStyle(this.root).getPropertyValue("--st-text-color").trim();
+    const count = keys.length;
+    const top = this.wide ? t : this.height - this.fanHeight + 24;
+    const height = this.wide ? h : this.fanHeight - 32;
+    const from = this.wide ? l + w + 6 : Math.min(110, this.width * 0.3);
+    const span = this.width - from;
+    const to = from + span * (this.wide ? 0.27 : 0.25);
+    const words = Math.min(96, span * 0.34, 8 * Math.max(3, ...keys.map((token) => token.length)));
+    const bars = { x: to + words + 8, width: this.width - to - words - 8 - 44 };
+    const y = (j) => top + ((j + 0.5) * height) / count;
+    const scale = this.header.figure.layout.coloraxis.cmax || 1;
+    const origin = (i) => (this.wide ? t + Math.max(0, Math.min(h, full.yaxis.l2p(i))) : top + height / 2);
+    const text = { "font-family": "inherit", "font-size": 13, fill: color, "dominant-baseline": "central" };
+
+    const rows = row === null ? (this.wide ? queries.map((_, i) => i) : []) : [row];
+    const lines = rows.flatMap((i) => Array.from(this.z[i], (weight, j) => ({ i, j, weight })));
+    const strongest = lines.filter(({ weight }) => weight > 0.004).sort((a, b) => b.weight - a.weight);
+    for (const { i, j, weight } of strongest.slice(0, MOST_LINES)) {
+      const [y0, y1, middle] = [origin(i), y(j), (from + to) / 2];
+      this.add("path", {
+        d: `M${from} ${y0}C${middle} ${y0} ${middle} ${y1} ${to} ${y1}`,
+        fill: "none",
+        stroke: j === column ? accent : color,
+        "stroke-opacity": j === column ? 1 : (row === null ? 0.45 : 0.9) * Math.min(1, 0.08 + weight / scale),
+        "stroke-width": 1 + 3 * Math.min(1, weight / scale),
+      });
+    }
+
+    const placed = [];
+    const order = row === null ? keys.map((_, j) => j) : keys.map((_, j) => j).sort((a, b) => (this.z[row][b] || 0) - (this.z[row][a] || 0));
+    if (column !== null) order.unshift(column);
+    for (const j of order) {
+      if (placed.some((other) => Math.abs(y(other) - y(j)) < LINE_HEIGHT * 0.95)) continue;
+      placed.push(j);
+      const key = this.add("text", { ...text, x: to + 4, y: y(j), ...(j === column ? { fill: accent, "font-weight": 600 } : {}) }, keys[j]);
+      shorten(key, keys[j], words);
+    }
+    if (row === null) return;
+    const thick = Math.max(1, Math.min(LINE_HEIGHT - 4, (height / count) * 0.7));
+    for (let j = 0; j < count; j++) {
+      const weight = this.z[row][j];
+      if (Number.isNaN(weight)) continue;
+      const width = Math.max(1, Math.min(1, weight / scale) * bars.width);
+      const fill = j === column ? accent : color;
+      this.add("rect", { x: bars.x, y: y(j) - thick / 2, width, height: thick, fill, "fill-opacity": j === column ? 1 : 0.75, rx: 1 });
+      if (placed.includes(j)) this.add("text", { ...text, "font-size": 12, x: bars.x + width + 4, y: y(j), fill }, number(weight));
+    }
+    if (!this.wide) {
+      const name = this.add("text", { ...text, x: from - 6, y: top + height / 2, "text-anchor": "end", "font-weight": 600 }, queries[row]);
+      shorten(name, queries[row], from - 10);
+    }
+  }
+
+  // Saving -------------------------------------------------------------------------------------------------------
+
+  async save(kind) {
+    const { width, height } = this;
+    const picture = await window.Plotly.toImage(this.graph, { format: "svg", width, height });
+    const page = new DOMParser().parseFromString(decodeURIComponent(picture.slice(picture.indexOf(",") + 1)), "image/svg+xml");
+    const paper = document.createElementNS(SVG, "rect");
+    paper.setAttribute("width", width);
+    paper.setAttribute("height", height);
+    paper.setAttribute("fill", getComputedStyle(this.root).getPropertyValue("--st-background-color"));
+    page.documentElement.prepend(paper);
+    for (const element of this.overlay.children) page.documentElement.append(element.cloneNode(true));
+    page.documentElement.setAttribute("font-family", "Source Sans, Helvetica, Arial, sans-serif");
+    const source = new XMLSerializer().serializeToString(page);
+    const svg = new Blob([source], { type: "image/svg+xml" });
+    download(kind === "SVG" ? svg : await raster(svg, width, height), `${this.header.name}.${kind.toLowerCase()}`);
+  }
+}
+
+function isDark(color) {
+  const canvas = document.createElement("canvas").getContext("2d");
+  canvas.fillStyle = color.trim() || "#fff";
+  canvas.fillRect(0, 0, 1, 1);
+  const [red, green, blue] = canvas.getImageData(0, 0, 1, 1).data;
+  return 0.299 * red + 0.587 * green + 0.114 * blue < 128;
+}
+
+// The same digits as sentences.py writes: two, and more when the weight is small.
+function number(weight) {
+  if (weight >= 0.095 || weight === 0) return weight.toFixed(2);
+  if (weight >= 1e-4) return weight.toPrecision(2);
+  return weight.toExponential(0).replace(/e-(\d)$/, "e-0$1");
+}
+
+function strongest(weights) {
+  return weights.reduce((best, weight, j) => (weight > weights[best] || Number.isNaN(weights[best]) ? j : best), 0);
+}
+
+function shorten(element, text, width) {
+  let length = Math.min(text.length, 40);
+  if (length < text.length) element.textContent = `${text.slice(0, length)}…`;
+  while (length > 1 && element.getComputedTextLength() > width) element.textContent = `${text.slice(0, --length)}…`;
+}
+
+async function raster(svg, width, height) {
+  const url = URL.createObjectURL(svg);
+  const image = new Image();
+  image.src = url;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  canvas.width = 2 * width;
+  canvas.height = 2 * height;
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(url);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
+
+function download(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}

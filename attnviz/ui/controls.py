@@ -1,0 +1,148 @@
+"""Widgets made from dataclasses: the docstring is the help, the fields are the widgets and the link's parameters."""
+
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import Field, fields, replace
+from typing import Any, TypeVar, get_args
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.biases import BIASES
+from attnviz.inputs import Layer
+from attnviz.masks import MASKS
+from attnviz.measures import Special
+from attnviz.mechanism import Mechanism
+from attnviz.normalizers import NORMALIZERS
+from attnviz.scores import SCORES
+from attnviz.sources import SOURCES, Source
+from attnviz.sources.source import Opening
+from attnviz.sources.upload import File
+from attnviz.ui.plain import plain
+from attnviz.ui.view import RANGES
+
+T = TypeVar("T")
+TOGETHER = {"Mean of heads": "mean", "Maximum of heads": "maximum"}
+
+
+def source() -> tuple[Source, DeltaGenerator]:
+    """The chosen source: what a person brings stands on the page, its settings in the sidebar, in a place that can
+    be emptied."""
+    with st.sidebar:
+        kind = _one_of("Source", SOURCES, SOURCES[0])
+    brought, *settings = _settable(kind)
+    values = {brought.name: _widget(brought, kind, "")}
+    place = st.sidebar.empty()
+    with place.container():
+        values |= {setting.name: _widget(setting, kind, _title(kind)) for setting in settings}
+    return kind(**values), place
+
+
+def layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[int, int | str]:
+    """The position of a layer, and of one of its heads, or "mean" or "maximum" of them."""
+    names = [layer.name for layer in layers]
+    layer = names.index(_select("Layer", names, opening.layer))
+    heads = head_names(layers[layer].inputs.heads)
+    chosen = _select("Head", heads + (list(TOGETHER) if len(heads) > 1 else []), opening.head)
+    return layer, heads.index(chosen) if chosen in heads else TOGETHER[chosen]
+
+
+def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, str]:
+    """How the picture is drawn: special tokens, whether the mosaic shows all layers, the range of the colors."""
+    hiding: dict[str, Special] = {"Shown": "shown", "Hidden": "hidden", "Hidden, rows rescaled": "rescaled"}
+    special = _select("Special tokens", list(hiding)) if layers[layer].inputs.special_keys else "Shown"
+    every = len(layers) > 1 and _select("Mosaic", ["One layer", "All layers"]) == "All layers"
+    return hiding[special], every, _select("Colors", list(RANGES))
+
+
+def head_names(heads: int) -> list[str]:
+    return [f"Head {head}" for head in range(heads)]
+
+
+def mechanism(start: Mechanism) -> Mechanism:
+    """How to attend; each part begins as `start` has it."""
+    score = _part("Score", SCORES, start.score)
+    biases = tuple(
+        _filled(kind, _title(kind), next((bias for bias in start.biases if type(bias) is kind), kind()))
+        for kind in _several("Biases", BIASES, [type(bias) for bias in start.biases])
+    )
+    mask = _part("Mask", MASKS, start.mask)
+    return Mechanism(score, biases, mask, _part("Normalizer", NORMALIZERS, start.normalizer))
+
+
+def _part(label: str, menu: Sequence[type[T]], start: T) -> T:
+    return _filled(kind := _one_of(label, menu, type(start)), label, start if type(start) is kind else kind())
+
+
+def _one_of(label: str, menu: Sequence[type], start: type) -> type:
+    names = {_title(kind): kind for kind in menu}
+    chosen = st.session_state.get(_key(label))
+    about = names.get(chosen, start) if isinstance(chosen, str) else start
+    return names[_select(label, list(names), list(names).index(_title(start)) if start in menu else 0, _help(about))]
+
+
+def _several(label: str, menu: Sequence[type], start: Sequence[type]) -> list[type]:
+    names = {_title(kind): kind for kind in menu}
+    default = [_title(kind) for kind in start]
+    chosen = st.multiselect(label, list(names), default, key=_key(label), bind="query-params", placeholder="None")
+    return [names[name] for name in chosen]
+
+
+def _select(label: str, options: list[str], index: int = 0, about: str | None = None) -> str:
+    return st.selectbox(label, options, index, key=_key(label), bind="query-params", help=about)
+
+
+def _filled(kind: type[T], prefix: str, start: T) -> T:
+    """`start` with the values of its widgets; a combination that is refused is said and leaves `start`."""
+    values = {setting.name: _widget(setting, kind, prefix, start) for setting in _settable(kind)}
+    try:
+        return replace(start, **values)  # type: ignore[type-var]
+    except ValueError as problem:
+        st.error(plain(str(problem)))
+        return start
+
+
+def _settable(kind: type) -> list[Field]:
+    return [setting for setting in fields(kind) if setting.metadata]
+
+
+def _widget(setting: Field, kind: type, prefix: str, start: object = None) -> Any:
+    """The widget of one field; its limits are the field's metadata, its beginning the field of `start`."""
+    about = setting.metadata
+    label = about.get("label", setting.name.capitalize())
+    key = _key(f"{prefix}.{setting.name}".strip("."))
+    value: Any = getattr(start, setting.name, setting.default)
+    bound: dict[str, Any] = {"key": key, "bind": "query-params"}
+    if get_args(setting.type) and isinstance(value, str):
+        options = list(get_args(setting.type))
+        return st.selectbox(label, options, options.index(value), **bound)
+    if isinstance(value, str):
+        return st.text_input(label, value, help=_help(kind), **bound)
+    if "types" in about:
+        uploaded = st.file_uploader(
+            label, about["types"], key=key, help=_help(kind), max_upload_size=about["megabytes"]
+        )
+        return uploaded and File(uploaded.name, uploaded.getvalue())
+    limits: dict[str, Any] = {"min_value": about["min"], "max_value": about["max"]}
+    if isinstance(about["min"], float):
+        return st.number_input(
+            label, value=value, step=about.get("step", 1.0), format="%.6g", placeholder=about.get("empty"),
+            **limits, **bound,
+        )  # fmt: skip
+    return st.number_input(label, value=value, step=1, **limits, **bound)
+
+
+def _title(kind: type) -> str:
+    """SlidingWindow → Sliding window."""
+    first, *rest = re.findall(r"[A-Z][a-z0-9]*", kind.__name__)
+    return " ".join([first, *(word.lower() for word in rest)])
+
+
+def _key(label: str) -> str:
+    """The name of a widget in the link."""
+    return label.lower().replace(" ", "-")
+
+
+def _help(kind: type) -> str:
+    return inspect.cleandoc(kind.__doc__ or "")

@@ -1,0 +1,86 @@
+"""What can be taken away: the numbers, the picture, the link."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlencode
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+from jaxtyping import Float
+
+from attnviz.figures import themed
+from attnviz.sources.files import READERS
+
+SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
+
+
+def downloads(
+    name: str,
+    weights: Float[np.ndarray, "queries keys"],
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    figure: go.Figure,
+) -> None:
+    """Buttons for the weights shown, as CSV and .npz, and for the picture as one HTML file; and the link to copy.
+
+    PNG and SVG are made in the browser, by the chart itself.
+    """
+    with st.popover("Take away", icon=":material/download:", width="stretch"):
+        for label, extension, make in (
+            ("Weights as CSV", "csv", lambda: as_csv(weights, query_tokens, key_tokens)),
+            ("Weights as .npz", "npz", lambda: as_npz(weights, query_tokens, key_tokens)),
+            ("Picture as HTML", "html", lambda: as_html(figure)),
+        ):
+            st.download_button(label, make, f"{name}.{extension}", on_click="ignore", width="stretch")
+        st.caption("PNG and SVG: the buttons above the picture. Link to this state:")
+        st.code(link(), language=None, wrap_lines=True)
+
+
+def samples() -> None:
+    """A button for each sample file, to look at and to upload."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="samples"):
+        st.caption("Samples:", width="content")
+        for file in sorted(path for path in SAMPLES.iterdir() if path.suffix in READERS):
+            st.download_button(file.name, file.read_bytes, file.name, on_click="ignore", type="tertiary")
+
+
+def link() -> str:
+    """The address that opens this state: the page's own, with what differs from the beginning."""
+    asked = urlencode(st.query_params.to_dict())
+    page = st.context.url or ""
+    return f"{page}{'?' if asked else ''}{asked}"
+
+
+def as_csv(weights: Float[np.ndarray, "queries keys"], query_tokens: Sequence[str], key_tokens: Sequence[str]) -> bytes:
+    """Keys as the header, queries as the first column; an empty cell was not allowed."""
+    text = io.StringIO()
+    table = csv.writer(text)
+    table.writerow(["", *map(_cell, key_tokens)])
+    for token, row in zip(query_tokens, weights, strict=True):
+        table.writerow([_cell(token), *("" if np.isnan(weight) else repr(float(weight)) for weight in row)])
+    return text.getvalue().encode("utf-8-sig")
+
+
+def as_npz(weights: Float[np.ndarray, "queries keys"], query_tokens: Sequence[str], key_tokens: Sequence[str]) -> bytes:
+    """`weights` with 0 where not allowed, `tokens` and `key_tokens`: it can be uploaded again."""
+    file = io.BytesIO()
+    np.savez_compressed(
+        file,
+        weights=np.nan_to_num(weights),
+        tokens=np.array(query_tokens, dtype=str),
+        key_tokens=np.array(key_tokens, dtype=str),
+    )
+    return file.getvalue()
+
+
+def as_html(figure: go.Figure) -> bytes:
+    """One file with all that it needs, that opens without a network."""
+    return themed(figure).to_html(include_plotlyjs=True, full_html=True, config={"displaylogo": False}).encode()
+
+
+def _cell(token: str) -> str:
+    """A spreadsheet runs what begins like a formula; an apostrophe keeps it text."""
+    return f"'{token}" if token[:1] in tuple("=+-@\t\r") else token

@@ -1,0 +1,16 @@
+"""The pages in the order of the menu, and what they share."""
+
+from pathlib import Path
+
+import streamlit as st
+
+PAGES = Path(__file__).parents[2] / "pages"
+ASSETS = Path(__file__).parents[2] / "assets"
+
+st.set_page_config("attnviz", ASSETS / "icon.svg", layout="wide", initial_sidebar_state=270)
+st.html(f"<style>{(Path(__file__).parent / 'app.css').read_text(encoding='utf-8')}</style>")
+st.logo(ASSETS / "logo.svg", size="large", icon_image=ASSETS / "icon.svg")
+st.navigation(
+    [st.Page(PAGES / "explore.py", title="Explore", icon=":material/grid_view:", default=True)],
+    position="top",
+).run()

@@ -1,0 +1,95 @@
+"""What is looked at: a layer and a head of it, under a mechanism, with the numbers that its pictures are made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
+from attnviz.inputs import Layer
+from attnviz.measures import Special, head_map, heads_map, kept, thumbnails
+from attnviz.mechanism import Mechanism
+from attnviz.sources import Source
+from attnviz.ui import cache
+
+THUMBNAIL_CELLS = 768  # a side of the mosaic has about so many, shared by the heads along it
+RANGES = ("Largest weight shown", "Largest weight of this head", "0 to 1")
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One choice of what to look at. Making it computes it, and raises ValueError where that cannot be done."""
+
+    source: Source
+    layers: Sequence[Layer]
+    mechanisms: Sequence[Mechanism]  # one for each layer
+    layer: int
+    head: int | str  # or "mean", "maximum"
+    special: Special
+    every: bool  # the mosaic shows all layers, not this one alone
+    range: str  # of the colors, one of RANGES
+    weights: Float[np.ndarray, "queries keys"] = field(init=False)
+    mosaic: Float[np.ndarray, "heads height width"] = field(init=False)
+
+    def __post_init__(self) -> None:
+        inputs, mechanism = self.layers[self.layer].inputs, self.mechanisms[self.layer]
+
+        def one() -> np.ndarray:
+            if isinstance(self.head, int):
+                return head_map(inputs, mechanism, self.head, self.special).numpy()
+            return heads_map(inputs, mechanism, self.head, self.special).numpy()  # type: ignore[arg-type]
+
+        shown = range(len(self.layers)) if self.every else [self.layer]
+        layers, mechanisms = [self.layers[i] for i in shown], [self.mechanisms[i] for i in shown]
+        size = THUMBNAIL_CELLS // (max(self.heads, len(layers)) if self.every else 6)
+        about = (self.source, self.special)
+        made = {
+            "weights": cache.once(one, *about, self.layer, mechanism, self.head),
+            "mosaic": cache.once(
+                lambda: thumbnails(layers, mechanisms, size, self.special).numpy(), *about, list(shown), mechanisms
+            ),
+        }
+        for name, array in made.items():
+            object.__setattr__(self, name, array)
+
+    @property
+    def heads(self) -> int:
+        return self.layers[self.layer].inputs.heads
+
+    @property
+    def queries(self) -> list[int]:
+        """The positions of the rows."""
+        inputs = self.layers[self.layer].inputs
+        return kept(inputs.queries, inputs.special_queries, self.special)
+
+    @property
+    def keys(self) -> list[int]:
+        """The positions of the columns."""
+        inputs = self.layers[self.layer].inputs
+        return kept(inputs.keys, inputs.special_keys, self.special)
+
+    @property
+    def query_tokens(self) -> list[str]:
+        return [self.layers[self.layer].inputs.query_tokens[i] for i in self.queries]
+
+    @property
+    def key_tokens(self) -> list[str]:
+        return [self.layers[self.layer].inputs.key_tokens[i] for i in self.keys]
+
+    @property
+    def largest(self) -> float:
+        """The weight at the end of the color scale."""
+        if self.range == RANGES[2]:
+            return 1.0
+        found = [self.weights] if self.range == RANGES[1] else [self.weights, self.mosaic]
+        return max([float(np.nanmax(array)) for array in found if not np.isnan(array).all()], default=0) or 1.0
+
+    @property
+    def says(self) -> str:
+        return {"mean": GIVES_ON_AVERAGE, "maximum": GIVES_AT_MOST}.get(str(self.head), GIVES)
+
+    @property
+    def title(self) -> str:
+        head = f"head {self.head}" if isinstance(self.head, int) else f"{self.head} of heads"
+        return f"{self.layers[self.layer].name}, {head}"

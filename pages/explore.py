@@ -1,0 +1,50 @@
+"""Explore: what does each token look at, in every head?"""
+
+import pandas as pd
+import streamlit as st
+
+from attnviz.sources import Pretrained, Upload
+from attnviz.ui import cache, controls, heads
+from attnviz.ui.downloads import downloads, samples
+from attnviz.ui.view import View
+
+st.subheader("Explore", anchor=False)
+st.caption("What does each token look at, in every head? Type a sentence, or bring vectors of your own.")
+
+source, settings = controls.source()
+if isinstance(source, Upload):
+    samples()
+shown, layers = cache.or_last_good(
+    "layers", lambda: (source, cache.layers(source)), lambda: (Pretrained(), Pretrained().layers())
+)
+
+with st.sidebar:
+    layer, head = controls.layer_and_head(layers, shown.opening)
+    own = layers[layer].mechanism
+    chosen = own if layers[layer].fixed else controls.mechanism(own)
+    special, every, colors = controls.picture(layers, layer)
+if layers[layer].fixed:
+    settings.empty()
+    st.info(layers[layer].fixed)
+
+view = cache.or_last_good(
+    "view",
+    lambda: View(
+        source=shown,
+        layers=layers,
+        mechanisms=[each.mechanism.swapped(own, chosen) for each in layers],
+        layer=layer,
+        head=head,
+        special=special,
+        every=every,
+        range=colors,
+    ),
+    lambda: None,
+)
+if view:
+    figure = heads.show(view)
+    table, take = st.columns([0.8, 0.2])
+    with take:
+        downloads(f"attention {view.title}", view.weights, view.query_tokens, view.key_tokens, figure)
+    if table.toggle("Show the numbers as a table", key="table", bind="query-params"):
+        st.dataframe(pd.DataFrame(heads.as_table(view)), hide_index=True)

@@ -1,0 +1,172 @@
+"""make bench: how long things take, as ratios of two sides measured in turn in one run. Medians of several runs."""
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # as app.py does; both sides of a ratio have it
+
+import torch
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from attnviz.inputs import Inputs
+from attnviz.masks import Causal
+from attnviz.mechanism import Mechanism
+from attnviz.sources import Pretrained
+from tests.e2e.conftest import ARGUMENTS, CHROMIUM, serving
+
+HERE = Path(__file__).parent
+WORDS = ("the", "animal", "did", "not", "cross", "a", "street", "because", "it", "was", "too", "tired", "today")
+
+
+def main() -> None:
+    print(f"\n{torch.get_num_threads()} threads, torch {torch.__version__}\n")
+    core()
+    capture()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        enter_to_painted(browser)
+        all_heads(browser)
+        browser.close()
+
+
+def core() -> None:
+    """All stages kept, against the three lines of torch that give the output alone: 12 heads of width 64."""
+    table("Core, 12 causal heads", ("tokens", "torch ms", "attnviz ms", "ratio"))
+    for tokens in (16, 64, 128, 256, 512, 1024):
+        names = tuple(map(str, range(tokens)))
+        inputs = Inputs(*(torch.randn(12, tokens, 64) for _ in range(3)), names, names)
+        mask = torch.full((tokens, tokens), -torch.inf).triu(1)
+        mechanism = Mechanism(mask=Causal())
+
+        def bare(inputs: Inputs = inputs, mask: torch.Tensor = mask) -> object:
+            return torch.softmax(inputs.query @ inputs.key.mT * 0.125 + mask, dim=-1) @ inputs.value
+
+        row(tokens, *in_turn(bare, lambda m=mechanism, i=inputs: m(i), runs=15))
+
+
+def capture() -> None:
+    """A text's queries, keys and values taken, against the model's plain forward."""
+    from attnviz.sources.pretrained import minilm
+
+    table("Reading a text, MiniLM", ("tokens", "forward ms", "captured ms", "ratio"))
+    model = minilm()
+    for tokens in (16, 64, 128, 256, 512):
+        fresh = iter(range(10_000))
+
+        def forward(tokens: int = tokens) -> object:
+            with torch.inference_mode():
+                return model.model(**model.tokenizer(text_of(tokens, 0), return_tensors="pt"))
+
+        row(
+            tokens,
+            *in_turn(forward, lambda n=tokens, fresh=fresh: Pretrained(text_of(n, next(fresh))).layers(), runs=7),
+        )
+
+
+def enter_to_painted(browser: Browser) -> None:
+    """A new text typed, until its heatmap is painted: a bare Streamlit page with st.plotly_chart, and Explore."""
+    table("Enter → painted, MiniLM, one layer", ("tokens", "bare ms", "Explore ms", "ratio"))
+    bare_page = "() => document.querySelector('.js-plotly-plot')?.calcdata?.[0]?.[0]?.z?.length"
+    explore = "() => Number(document.querySelector('.st-key-heatmap [data-ready=true]')?.dataset.rows)"
+    with app(browser, HERE / "bare_page.py") as bare, app(browser) as ours:
+        for tokens in (16, 64, 128, 256, 512):
+            fresh = iter(range(10_000))
+
+            def type_into(page: Page, rows: str, tokens: int = tokens, fresh: Iterator[int] = fresh) -> float:
+                # Another number of tokens before, so that the new one tells that the new picture is there.
+                painted(page, text_of(tokens - 4, next(fresh)), tokens - 4, rows)
+                return painted(page, text_of(tokens, next(fresh)), tokens, rows)
+
+            times = [(type_into(bare, bare_page), type_into(ours, explore)) for _ in range(6)][1:]
+            row(tokens, *medians(times))
+
+
+def all_heads(browser: Browser) -> None:
+    """The mosaic of all 72 heads with the heatmap of one: what is sent to the browser, and when it is painted."""
+    table("All 72 heads", ("tokens", "sent MB", "painted ms"))
+    explore = "() => Number(document.querySelector('.st-key-heatmap [data-ready=true]')?.dataset.rows)"
+    with app(browser, query="?mosaic=All+layers") as page:
+        for tokens in (16, 64, 128, 256, 512):
+            times, sizes = [], []
+            for run in range(4):
+                painted(page, text_of(tokens - 4, run), tokens - 4, explore)
+                before = page.sent[0]  # type: ignore[attr-defined]
+                times.append(painted(page, text_of(tokens, run + 100), tokens, explore))
+                sizes.append(page.sent[0] - before)  # type: ignore[attr-defined]
+            row(tokens, statistics.median(sizes) / 1e6, statistics.median(times[1:]))
+
+
+@contextmanager
+def app(browser: Browser, script: Path | None = None, query: str = "") -> Iterator[Page]:
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log", script) as address:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.sent = [0]  # type: ignore[attr-defined]
+
+        def count(frame: str | bytes) -> None:
+            page.sent[0] += len(frame)  # type: ignore[attr-defined]
+
+        page.on("websocket", lambda socket: socket.on("framereceived", count))
+        page.goto(address + "/" + query)
+        page.get_by_label("Text", exact=True).wait_for()
+        page.wait_for_selector(".heatmaplayer image", state="attached")
+        yield page
+        page.close()
+
+
+def painted(page: Page, text: str, rows: int, shown: str) -> float:
+    """Milliseconds from Enter until `rows` rows are on the screen."""
+    box = page.get_by_label("Text", exact=True)
+    box.fill(text)
+    page.evaluate("addEventListener('keydown', () => (window.entered = performance.now()), { once: true })")
+    box.press("Enter")
+    return page.evaluate(
+        f"""rows => new Promise(done => {{
+            const shown = {shown};
+            const frame = next => requestAnimationFrame(next);
+            const look = () => shown() === rows
+                ? frame(() => frame(() => done(performance.now() - window.entered))) : frame(look);
+            look();
+        }})""",
+        rows,
+    )
+
+
+def text_of(tokens: int, seed: int) -> str:
+    """A text that MiniLM reads as so many tokens, the two it adds included; another for each seed."""
+    return " ".join(WORDS[(i * 7 + seed * (i % 3 + 1)) % len(WORDS)] for i in range(tokens - 2))
+
+
+def in_turn(one: Callable[[], object], other: Callable[[], object], runs: int) -> tuple[float, float, float]:
+    return medians([(timed(one), timed(other)) for _ in range(runs + 1)][1:])
+
+
+def timed(make: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    made = make()
+    taken = 1000 * (time.perf_counter() - start)
+    del made
+    return taken
+
+
+def medians(times: list[tuple[float, float]]) -> tuple[float, float, float]:
+    """The median of each side, and of the ratios pair by pair."""
+    ratios = [other / one for one, other in times]
+    return statistics.median(one for one, _ in times), statistics.median(b for _, b in times), statistics.median(ratios)
+
+
+def table(title: str, columns: tuple[str, ...]) -> None:
+    print(f"\n{title}\n" + "".join(f"{column:>14}" for column in columns), flush=True)
+
+
+def row(*values: float) -> None:
+    print("".join(f"{value:>14,.2f}" if isinstance(value, float) else f"{value:>14}" for value in values), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""What the tests share."""
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import settings
+
+from attnviz import Inputs
+
+# The same examples in every run, so that a test that passed does not fail on another day.
+settings.register_profile("attnviz", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("attnviz")
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def as_installed(monkeypatch):
+    """Without the shape checks that pytest turns on: what the library itself says to who gives it wrong shapes."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.fixture(scope="session")
+def random_inputs():
+    """A function that makes Inputs of random numbers."""
+
+    def make(*, heads=2, kv_heads=None, queries=5, keys=7, d_k=8, d_v=6, seed=0, **more):
+        def random(*shape):
+            return torch.randn(shape, generator=generator)
+
+        generator, kv_heads = torch.Generator().manual_seed(seed), kv_heads or heads
+        return Inputs(
+            query=random(heads, queries, d_k),
+            key=random(kv_heads, keys, d_k),
+            value=random(kv_heads, keys, d_v),
+            query_tokens=tuple(map(str, range(queries))),
+            key_tokens=tuple(map(str, range(keys))),
+            **more,
+        )
+
+    return make

@@ -1,0 +1,166 @@
+"""A real server, a real browser, and the Explore page as a person meets it."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+QUIET = ("no-first-run", "disable-background-networking", "disable-component-update", "disable-sync")
+ARGUMENTS = [f"--{argument}" for argument in ("no-sandbox", "disable-gpu", "disable-quic", *QUIET)]
+expect.set_options(timeout=20_000)
+
+
+@contextmanager
+def serving(log: Path, script: Path | None = None) -> Iterator[str]:
+    """A fresh process of the app, or of another Streamlit script; gives its address once it answers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", str(script or "app.py"), "--server.headless=true"]
+    command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.fileWatcherType=none"]
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(
+            command, cwd=ROOT, stdout=out, stderr=out, env=os.environ | {"PYTHONPATH": str(ROOT)}
+        ) as server,
+    ):
+        try:
+            address = f"http://127.0.0.1:{port}"
+            deadline = time.monotonic() + 60
+            while not _answers(f"{address}/_stcore/health"):
+                assert server.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, f"no answer in a minute: {log.read_text()}"
+                time.sleep(0.1)
+            yield address
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return response.status == 200
+    except (URLError, OSError):
+        return False
+
+
+@pytest.fixture(scope="session")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("server") / "log") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def explore(browser: Browser, address: str) -> Iterator["Explore"]:
+    """The page at 1280 × 800. At the end nothing may have gone wrong in it, nor another host have been asked."""
+    with opened(browser, address) as page:
+        yield page
+
+
+@contextmanager
+def opened(browser: Browser, address: str, width: int = 1280, height: int = 800, theme: str = "light") -> Iterator:
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    troubles: list[str] = []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: None if _own(request.url, address) else troubles.append(request.url))
+    yield Explore(page, address)
+    context.close()
+    assert not troubles
+
+
+def _own(url: str, address: str) -> bool:
+    return url.startswith((address, address.replace("http", "ws"), "data:", "blob:", "about:", "file:"))
+
+
+class Explore:
+    """What a person does on the page, and what they see."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page, self.address = page, address
+        self.heatmap, self.mosaic = self.chart("heatmap"), self.chart("heads")
+        self.sentence = self.heatmap.locator(".attnviz-sentence")
+        self.live = self.heatmap.locator(".attnviz-live")
+        self.stage = self.heatmap.locator(".attnviz-stage")
+        self.alert = page.get_by_test_id("stAlert")
+
+    def chart(self, key: str) -> Locator:
+        return self.page.locator(f".st-key-{key} .attnviz-chart")
+
+    def open(self, query: str = "") -> "Explore":
+        self.page.goto(f"{self.address}/{query}")
+        return self.painted()
+
+    def painted(self, rows: int | None = None) -> "Explore":
+        for chart in (self.mosaic, self.heatmap):
+            expect(chart).to_have_attribute("data-ready", "true")
+        if rows is not None:
+            expect(self.heatmap).to_have_attribute("data-rows", str(rows))
+            expect(self.heatmap).to_have_attribute("data-ready", "true")
+        return self
+
+    def type(self, text: str) -> None:
+        box = self.page.get_by_label("Text", exact=True)
+        box.fill(text)
+        box.press("Enter")
+
+    def choose(self, label: str, option: str) -> None:
+        key = label.lower().replace(" ", "-")
+        menu = self.page.locator(f".st-key-{key} input[role=combobox]")
+        menu.scroll_into_view_if_needed()
+        menu.click()
+        self.page.get_by_role("option", name=option, exact=True).click()
+
+    def chosen(self, label: str) -> Locator:
+        return self.page.locator(f".st-key-{label.lower().replace(' ', '-')}")
+
+    def upload(self, *files: Path | dict) -> None:
+        self.page.locator("input[type=file]").set_input_files(files[0])
+
+    def place(self, chart: Locator, row: float, column: float, rows: float, columns: float) -> tuple[float, float]:
+        """The point on the screen of a cell of `rows` × `columns` that fill the plot."""
+        box = chart.locator(".nsewdrag").first.bounding_box()
+        assert box
+        return box["x"] + (column + 0.5) * box["width"] / columns, box["y"] + (row + 0.5) * box["height"] / rows
+
+    def cell(self, row: int, column: int) -> tuple[float, float]:
+        rows, columns = (int(self.heatmap.get_attribute(f"data-{side}") or 0) for side in ("rows", "columns"))
+        return self.place(self.heatmap, row, column, rows, columns)
+
+    def weights(self) -> list[list[float | None]]:
+        """The numbers in the browser's heatmap; None where not allowed."""
+        script = "e => e.data[0].z.map(row => Array.from(row, w => Number.isNaN(w) ? null : w))"
+        return self.heatmap.locator(".attnviz-graph").evaluate(script)
+
+    def zoom(self) -> list[float]:
+        script = "e => [...e._fullLayout.xaxis.range, ...e._fullLayout.yaxis.range]"
+        return self.heatmap.locator(".attnviz-graph").evaluate(script)
+
+    def asked(self, name: str, value: str | None) -> None:
+        """Waits until the link says `name=value`, or says nothing of `name`."""
+        pattern = rf"[?&]{name}={re.escape(value)}(&|$)" if value is not None else rf"^(?!.*[?&]{name}=)"
+        expect(self.page).to_have_url(re.compile(pattern))

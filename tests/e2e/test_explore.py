@@ -1,0 +1,285 @@
+"""The Explore page in a real browser."""
+
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, expect
+
+from attnviz.figures import sentence
+from attnviz.masks import Causal
+from attnviz.mechanism import Mechanism
+from attnviz.sources import Pretrained, Toy
+from tests.e2e.conftest import Explore, opened
+
+HOSTILE = "<s> </s> <b>bold</b> <script>alert(1)</script> $x$ a|b `code` &amp; שלום 👩‍🔬"
+
+
+def same(shown: object, expected: np.ndarray) -> None:
+    """To within what the number of threads changes in a sum of float32."""
+    np.testing.assert_allclose(np.array(shown, dtype=float), expected, atol=2e-6)
+
+
+def own_weights(layer: int, head: int, mechanism: Mechanism | None = None, text: str | None = None) -> np.ndarray:
+    layers = Pretrained(text).layers() if text else Pretrained().layers()
+    chosen = layers[layer]
+    return (mechanism or chosen.mechanism)(chosen.inputs, heads=[head]).weights[0].numpy()
+
+
+def test_opens_on_an_example_that_shows_something_at_once(explore: Explore) -> None:
+    explore.open().painted(rows=16)
+    expect(explore.sentence).to_have_text("it gives 0.68 of its attention to animal.")
+    expect(explore.page.locator(".attnviz-said")).to_have_text("it gives 0.68 of its attention to animal.")
+    same(explore.weights(), own_weights(3, 1))
+    expect(explore.mosaic).to_have_attribute("data-rows", "4")
+    expect(explore.mosaic).to_have_attribute("data-columns", "3")
+
+
+def test_fits_a_small_laptop_without_scrolling(explore: Explore) -> None:
+    explore.open()
+    box = explore.stage.bounding_box()
+    assert box
+    assert box["y"] + box["height"] <= 800
+    assert box["x"] + box["width"] <= 1280
+
+
+def test_typing_a_sentence_draws_it(explore: Explore) -> None:
+    explore.open()
+    explore.type("A new sentence.")
+    explore.painted(rows=6)
+    same(explore.weights(), own_weights(3, 1, text="A new sentence."))
+    explore.asked("text", "A+new+sentence.")
+
+
+def test_a_click_in_the_mosaic_opens_that_head(explore: Explore) -> None:
+    explore.open()
+    explore.page.mouse.click(*explore.place(explore.mosaic, 1, 2, 4, 3))
+    explore.asked("head", "Head+5")
+    expect(explore.sentence).not_to_have_text("it gives 0.68 of its attention to animal.")
+    explore.painted()
+    same(explore.weights(), own_weights(3, 5))
+
+
+def test_the_mosaic_of_all_layers_opens_layer_and_head(explore: Explore) -> None:
+    explore.open("?mosaic=All+layers")
+    expect(explore.mosaic).to_have_attribute("data-columns", "6")
+    explore.page.mouse.click(*explore.place(explore.mosaic, 2, 0, 12, 6))
+    explore.asked("layer", "encoder+0")
+    explore.asked("head", "Head+2")
+    expect(explore.sentence).not_to_have_text("it gives 0.68 of its attention to animal.")
+    explore.painted()
+    same(explore.weights(), own_weights(0, 2))
+
+
+def test_hover_says_the_cell_and_fans_out_its_query_without_asking_the_server(explore: Explore) -> None:
+    sent: list[object] = []
+    explore.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    explore.open()
+    weights, tokens = own_weights(3, 1), Pretrained().layers()[0].inputs.query_tokens
+    before = len(sent)
+    for row, column in ((6, 8), (2, 0), (15, 15)):
+        explore.page.mouse.move(*explore.cell(row, column))
+        expect(explore.sentence).to_have_text(sentence(tokens[row], tokens[column], float(weights[row, column])))
+        bars = explore.heatmap.locator(".attnviz-overlay rect[rx]")
+        assert bars.count() == 16
+        widths = bars.evaluate_all("bars => bars.map(bar => Number(bar.getAttribute('width')))")
+        assert int(np.argmax(widths)) == int(weights[row].argmax())
+        lines = explore.heatmap.locator(".attnviz-overlay path")
+        assert lines.count() == int((weights[row] > 0.004).sum())
+    assert len(sent) == before
+
+
+def test_hover_is_drawn_within_two_frames(explore: Explore) -> None:
+    explore.open("?text=" + "word+" * 200)
+    x, y = explore.cell(100, 50)
+    frames = explore.stage.evaluate(
+        """(stage, [x, y]) => new Promise(done => {
+            const sentence = stage.parentElement.querySelector(".attnviz-sentence");
+            const before = sentence.textContent;
+            stage.dispatchEvent(new PointerEvent("pointermove", { clientX: x, clientY: y, bubbles: true }));
+            let frames = 0;
+            const look = () => {
+                if (sentence.textContent !== before) return done(frames);
+                frames += 1;
+                requestAnimationFrame(look);
+            };
+            requestAnimationFrame(look);
+        })""",
+        [x, y],
+    )
+    assert frames <= 2
+
+
+def test_a_click_pins_a_query_and_a_second_click_frees_it(explore: Explore) -> None:
+    explore.open()
+    explore.page.mouse.click(*explore.cell(6, 3))
+    explore.asked("pinned", "6+%C2%B7+cross")
+    expect(explore.page.locator(".attnviz-said")).to_have_text("cross gives 0.60 of its attention to street.")
+    expect(explore.page.locator(".attnviz-strongest li")).to_have_count(5)
+    explore.painted()
+    explore.page.mouse.move(5, 5)
+    expect(explore.sentence).to_have_text("cross gives 0.60 of its attention to street.")
+    marked = explore.heatmap.locator(".attnviz-overlay > rect").first
+    top = float(marked.get_attribute("y") or 0) + (explore.stage.bounding_box() or {"y": 0})["y"]
+    assert top == pytest.approx(explore.cell(5.5, 0)[1], abs=1.5)
+    explore.page.mouse.click(*explore.cell(6, 9))
+    explore.asked("pinned", "none")
+    expect(explore.page.locator(".attnviz-said")).to_have_count(0)
+
+
+def test_zoom_survives_a_change_of_any_control(explore: Explore) -> None:
+    explore.open("?pinned=none")
+    explore.page.mouse.move(*explore.cell(3, 3))
+    explore.page.mouse.down()
+    explore.page.mouse.move(*explore.cell(9, 10), steps=6)
+    explore.page.mouse.up()
+    reset = explore.heatmap.get_by_role("button", name="Reset zoom")
+    expect(reset).to_be_visible()
+    zoomed = explore.zoom()
+    assert zoomed != pytest.approx([-0.5, 15.5, 15.5, -0.5])
+    for label, option in (("Mask", "Causal"), ("Head", "Head 4"), ("Special tokens", "Hidden"), ("Score", "Cosine")):
+        before = explore.weights()
+        explore.choose(label, option)
+        explore.page.wait_for_function(
+            """before => JSON.stringify(document.querySelector(".st-key-heatmap .attnviz-graph").data[0].z
+                .map(row => Array.from(row, w => Number.isNaN(w) ? null : w))) !== before""",
+            arg=_json(before),
+        )
+        explore.painted()
+        assert explore.zoom() == pytest.approx(zoomed), label
+    explore.page.mouse.move(5, 5)
+    reset.click()
+    expect(reset).to_be_hidden()
+
+
+def _json(weights: list) -> str:
+    return "[" + ",".join("[" + ",".join("null" if w is None else repr(w) for w in row) + "]" for row in weights) + "]"
+
+
+def test_the_arrow_keys_read_cells_aloud_and_enter_pins(explore: Explore) -> None:
+    explore.open("?pinned=none")
+    weights, tokens = own_weights(3, 1), Pretrained().layers()[0].inputs.query_tokens
+    explore.stage.focus()
+    row, column = 0, 0
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowLeft"):
+        explore.page.keyboard.press(key)
+    row, column = 2, 1
+    said = sentence(tokens[row], tokens[column], float(weights[row, column]))
+    expect(explore.live).to_have_text(said)
+    expect(explore.sentence).to_have_text(said)
+    assert explore.live.get_attribute("aria-live") == "polite"
+    explore.page.keyboard.press("End")
+    expect(explore.live).to_have_text(sentence(tokens[2], tokens[15], float(weights[2, 15])))
+    explore.page.keyboard.press("Enter")
+    explore.asked("pinned", "2+%C2%B7+animal")
+    expect(explore.page.locator(".attnviz-said")).to_contain_text("animal gives")
+    explore.painted()
+    explore.page.keyboard.press("Escape")
+    explore.asked("pinned", "none")
+
+
+def test_a_mask_on_a_real_model_and_the_masked_cell_in_words(explore: Explore) -> None:
+    explore.open("?mask=Causal&pinned=none")
+    expected = own_weights(3, 1, Mechanism(mask=Causal()))
+    shown = np.array(explore.weights(), dtype=float)
+    same(np.nan_to_num(shown), expected)
+    assert np.isnan(shown).sum() == 16 * 15 / 2
+    explore.page.mouse.move(*explore.cell(2, 9))
+    expect(explore.sentence).to_have_text("animal may not look at because.")
+
+
+def test_hostile_text_is_shown_as_text(explore: Explore) -> None:
+    explore.open("?source=Toy")
+    explore.type(HOSTILE)
+    explore.painted(rows=len(HOSTILE.split()))
+    labels = explore.heatmap.locator(".ytick text").evaluate_all("ticks => ticks.map(tick => tick.textContent)")
+    for token in ("<s>", "</s>", "<b>bold</b>", "$x$", "a|b", "`code`", "&amp;", "שלום", "👩‍🔬"):
+        assert token in labels
+    row = HOSTILE.split().index("<script>alert(1)</script>")
+    explore.page.mouse.click(*explore.cell(row, 0))
+    expect(explore.page.locator(".attnviz-said")).to_contain_text("<script>alert(1)</script> gives")
+    expect(explore.page.locator(".attnviz-chart b, .attnviz-chart s, .attnviz-chart script")).to_have_count(0)
+    weights = Toy(text=HOSTILE).layers()[0]
+    same(explore.weights(), weights.mechanism(weights.inputs).weights[0].numpy())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("   ", "There is no text yet"), ("word " * 10_000, "This text has 10,002 tokens")],
+    ids=["blank", "10,000 words"],
+)
+def test_bad_text_is_said_and_the_last_picture_stays(explore: Explore, text: str, said: str) -> None:
+    explore.open()
+    explore.type("One good sentence.")
+    explore.painted(rows=6)
+    before = explore.weights()
+    explore.type(text)
+    expect(explore.alert).to_contain_text(said)
+    explore.painted(rows=6)
+    assert explore.weights() == before
+    expect(explore.page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_the_numbers_in_a_table_on_request(explore: Explore) -> None:
+    explore.open()
+    explore.page.get_by_text("Show the numbers as a table").click()
+    expect(explore.page.get_by_test_id("stDataFrame")).to_be_visible()
+    explore.asked("table", "true")
+
+
+def test_512_tokens_are_drawn(explore: Explore) -> None:
+    explore.open("?text=" + "+".join(["word"] * 510) + "&mosaic=All+layers")
+    explore.painted(rows=512)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("text", ["", "?text=" + "Pneumonoultramicroscopicsilicovolcanoconiosis+" * 5 + "&source=Toy"])
+def test_a_phone_in_both_themes(browser: Browser, address: str, theme: str, text: str) -> None:
+    with opened(browser, address, 390, 844, theme) as explore:
+        explore.open(text)
+        expect(explore.heatmap).to_have_attribute("data-theme", theme)
+        assert explore.page.evaluate("document.scrollingElement.scrollWidth") <= 390
+        for chart in (explore.mosaic, explore.heatmap):
+            box = chart.bounding_box()
+            assert box
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+
+
+def test_labels_never_overlap(explore: Explore) -> None:
+    explore.open("?text=" + "Some+longer+words+" * 60)
+    boxes = explore.heatmap.locator(".ytick text").evaluate_all(
+        "ticks => ticks.map(tick => tick.getBoundingClientRect()).map(box => [box.top, box.bottom])"
+    )
+    assert len(boxes) > 10
+    middles = sorted((top + bottom) / 2 for top, bottom in boxes)
+    assert min(np.diff(middles)) >= 14
+
+
+def test_pixels_of_the_heatmap_follow_the_weights(explore: Explore) -> None:
+    """The strongest cell of the row is the darkest on white paper."""
+    explore.open("?pinned=none")
+    explore.page.mouse.move(5, 5)
+    image = explore.heatmap.locator(".heatmaplayer image")
+    expect(image).to_have_count(1)
+    darkness = image.evaluate(
+        """async image => {
+            const picture = new Image();
+            picture.src = image.getAttribute("href") ?? image.getAttribute("xlink:href");
+            await picture.decode();
+            const canvas = new OffscreenCanvas(picture.width, picture.height).getContext("2d");
+            canvas.drawImage(picture, 0, 0);
+            const at = (row, column) => canvas.getImageData(
+                (column + 0.5) * picture.width / 16, (row + 0.5) * picture.height / 16, 1, 1).data;
+            return Array.from({ length: 16 }, (_, j) => -at(10, j)[0] - at(10, j)[1] - at(10, j)[2]);
+        }"""
+    )
+    assert int(np.argmax(darkness)) == int(own_weights(3, 1)[10].argmax())
+
+
+def test_the_link_is_offered(explore: Explore) -> None:
+    explore.open("?head=Head+4&mask=Causal")
+    explore.page.get_by_role("button", name="Take away").click()
+    expect(explore.page.get_by_test_id("stCode")).to_have_text(
+        re.compile(re.escape(f"{explore.address}?head=Head+4&mask=Causal"))
+    )

@@ -1,0 +1,41 @@
+"""One head as a figure."""
+
+import numpy as np
+
+from attnviz.figures import heatmap
+
+
+def weights(queries: int, keys: int) -> np.ndarray:
+    return np.random.default_rng(0).random((queries, keys), dtype="f4")
+
+
+def test_rows_are_queries_from_the_top_and_columns_keys() -> None:
+    shown = weights(2, 3)
+    figure = heatmap(shown, ("q0", "q1"), ("k0", "k1", "k2"), largest=0.5)
+    np.testing.assert_array_equal(figure.data[0].z, shown)
+    assert figure.layout.yaxis.range == (1.5, -0.5)
+    assert figure.layout.xaxis.range == (-0.5, 2.5)
+    assert figure.layout.yaxis.ticktext == ("q0", "q1")
+    assert figure.layout.xaxis.ticktext == ("k0", "k1", "k2")
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0, 0.5)
+    assert figure.layout.meta["rows"] == 2
+    assert figure.layout.meta["columns"] == 3
+
+
+def test_equal_tokens_keep_rows_of_their_own() -> None:
+    figure = heatmap(weights(3, 3), ("a", "a", "a"), ("a", "a", "a"))
+    assert figure.layout.yaxis.tickvals == (0, 1, 2)
+    assert np.shape(figure.data[0].z) == (3, 3)
+
+
+def test_many_tokens_are_not_all_written_on_the_axis_but_all_are_known() -> None:
+    tokens = [str(i) for i in range(500)]
+    figure = heatmap(weights(500, 500), tokens, tokens)
+    assert len(figure.layout.xaxis.ticktext) <= 40
+    assert figure.layout.meta["keys"] == tokens
+
+
+def test_markup_is_escaped_for_plotly_and_plain_for_sentences() -> None:
+    figure = heatmap(weights(1, 1), ("<s>",), ("<b>",))
+    assert figure.layout.yaxis.ticktext == ("&lt;s&gt;",)
+    assert figure.layout.meta["keys"] == ["<b>"]

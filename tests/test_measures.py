@@ -1,0 +1,176 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz import Layer, Mechanism
+from attnviz.masks import Causal, Full, Mask, Padding
+from attnviz.measures import empty_rows, head_map, heads_map, kept, outside, reduced, strongest, thumbnails
+from attnviz.normalizers import Hard
+from attnviz.scores import ScaledDot
+
+NAN = math.nan
+SPECIAL_QUERIES, SPECIAL_KEYS = (0, 4), (0, 2, 6)
+
+
+class PerHead(Mask):
+    """Head 0 sees key 0, head 1 sees keys 0 and 1, …"""
+
+    def __call__(self, b, h, q, k):
+        return (k <= h) & (q >= 0)
+
+
+@pytest.fixture
+def inputs(random_inputs):
+    return random_inputs(heads=3, special_queries=SPECIAL_QUERIES, special_keys=SPECIAL_KEYS)
+
+
+def same(ours, expected):
+    torch.testing.assert_close(ours, torch.as_tensor(expected, dtype=torch.float32), equal_nan=True)
+
+
+def slow_map(inputs, mechanism, head, special):
+    """One head's weights, a cell at a time."""
+    attention, rows = mechanism(inputs), []
+    for q in range(inputs.queries):
+        if special != "shown" and q in SPECIAL_QUERIES:
+            continue
+        weights = attention.weights[head, q].tolist()
+        looked_at = [k for k in range(inputs.keys) if special == "shown" or k not in SPECIAL_KEYS]
+        total, rest = sum(weights), sum(weights[k] for k in looked_at)
+        factor = total / rest if special == "rescaled" and rest > 0 else 1
+        rows.append([weights[k] * factor if attention.allowed[head, q, k] else NAN for k in looked_at])
+    return rows
+
+
+@pytest.mark.parametrize("special", ["shown", "hidden", "rescaled"])
+@pytest.mark.parametrize("mask", [Full(), Causal(), Causal("bottom right"), Padding(1), PerHead()], ids=repr)
+def test_a_map_of_one_head(inputs, special, mask):
+    for head in range(inputs.heads):
+        same(
+            head_map(inputs, Mechanism(mask=mask), head, special), slow_map(inputs, Mechanism(mask=mask), head, special)
+        )
+
+
+def test_a_row_that_lay_on_special_tokens_alone_stays_zero(inputs):
+    hard = Mechanism(ScaledDot(50.0), normalizer=Hard())
+    rescaled = head_map(inputs, hard, 0, "rescaled")
+    on_special = [int(hard(inputs).weights[0, q].argmax()) in SPECIAL_KEYS for q in (1, 2, 3)]
+    assert any(on_special)
+    assert not all(on_special)
+    same(rescaled.sum(-1), [0 if special else 1 for special in on_special])
+
+
+def test_kept():
+    assert kept(4, (0, 3), "shown") == [0, 1, 2, 3]
+    assert kept(4, (0, 3), "hidden") == kept(4, (0, 3), "rescaled") == [1, 2]
+
+
+@pytest.mark.parametrize("special", ["shown", "hidden", "rescaled"])
+@pytest.mark.parametrize(("how", "together"), [("mean", lambda cells: sum(cells) / len(cells)), ("maximum", max)])
+@pytest.mark.parametrize("mask", [Full(), Causal(), PerHead()], ids=repr)
+def test_a_map_of_all_heads(inputs, special, how, together, mask):
+    mechanism = Mechanism(mask=mask)
+    maps = [slow_map(inputs, mechanism, head, special) for head in range(3)]
+    expected = [
+        [NAN if all(map(math.isnan, cells)) else together([0 if math.isnan(c) else c for c in cells]) for cells in rows]
+        for rows in (zip(*heads, strict=True) for heads in zip(*maps, strict=True))
+    ]
+    same(heads_map(inputs, mechanism, how, special), expected)
+
+
+def test_the_maximum_of_heads_is_one_heads_weight_and_the_mean_adds_up_to_1(inputs):
+    same(heads_map(inputs, Mechanism(), "maximum"), Mechanism()(inputs).weights.amax(0))
+    same(heads_map(inputs, Mechanism(), "mean").sum(-1), [1] * inputs.queries)
+
+
+def slow_reduced(weights, size):
+    """Torch's adaptive pooling: cell i of s stands for ⌊i·n/s⌋ up to ⌈(i + 1)·n/s⌉."""
+    height, width = (min(size, length) for length in weights.shape)
+    small = torch.full((height, width), NAN)
+    for i in range(height):
+        for j in range(width):
+            top, bottom = i * len(weights) // height, -(-(i + 1) * len(weights) // height)
+            left, right = j * weights.shape[1] // width, -(-(j + 1) * weights.shape[1] // width)
+            seen = [w for w in weights[top:bottom, left:right].flatten().tolist() if not math.isnan(w)]
+            if seen:
+                small[i, j] = max(seen)
+    return small
+
+
+@given(
+    st.integers(1, 20),
+    st.integers(1, 20),
+    st.integers(1, 12),
+    st.sampled_from([0.0, 0.5, 0.95, 1.0]),
+    st.integers(0, 99),
+)
+def test_reduced_keeps_the_maximum_of_what_a_cell_stands_for(queries, keys, size, masked, seed):
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.rand(queries, keys, generator=generator)
+    weights[torch.rand(queries, keys, generator=generator) < masked] = NAN
+    small = reduced(weights, size)
+    same(small, slow_reduced(weights, size))
+    assert small.nan_to_num(-1).max() == weights.nan_to_num(-1).max()
+
+
+def test_reduced_leaves_a_small_map_as_it_is():
+    weights = torch.rand(4, 6)
+    assert torch.equal(reduced(weights, 6), weights)
+    assert reduced(weights, 5).shape == (4, 5)
+
+
+@pytest.mark.parametrize("special", ["shown", "hidden"])
+def test_thumbnails_are_every_head_of_every_layer_in_order(inputs, random_inputs, special):
+    other = random_inputs(heads=2, seed=1, special_queries=SPECIAL_QUERIES, special_keys=SPECIAL_KEYS)
+    layers = [Layer("a", "self", inputs, Mechanism()), Layer("b", "causal", other, Mechanism(mask=Causal()))]
+    shown_with = [Mechanism(mask=PerHead()), Mechanism()]  # not the layers' own
+    expected = [
+        slow_reduced(torch.tensor(slow_map(layer.inputs, mechanism, head, special)), 3)
+        for layer, mechanism in zip(layers, shown_with, strict=True)
+        for head in range(layer.inputs.heads)
+    ]
+    same(thumbnails(layers, shown_with, 3, special), torch.stack(expected))
+
+
+def test_strongest_are_the_greatest_first_and_of_equal_ones_the_earlier():
+    weights = torch.tensor([0.1, NAN, 0.3, 0.0, 0.3, 0.2, NAN, 0.1])
+    assert [key for key, _ in strongest(weights)] == [2, 4, 5, 0, 7]
+    assert [key for key, _ in strongest(weights, 2)] == [2, 4]
+    assert [key for key, _ in strongest(weights, 99)] == [2, 4, 5, 0, 7, 3]
+    assert strongest(torch.tensor([NAN, NAN])) == []
+
+
+@given(st.lists(st.floats(0, 1, width=32) | st.just(NAN), min_size=1, max_size=12), st.integers(1, 12))
+def test_strongest_as_sorted(weights, count):
+    seen = [(key, weight) for key, weight in enumerate(weights) if not math.isnan(weight)]
+    assert strongest(torch.tensor(weights), count) == sorted(seen, key=lambda one: -one[1])[:count]
+
+
+def test_outside_is_what_rows_lack_on_average():
+    assert outside(torch.tensor([[0.5, 0.25], [0.25, 0.0]])) == pytest.approx((0.25 + 0.75) / 2)
+    assert outside(torch.tensor([[0.5, 0.5], [1.0, NAN]])) == pytest.approx(0)
+
+
+def test_outside_leaves_out_queries_that_may_look_at_nothing():
+    assert outside(torch.tensor([[0.75, 0.0], [NAN, NAN]])) == pytest.approx(0.25)
+
+
+def test_outside_is_the_weight_of_hidden_tokens(inputs):
+    weights = Mechanism()(inputs).weights[1]
+    hidden = [sum(float(weights[q, k]) for k in SPECIAL_KEYS) for q in (1, 2, 3)]
+    assert outside(head_map(inputs, Mechanism(), 1, "hidden")) == pytest.approx(sum(hidden) / 3, abs=1e-6)
+
+
+def test_empty_rows():
+    assert empty_rows(torch.tensor([[NAN, NAN], [NAN, 0.0], [NAN, NAN], [0.5, 0.5]])) == [0, 2]
+    assert empty_rows(torch.zeros(2, 2)) == []
+
+
+@pytest.mark.parametrize(
+    ("mask", "expected"), [(Full(), []), (~Causal(), [4]), (Padding(0), [0, 1, 2, 3, 4])], ids=repr
+)
+def test_empty_rows_of_a_mask(random_inputs, mask, expected):
+    assert empty_rows(head_map(random_inputs(queries=5, keys=5), Mechanism(mask=mask), 0)) == expected

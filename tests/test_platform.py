@@ -1,0 +1,82 @@
+"""What we rely on in Streamlit, Plotly, transformers and torch, so that a new version that changes it is noticed."""
+
+import inspect
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import plotly
+import plotly.graph_objects as go
+import pytest
+import streamlit as st
+from plotly.offline import get_plotlyjs, get_plotlyjs_version
+from transformers import AttentionInterface, AttentionMaskInterface, BertConfig, BertModel, masking_utils
+
+ROOT = Path(__file__).parents[1]
+PINS = dict(
+    re.match(r"([\w.-]+)==(\S+)", line).groups()  # type: ignore[union-attr]
+    for name in ("requirements.txt", "requirements-models.txt", "requirements-dev.txt")
+    for line in (ROOT / name).read_text().splitlines()
+    if "==" in line
+)
+
+
+@pytest.mark.parametrize("package", PINS)
+def test_what_is_installed_is_what_is_pinned(package: str) -> None:
+    assert version(package).split("+")[0] == PINS[package]
+
+
+def test_the_versions_this_was_written_for() -> None:
+    assert PINS["torch"] == "2.13.0"
+    assert PINS["streamlit"].startswith("1.67.")
+    assert PINS["plotly"].startswith("7.1.")
+    assert PINS["transformers"].startswith("5.23.")
+
+
+def test_streamlit_binds_widgets_to_the_link() -> None:
+    for widget in (st.selectbox, st.multiselect, st.number_input, st.text_input, st.toggle):
+        assert "bind" in inspect.signature(widget).parameters
+    assert "max_upload_size" in inspect.signature(st.file_uploader).parameters
+    assert "scope" in inspect.signature(st.cache_resource.__call__).parameters
+
+
+def test_streamlit_serves_an_app_with_routes_middleware_and_lifespan() -> None:
+    assert {"routes", "middleware", "lifespan"} <= inspect.signature(st.App).parameters.keys()
+
+
+def test_a_figures_own_json_would_be_text_and_its_traces_keep_arrays() -> None:
+    figure = go.Figure(go.Heatmap(z=np.zeros((2, 2), "f4")))
+    assert "bdata" in figure.to_plotly_json()["data"][0]["z"]
+    assert isinstance(figure.data[0].to_plotly_json()["z"], np.ndarray)
+
+
+def test_plotly_carries_its_script() -> None:
+    assert plotly.__version__.startswith("7.1.")
+    assert f"plotly.js v{get_plotlyjs_version()}" in get_plotlyjs()[:200]
+
+
+def test_transformers_hands_queries_to_a_registered_function_and_masks_to_another() -> None:
+    seen: list[str] = []
+
+    def attention(module, query, key, value, mask, **more):
+        seen.append(f"attention {tuple(query.shape)}")
+        return value.transpose(1, 2).contiguous(), None
+
+    def mask(**more):
+        seen.append("mask" if {"mask_function", "batch_size", "q_length", "kv_length"} <= more.keys() else str(more))
+
+    AttentionInterface.register("platform", attention)
+    AttentionMaskInterface.register("platform", mask)
+    model = BertModel(
+        BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+    )
+    assert model._can_set_attn_implementation()
+    model.set_attn_implementation("platform")
+    model.eval()(input_ids=__import__("torch").tensor([[1, 2, 3]]))
+    assert seen == ["mask", "attention (1, 2, 3, 4)"]
+
+
+def test_transformers_masks_have_the_signature_of_ours() -> None:
+    for rule in (masking_utils.causal_mask_function, masking_utils.bidirectional_mask_function):
+        assert list(inspect.signature(rule).parameters) == ["batch_idx", "head_idx", "q_idx", "kv_idx"]

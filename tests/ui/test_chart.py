@@ -1,0 +1,70 @@
+"""What travels to the browser."""
+
+import json
+import struct
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from attnviz.figures import heatmap
+from attnviz.ui import chart as module
+
+
+def unpacked(payload: bytes) -> tuple[dict, list[np.ndarray]]:
+    """A slow reader of the format, as its comment describes it."""
+    (length,) = struct.unpack("<Q", payload[:8])
+    header, offset, arrays = json.loads(payload[8 : 8 + length]), 8 + length, {}
+
+    def walk(value: object) -> None:
+        if isinstance(value, dict) and {"array", "dtype", "shape"} <= value.keys():
+            arrays[value["array"]] = value
+        elif isinstance(value, dict | list):
+            for inner in value.values() if isinstance(value, dict) else value:
+                walk(inner)
+
+    walk(header)
+    made = []
+    for i in range(len(arrays)):
+        dtype, shape = np.dtype("<" + arrays[i]["dtype"]), arrays[i]["shape"]
+        size = int(np.prod(shape)) * dtype.itemsize
+        made.append(np.frombuffer(payload[offset : offset + size], dtype).reshape(shape))
+        offset += -(-size // 8) * 8
+    assert offset == len(payload)
+    return header, made
+
+
+def test_arrays_travel_as_they_are() -> None:
+    one, other = np.arange(6, dtype="f4").reshape(2, 3), np.arange(5, dtype="u1")
+    header, arrays = unpacked(module._packed({"a": {"z": one}, "b": [other], "c": "é"}))
+    np.testing.assert_array_equal(arrays[0], one)
+    np.testing.assert_array_equal(arrays[1], other)
+    assert header["c"] == "é"
+
+
+def test_what_is_neither_text_nor_array_is_refused() -> None:
+    with pytest.raises(TypeError, match="set"):
+        module._packed({"a": {1, 2}})
+
+
+def test_a_heatmap_costs_four_bytes_a_cell_and_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: dict = {}
+    monkeypatch.setattr(module, "_mount", lambda: lambda **given: sent.update(given))
+    tokens = ["token"] * 128
+    module.chart(heatmap(np.zeros((128, 128), "f4"), tokens, tokens), "heatmap", label="", description="", height=9)
+    assert len(sent["data"]) < 4 * 128 * 128 + 20_000
+    header, [z] = unpacked(sent["data"])
+    assert z.shape == (128, 128)
+    assert header["pinned"] is None
+    assert header["figure"]["layout"]["template"] is None
+
+
+def test_plotly_is_served_from_the_installed_package_for_a_year() -> None:
+    from starlette.applications import Starlette
+    from starlette.testclient import TestClient
+
+    route = module.plotly_route()
+    answer = TestClient(Starlette(routes=[route])).get(route.path)
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert b"plotly.js v" in answer.content[:200]
+    assert go.Figure is not None
