@@ -32,7 +32,7 @@ class ScaledDot(Score):
     scale: float | None = field(default=None, metadata={"min": -1000.0, "max": 1000.0, "empty": "1/√d_k"})
 
     def __call__(
-        self, query: Float[Tensor, "*batch queries d_k"], key: Float[Tensor, "*batch keys d_k"]
+        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
     ) -> Float[Tensor, "*batch queries keys"]:
         _same_width(self, query, key)
         scale = query.shape[-1] ** -0.5 if self.scale is None else self.scale
@@ -47,7 +47,7 @@ class Dot(Score):
     """
 
     def __call__(
-        self, query: Float[Tensor, "*batch queries d_k"], key: Float[Tensor, "*batch keys d_k"]
+        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
     ) -> Float[Tensor, "*batch queries keys"]:
         _same_width(self, query, key)
         return query @ key.mT
@@ -128,7 +128,7 @@ class Cosine(Score):
             raise ValueError(f"Cosine needs τ > 0; it got {self.tau}.")
 
     def __call__(
-        self, query: Float[Tensor, "*batch queries d_k"], key: Float[Tensor, "*batch keys d_k"]
+        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
     ) -> Float[Tensor, "*batch queries keys"]:
         _same_width(self, query, key)
         return normalize(query, dim=-1) @ normalize(key, dim=-1).mT / self.tau

@@ -45,6 +45,7 @@ if view:
     figure = heads.show(view)
     table, take = st.columns([0.8, 0.2])
     with take:
-        downloads(f"attention {view.title}", view.weights, view.query_tokens, view.key_tokens, figure)
+        private = isinstance(view.source, Upload)
+        downloads(f"attention {view.title}", view.weights, view.query_tokens, view.key_tokens, figure, private=private)
     if table.toggle("Show the numbers as a table", key="table", bind="query-params"):
         st.dataframe(pd.DataFrame(heads.as_table(view)), hide_index=True)

@@ -11,6 +11,9 @@ from attnviz import Inputs
 settings.register_profile("attnviz", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("attnviz")
 
+# Small tensors gain nothing from threads, and threads that wait for each other on a busy machine lose much.
+torch.set_num_threads(1)
+
 
 @pytest.fixture(autouse=True)
 def seeded():

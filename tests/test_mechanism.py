@@ -11,7 +11,7 @@ from torch.nn.attention import flex_attention as flex
 from torch.nn.functional import linear, scaled_dot_product_attention
 
 from attnviz import Inputs, Mechanism, mechanism
-from attnviz.biases import BIASES, SoftCap
+from attnviz.biases import BIASES, Bias, SoftCap
 from attnviz.inputs import cut_heads
 from attnviz.masks import MASKS, Band, Causal, Full, Mask, Padding, SlidingWindow
 from attnviz.normalizers import NORMALIZERS, Hard, Identity, Softmax, Uniform
@@ -141,6 +141,17 @@ def test_biases_are_applied_one_after_the_other(random_inputs):
     torch.testing.assert_close(ours.scores, torch.tanh(torch.tanh(ours.raw) / 0.5) * 0.5)
 
 
+def test_a_bias_is_told_the_positions_of_head_query_and_key(random_inputs):
+    class ByPlace(Bias):
+        def __call__(self, scores, b, h, q, k):
+            return scores + 10000 * b + 1000 * h + 100 * q + k
+
+    with patch.object(mechanism, "BLOCK", 2):
+        ours = Mechanism(biases=(ByPlace(),))(random_inputs(heads=3, queries=5, keys=4), heads=[2, 0], rows=[4, 1])
+    places = [[[1000.0 * h + 100 * q + k for k in range(4)] for q in (4, 1)] for h in (2, 0)]
+    torch.testing.assert_close(ours.scores - ours.raw, torch.tensor(places), atol=1e-3, rtol=0)
+
+
 @pytest.mark.parametrize("normalizer", [Softmax(), Softmax(0.1), Hard(), Uniform(), Identity()], ids=repr)
 @pytest.mark.parametrize(("mask", "empty"), [(Padding(0), [0, 1, 2]), (NOTHING_FOR_THE_LAST, [2])], ids=["all", "one"])
 def test_a_row_with_nothing_allowed_has_weights_of_zero_and_no_nan(random_inputs, normalizer, mask, empty):
@@ -187,6 +198,15 @@ def test_what_is_picked_is_exactly_what_the_whole_has(random_inputs, score, data
         assert_picked_exactly(how, inputs, data.draw(picks(heads)), data.draw(picks(queries)))
 
 
+@pytest.fixture(params=[1, 2])
+def threads(request):
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("score", EVERY_SCORE, ids=repr)
 def test_what_is_picked_from_more_than_a_block_is_exactly_what_the_whole_has(random_inputs, score):
     count = mechanism.BLOCK + 89

@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from attnviz.figures.themes import FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, THEMES
 
+FINE = 40
 ACCENT = "#f08c00"  # seen on both ends of both scales
 
 
@@ -26,6 +27,9 @@ def mosaic(
     A head's name stands above it, unless rows and columns have names of their own. The `chosen` heads are framed.
     `layout.meta` holds the measures from which `head_at` tells what head a cell belongs to.
     """
+    # Small heads are drawn in cells of several pixels, so that gaps and names need no whole cell.
+    finer = max(1, FINE // max(weights.shape[1:]))
+    weights = weights.repeat(finer, axis=1).repeat(finer, axis=2)
     heads, height, width = weights.shape
     steps = FIRST_CODE + (weights / largest).clip(max=1) * (LAST_CODE - FIRST_CODE)
     codes = np.where(np.isnan(steps), MASKED_CODE, steps.round()).astype("u1")

@@ -3,8 +3,8 @@
 from attnviz.sources.pretrained import Pretrained
 from attnviz.sources.source import Source
 from attnviz.sources.toy import Toy
-from attnviz.sources.upload import Upload
+from attnviz.sources.upload import Upload, from_arrays
 
-__all__ = ["SOURCES", "Pretrained", "Source", "Toy", "Upload"]
+__all__ = ["SOURCES", "Pretrained", "Source", "Toy", "Upload", "from_arrays"]
 
 SOURCES = (Pretrained, Toy, Upload)  # the order of the menu; what a person brings is a source's first field

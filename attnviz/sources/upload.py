@@ -24,6 +24,7 @@ TOLERANCE = 1e-3  # how far above 1 rounding to 16 bits or less may take a weigh
 
 ROLES = {alias: role for role in ("query", "key", "value") for alias in (role, role[0])}
 ROLES |= {"queries": "query", "keys": "key", "values": "value", "weight": "weights", "weights": "weights"}
+ENDINGS = f"{', '.join(list(READERS)[:-1])} or {list(READERS)[-1]}"
 FINISHED = (
     "These are finished weights, shown as they are: the score, the mask and the normalizer that made them "
     "cannot be changed."
@@ -62,15 +63,13 @@ class Upload(Source):
     values. The number of heads is how many a matrix without heads is cut into.
     """
 
-    file: File | None = field(
-        default=None, metadata={"label": "Vectors", "types": tuple(READERS), "megabytes": Limits().disk >> 20}
-    )
+    file: File | None = field(default=None, metadata={"label": "Vectors", "megabytes": Limits().disk >> 20})
     heads: int = field(default=1, metadata={"min": 1, "max": MOST_HEADS, "label": "Number of heads"})
 
     def layers(self) -> list[Layer]:
         """The layers in the file; raises ValueError, in words for who uploaded it, when there are none."""
         if self.file is None:
-            raise NothingYet("Upload a file of vectors to see its attention, or try one of the samples.")
+            raise NothingYet(f"Upload vectors to see their attention, as {ENDINGS}; or try one of the samples.")
         contents = read(self.file.name, self.file.data)
         return from_arrays(contents.arrays, **contents.tokens, heads=self.heads)
 

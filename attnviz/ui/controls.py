@@ -119,10 +119,9 @@ def _widget(setting: Field, kind: type, prefix: str, start: object = None) -> An
         return st.selectbox(label, options, options.index(value), **bound)
     if isinstance(value, str):
         return st.text_input(label, value, help=_help(kind), **bound)
-    if "types" in about:
-        uploaded = st.file_uploader(
-            label, about["types"], key=key, help=_help(kind), max_upload_size=about["megabytes"]
-        )
+    if "megabytes" in about:
+        # Of any ending: what a file is, its source tells, in a sentence of its own.
+        uploaded = st.file_uploader(label, key=key, help=_help(kind), max_upload_size=about["megabytes"])
         return uploaded and File(uploaded.name, uploaded.getvalue())
     limits: dict[str, Any] = {"min_value": about["min"], "max_value": about["max"]}
     if isinstance(about["min"], float):

@@ -23,8 +23,12 @@ def downloads(
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     figure: go.Figure,
+    *,
+    private: bool = False,
 ) -> None:
     """Buttons for the weights shown, as CSV and .npz, and for the picture as one HTML file; and the link to copy.
+
+    What is `private`, an uploaded file, is not in the link, which says so.
 
     PNG and SVG are made in the browser, by the chart itself.
     """
@@ -37,14 +41,15 @@ def downloads(
             st.download_button(label, make, f"{name}.{extension}", on_click="ignore", width="stretch")
         st.caption("PNG and SVG: the buttons above the picture. Link to this state:")
         st.code(link(), language=None, wrap_lines=True)
+        if private:
+            st.caption("The uploaded file stays in this session: it is not in the link.")
 
 
 def samples() -> None:
     """A button for each sample file, to look at and to upload."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="samples"):
-        st.caption("Samples:", width="content")
+    with st.popover("Samples", icon=":material/download:"):
         for file in sorted(path for path in SAMPLES.iterdir() if path.suffix in READERS):
-            st.download_button(file.name, file.read_bytes, file.name, on_click="ignore", type="tertiary")
+            st.download_button(file.name, file.read_bytes, file.name, on_click="ignore", width="stretch")
 
 
 def link() -> str:

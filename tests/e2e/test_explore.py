@@ -1,7 +1,5 @@
 """The Explore page in a real browser."""
 
-import re
-
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, expect
@@ -277,9 +275,9 @@ def test_pixels_of_the_heatmap_follow_the_weights(explore: Explore) -> None:
     assert int(np.argmax(darkness)) == int(own_weights(3, 1)[10].argmax())
 
 
-def test_the_link_is_offered(explore: Explore) -> None:
-    explore.open("?head=Head+4&mask=Causal")
-    explore.page.get_by_role("button", name="Take away").click()
-    expect(explore.page.get_by_test_id("stCode")).to_have_text(
-        re.compile(re.escape(f"{explore.address}?head=Head+4&mask=Causal"))
-    )
+def test_hover_follows_the_pointer_off_the_picture(explore: Explore) -> None:
+    explore.open("?pinned=none")
+    explore.page.mouse.move(*explore.cell(4, 4))
+    expect(explore.sentence).to_contain_text("gives")
+    explore.page.mouse.move(5, 5)
+    expect(explore.sentence).to_have_text("Point at a cell to read it, click to pin its query.")

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.figures import head_at, mosaic
+from attnviz.figures.mosaic import FINE
 from attnviz.figures.themes import FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE
 
 
@@ -18,7 +19,7 @@ def test_every_cell_of_a_tile_is_its_head(heads: int, columns: int, height: int,
     codes = FIRST_CODE + np.round(weights[:, 0, 0] * (LAST_CODE - FIRST_CODE))
     for head in range(heads):
         cells = np.argwhere(canvas == codes[head])
-        assert len(cells) == height * width
+        assert len(cells) == height * width * (FINE // max(height, width)) ** 2
         assert {head_at(figure, row, column) for row, column in cells.tolist()} == {head}
 
 
@@ -26,8 +27,8 @@ def test_weights_masked_cells_and_gaps_have_codes_of_their_own() -> None:
     weights = np.array([[[0.0, np.nan], [0.25, 0.5]]], dtype="f4")
     canvas = mosaic(weights, columns=1, names=["Head 0"], largest=0.5).data[0].z
     assert canvas.dtype == np.uint8
-    assert canvas[-2:].tolist() == [[FIRST_CODE, MASKED_CODE], [128, LAST_CODE]]
-    assert set(canvas[:-2].flatten().tolist()) == {GAP_CODE}
+    assert canvas[-FINE :: FINE // 2, :: FINE // 2].tolist() == [[FIRST_CODE, MASKED_CODE], [128, LAST_CODE]]
+    assert set(canvas[:-FINE].flatten().tolist()) == {GAP_CODE}
 
 
 def test_beyond_the_last_head_there_is_none() -> None:

@@ -20,8 +20,8 @@ def test_braces_in_a_token_are_text() -> None:
 @pytest.mark.parametrize(
     ("weight", "text"),
     [
-        (0, "0.00"),
-        (1, "1.00"),
+        (0.0, "0.00"),
+        (1.0, "1.00"),
         (0.414, "0.41"),
         (0.0951, "0.10"),
         (0.05, "0.050"),

@@ -324,7 +324,7 @@ class Chart {
   }
 
   // Lines from the query to every key it looks at, and a bar at each key. Beside the heatmap the lines start at the
-  // query's own row; below it (on a narrow screen) at its name. Without a query: the lines of all.
+  // query's own row; below it (on a narrow screen) at its name. Without a query: the lines of all queries.
   fan(full, row, column, accent) {
     const { l, t, w, h } = full._size;
     const { queries, keys } = this.meta;
@@ -337,15 +337,20 @@ class Chart {
     const to = from + span * (this.wide ? 0.27 : 0.25);
     const words = Math.min(96, span * 0.34, 8 * Math.max(3, ...keys.map((token) => token.length)));
     const bars = { x: to + words + 8, width: this.width - to - words - 8 - 44 };
-    const y = (j) => top + ((j + 0.5) * height) / count;
+    const y = (j, of = count) => top + ((j + 0.5) * height) / of;
     const scale = this.header.figure.layout.coloraxis.cmax || 1;
-    const origin = (i) => (this.wide ? t + Math.max(0, Math.min(h, full.yaxis.l2p(i))) : top + height / 2);
+    const origin = (i) => {
+      if (this.wide) return t + Math.max(0, Math.min(h, full.yaxis.l2p(i)));
+      return row === null ? y(i, queries.length) : top + height / 2;
+    };
     const text = { "font-family": "inherit", "font-size": 13, fill: color, "dominant-baseline": "central" };
 
-    const rows = row === null ? (this.wide ? queries.map((_, i) => i) : []) : [row];
-    const lines = rows.flatMap((i) => Array.from(this.z[i], (weight, j) => ({ i, j, weight })));
-    const strongest = lines.filter(({ weight }) => weight > 0.004).sort((a, b) => b.weight - a.weight);
-    for (const { i, j, weight } of strongest.slice(0, MOST_LINES)) {
+    const rows = row === null ? queries.map((_, i) => i) : [row];
+    const lines = [];
+    const least = row === null ? 0.02 : 0.004;
+    for (const i of rows) this.z[i].forEach((weight, j) => weight > least && lines.push({ i, j, weight }));
+    lines.sort((a, b) => b.weight - a.weight);
+    for (const { i, j, weight } of lines.slice(0, MOST_LINES)) {
       const [y0, y1, middle] = [origin(i), y(j), (from + to) / 2];
       this.add("path", {
         d: `M${from} ${y0}C${middle} ${y0} ${middle} ${y1} ${to} ${y1}`,
@@ -356,14 +361,26 @@ class Chart {
       });
     }
 
-    const placed = [];
-    const order = row === null ? keys.map((_, j) => j) : keys.map((_, j) => j).sort((a, b) => (this.z[row][b] || 0) - (this.z[row][a] || 0));
+    // As many names as can be read, the keys that get most of the query's attention first.
+    const apart = (order, place) => {
+      const placed = [];
+      for (const i of order)
+        if (placed.every((other) => Math.abs(place(other) - place(i)) >= LINE_HEIGHT * 0.95)) placed.push(i);
+      return placed;
+    };
+    if (!this.wide)
+      for (const i of apart(rows, origin)) {
+        const weight = row === null ? 400 : 600;
+        const at = { x: from - 6, y: origin(i), "text-anchor": "end", "font-weight": weight };
+        shorten(this.add("text", { ...text, ...at }, queries[i]), queries[i], from - 10);
+      }
+    const order = keys.map((_, j) => j);
+    if (row !== null) order.sort((a, b) => (this.z[row][b] || 0) - (this.z[row][a] || 0));
     if (column !== null) order.unshift(column);
-    for (const j of order) {
-      if (placed.some((other) => Math.abs(y(other) - y(j)) < LINE_HEIGHT * 0.95)) continue;
-      placed.push(j);
-      const key = this.add("text", { ...text, x: to + 4, y: y(j), ...(j === column ? { fill: accent, "font-weight": 600 } : {}) }, keys[j]);
-      shorten(key, keys[j], words);
+    const placed = apart(order, (j) => y(j));
+    for (const j of placed) {
+      const marked = j === column ? { fill: accent, "font-weight": 600 } : {};
+      shorten(this.add("text", { ...text, x: to + 4, y: y(j), ...marked }, keys[j]), keys[j], words);
     }
     if (row === null) return;
     const thick = Math.max(1, Math.min(LINE_HEIGHT - 4, (height / count) * 0.7));
@@ -374,10 +391,6 @@ class Chart {
       const fill = j === column ? accent : color;
       this.add("rect", { x: bars.x, y: y(j) - thick / 2, width, height: thick, fill, "fill-opacity": j === column ? 1 : 0.75, rx: 1 });
       if (placed.includes(j)) this.add("text", { ...text, "font-size": 12, x: bars.x + width + 4, y: y(j), fill }, number(weight));
-    }
-    if (!this.wide) {
-      const name = this.add("text", { ...text, x: from - 6, y: top + height / 2, "text-anchor": "end", "font-weight": 600 }, queries[row]);
-      shorten(name, queries[row], from - 10);
     }
   }
 

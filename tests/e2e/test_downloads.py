@@ -1,0 +1,90 @@
+"""What a person takes away, opened as they would open it."""
+
+import csv
+import io
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Download, Locator, expect
+
+from attnviz.sources import Pretrained
+from tests.e2e.conftest import Explore
+
+
+def taken(explore: Explore, button: Locator, folder: Path) -> Path:
+    with explore.page.expect_download() as download:
+        button.click()
+    got: Download = download.value
+    path = folder / got.suggested_filename
+    got.save_as(path)
+    return path
+
+
+def expected() -> np.ndarray:
+    layer = Pretrained().layers()[3]
+    return layer.mechanism(layer.inputs, heads=[1]).weights[0].numpy()
+
+
+@pytest.fixture
+def take_away(explore: Explore) -> Explore:
+    explore.open().page.get_by_role("button", name="Take away").click()
+    return explore
+
+
+def test_weights_as_csv(take_away: Explore, tmp_path: Path) -> None:
+    path = taken(take_away, take_away.page.get_by_role("button", name="Weights as CSV"), tmp_path)
+    header, *rows = csv.reader(io.StringIO(path.read_text("utf-8-sig")))
+    assert header[1:] == list(Pretrained().layers()[0].inputs.key_tokens)
+    np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), expected(), atol=2e-6)
+
+
+def test_weights_as_npz(take_away: Explore, tmp_path: Path) -> None:
+    path = taken(take_away, take_away.page.get_by_role("button", name="Weights as .npz"), tmp_path)
+    with np.load(path, allow_pickle=False) as file:
+        np.testing.assert_allclose(file["weights"], expected(), atol=2e-6)
+        assert tuple(file["tokens"]) == Pretrained().layers()[0].inputs.query_tokens
+
+
+def test_the_picture_as_one_html_file_opens_without_a_server(
+    take_away: Explore, tmp_path: Path, browser: Browser
+) -> None:
+    path = taken(take_away, take_away.page.get_by_role("button", name="Picture as HTML"), tmp_path)
+    page = browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    expect(page.locator(".heatmaplayer image")).to_have_count(1)
+    labels = page.locator(".ytick text").evaluate_all("ticks => ticks.map(tick => tick.textContent)")
+    assert labels == list(Pretrained().layers()[0].inputs.query_tokens)
+    assert not [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
+    page.close()
+
+
+@pytest.mark.parametrize("chart", ["heatmap", "mosaic"])
+def test_the_picture_as_png_and_svg(explore: Explore, tmp_path: Path, chart: str, browser: Browser) -> None:
+    explore.open()
+    shown: Locator = getattr(explore, chart)
+    png = taken(explore, shown.get_by_role("button", name="Download PNG"), tmp_path)
+    svg = taken(explore, shown.get_by_role("button", name="Download SVG"), tmp_path)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    texts = {"".join(text.itertext()) for text in ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")}
+    assert {"animal", "0.68"} <= texts if chart == "heatmap" else {"Head 0", "Head 11"} <= texts
+    page = browser.new_page()
+    for path in (png, svg):
+        page.goto(path.as_uri())
+        width = "document.querySelector('svg')?.width.baseVal.value ?? document.images[0].naturalWidth / 2"
+        assert page.evaluate(width) == pytest.approx(shown.locator(".attnviz-stage").bounding_box()["width"], abs=1)
+    page.close()
+
+
+def test_the_link_to_copy_is_the_one_in_the_address_bar(explore: Explore) -> None:
+    explore.open("?head=Head+4&mask=Causal")
+    explore.page.get_by_role("button", name="Take away").click()
+    link = explore.page.get_by_test_id("stCode")
+    expect(link).to_have_text(re.compile(r"head=Head\+4&mask=Causal"))
+    explore.page.goto(link.inner_text().strip())
+    explore.painted()
+    expect(explore.chosen("Head").locator("input")).to_have_value("Head 4")

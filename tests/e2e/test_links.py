@@ -1,0 +1,52 @@
+"""A link opens its state, wherever it comes from."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+from playwright.sync_api import Browser, expect
+
+from attnviz.masks import SlidingWindow
+from attnviz.mechanism import Mechanism
+from attnviz.normalizers import Softmax
+from attnviz.sources import Pretrained
+from tests.e2e.conftest import Explore, opened, serving
+
+LINK = (
+    "?text=A+link+opens+its+own+state.&layer=encoder+5&head=Head+11&mask=Sliding+window&mask.size=3"
+    "&normalizer.temperature=0.5&pinned=3+%C2%B7+opens"
+)
+
+
+def test_a_deep_link_on_a_fresh_server_and_back(browser: Browser, tmp_path: Path) -> None:
+    """The first request that a process ever gets; then another page, and the browser's way back."""
+    layer = Pretrained("A link opens its own state.").layers()[5]
+    mechanism = Mechanism(mask=SlidingWindow(3), normalizer=Softmax(0.5))
+    expected = mechanism(layer.inputs, heads=[11]).weights[0].numpy()
+    with serving(tmp_path / "log") as address, opened(browser, address) as explore:
+        explore.open(LINK).painted(rows=9)
+        for _ in range(2):
+            shown = np.nan_to_num(np.array(explore.weights(), dtype=float))
+            np.testing.assert_allclose(shown, expected, atol=2e-6)
+            expect(explore.page.locator(".attnviz-said")).to_contain_text("opens gives")
+            expect(explore.page).to_have_url(re.compile(re.escape("head=Head+11")))
+            explore.open().painted(rows=16)
+            explore.page.go_back()
+            explore.painted(rows=9)
+
+
+def test_what_is_chosen_stands_in_the_link_and_the_beginning_does_not(explore: Explore) -> None:
+    explore.open()
+    explore.choose("Mask", "Causal")
+    explore.asked("mask", "Causal")
+    explore.choose("Mask", "Full")
+    explore.asked("mask", None)
+
+
+def test_junk_in_the_link_opens_the_beginning(explore: Explore) -> None:
+    explore.open(
+        "?head=Head+99&layer=x&mask=%3Cscript%3E&mask.size=-4&pinned=%F0%9F%8E%89&mosaic=1&normalizer.temperature=NaN"
+    )
+    explore.painted(rows=16)
+    expect(explore.sentence).to_have_text("it gives 0.68 of its attention to animal.")
+    expect(explore.page.get_by_test_id("stException")).to_have_count(0)

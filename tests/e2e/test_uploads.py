@@ -1,0 +1,61 @@
+"""Files brought to the Explore page, in a real browser."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from attnviz.sources import Upload
+from attnviz.sources.upload import File
+from tests.e2e.conftest import ROOT, Explore
+
+SAMPLES = sorted(path for path in (ROOT / "assets" / "samples").iterdir() if path.suffix != ".py")
+
+
+@pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.suffix)
+def test_an_upload_of_each_kind(explore: Explore, file: Path) -> None:
+    explore.open("?source=Upload&head=Head+0")
+    explore.upload(file)
+    layer = Upload(File(file.name, file.read_bytes())).layers()[0]
+    expected = layer.mechanism(layer.inputs, heads=[0]).weights[0].numpy()
+    explore.painted(rows=len(expected))
+    np.testing.assert_allclose(np.array(explore.weights(), dtype=float), expected, atol=2e-6)
+    expect(explore.alert.filter(has_text="cannot be changed")).to_have_count(1 if layer.fixed else 0)
+
+
+def test_a_bad_upload_is_said_and_the_last_picture_stays(explore: Explore) -> None:
+    explore.open("?source=Upload")
+    explore.upload(SAMPLES[0])
+    explore.painted(rows=11)
+    before = explore.weights()
+    for name, content, words in (
+        ("ragged.csv", b"1,2\n3\n", "Row 2 has 1 numbers, but row 1 has 2"),
+        ("weights.pkl", b"\x80\x04.", "Upload .npz, .npy, .safetensors"),
+        ("cut.npz", SAMPLES[0].read_bytes()[:100], "damaged or cut off"),
+    ):
+        explore.upload({"name": name, "mimeType": "application/octet-stream", "buffer": content})
+        expect(explore.alert).to_contain_text(words)
+        explore.painted(rows=11)
+        assert explore.weights() == before
+        expect(explore.page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_a_matrix_is_cut_into_as_many_heads_as_are_asked_for(explore: Explore) -> None:
+    explore.open("?source=Upload&upload.number-of-heads=2&upload.heads=2")
+    file = io.BytesIO()
+    np.save(file, np.random.default_rng(0).normal(size=(5, 8)))
+    explore.upload({"name": "vectors.npy", "mimeType": "application/octet-stream", "buffer": file.getvalue()})
+    explore.painted(rows=5)
+    expect(explore.mosaic).to_have_attribute("data-columns", "1")
+    expect(explore.mosaic).to_have_attribute("data-rows", "2")
+
+
+def test_a_sample_can_be_taken_from_the_page(explore: Explore, tmp_path: Path) -> None:
+    explore.open("?source=Upload")
+    explore.page.get_by_role("button", name="Samples").click()
+    with explore.page.expect_download() as download:
+        explore.page.get_by_role("button", name=SAMPLES[0].name).click()
+    download.value.save_as(tmp_path / "sample")
+    assert (tmp_path / "sample").read_bytes() == SAMPLES[0].read_bytes()

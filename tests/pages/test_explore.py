@@ -1,0 +1,244 @@
+"""The Explore page without a browser: every control, and every bad input that a person or a link can bring."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.biases import BIASES
+from attnviz.masks import MASKS
+from attnviz.normalizers import NORMALIZERS
+from attnviz.scores import SCORES
+from attnviz.sources import SOURCES
+from attnviz.sources.text import EXAMPLE
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = sorted(path for path in (ROOT / "assets" / "samples").iterdir() if path.suffix != ".py")
+WIDGETS = ("selectbox", "number_input", "text_input", "multiselect", "toggle")
+
+
+def page(**link: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
+    for name, value in link.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+def widget(app: AppTest, label: str):
+    [found] = [one for kind in WIDGETS for one in getattr(app, kind) if one.label == label]
+    return found
+
+
+def healthy(app: AppTest) -> AppTest:
+    assert not app.exception
+    assert app.get("bidi_component"), "no chart"
+    return app
+
+
+def said(app: AppTest) -> str:
+    return " ".join(error.value.replace("\\", "") for error in app.error)
+
+
+def uploaded(name: str, content: bytes) -> AppTest:
+    app = page(source="Upload")
+    app.file_uploader[0].upload(name, content)
+    return app.run()
+
+
+def npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    return file.getvalue()
+
+
+def npz(**arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def test_it_opens_on_the_example_with_all_its_labels() -> None:
+    app = healthy(page())
+    for label in ("Source", "Layer", "Head", "Score", "Mask", "Normalizer", "Text"):
+        assert widget(app, label)
+    assert widget(app, "Text").value == EXAMPLE
+    assert len(widget(app, "Layer").options) == 6
+    assert widget(app, "Head").options[:12] == [f"Head {i}" for i in range(12)]
+    assert widget(app, "Head").options[12:] == ["Mean of heads", "Maximum of heads"]
+    assert "it gives 0.68 of its attention to animal." in " ".join(one.body for one in app.get("html"))
+
+
+@pytest.mark.parametrize(
+    ("label", "menu"),
+    [("Source", SOURCES), ("Score", SCORES), ("Mask", MASKS), ("Normalizer", NORMALIZERS), ("Biases", BIASES)],
+)
+def test_every_choice_of_a_menu_draws_its_picture_and_its_help(label: str, menu: tuple[type, ...]) -> None:
+    app = page(source="Toy")
+    names = widget(app, label).options
+    assert len(names) == len(menu)
+    for name, kind in zip(names, menu, strict=True):
+        chosen = widget(app, label)
+        healthy((chosen.set_value([name]) if label == "Biases" else chosen.select(name)).run())
+        assert not app.error
+        if label != "Biases":
+            assert (kind.__doc__ or "").split()[0] in widget(app, label).help
+
+
+@pytest.mark.parametrize("head", ["Head 3", "Mean of heads", "Maximum of heads"])
+@pytest.mark.parametrize("special", ["Shown", "Hidden", "Hidden, rows rescaled"])
+def test_heads_and_special_tokens(head: str, special: str) -> None:
+    app = healthy(page(head=head, **{"special-tokens": special}))
+    assert widget(app, "Head").value == head
+    text = " ".join(one.body for one in app.get("html"))
+    assert ("[CLS], [SEP] are hidden" in text) == (special != "Shown")
+    assert ("rescaled" in text) == (special == "Hidden, rows rescaled")
+
+
+def test_a_masks_own_parameters_appear_under_it() -> None:
+    app = page(mask="Sliding window")
+    assert widget(app, "Size").value == 4
+    assert widget(app, "Size counts").options == ["keys seen", "steps back"]
+    assert not [one for one in app.number_input if one.label == "Real keys"]
+
+
+def test_a_mask_that_leaves_nothing_to_look_at_is_said() -> None:
+    app = healthy(page(mask="Padding", **{"mask.keys": "0", "pinned": "none"}))
+    assert "leaves 16 of 16 queries nothing to look at" in " ".join(one.body for one in app.get("html"))
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\t \n"])
+def test_no_text(text: str) -> None:
+    app = page()
+    healthy(widget(app, "Text").set_value(text).run())
+    assert "There is no text yet" in said(app)
+    assert "The picture below is the last one" in said(app)
+
+
+@pytest.mark.parametrize("source", ["Pretrained", "Toy"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "🎉 👩‍🔬 🇫🇷",
+        "שלום עולם مرحبا",
+        "e\u0301 n\u0303 \u0301",
+        "a\x00b \x07 \x1b[31m c\x7f",
+        "<s> </s> <unk> [MASK]",
+        "<b>bold</b>",
+        "<script>alert(1)</script>",
+        "$x$ $$y$$ \\(z\\)",
+        "a | b || c",
+        "**bold** _x_ `y` [z](javascript:alert(1)) :red[x]",
+        "one",
+        "x" * 3000,
+    ],
+)
+def test_strange_text_is_only_text(source: str, text: str) -> None:
+    app = page(source=source)
+    healthy(widget(app, "Text").set_value(text).run())
+    assert not app.error
+
+
+@pytest.mark.parametrize(("source", "tokens"), [("Pretrained", "10,002"), ("Toy", "10,000")])
+def test_ten_thousand_words(source: str, tokens: str) -> None:
+    app = page(source=source)
+    healthy(widget(app, "Text").set_value("word " * 10_000).run())
+    assert f"has {tokens} tokens" in said(app)
+    assert "at most 512" in said(app)
+
+
+def test_heads_that_do_not_divide() -> None:
+    app = page(source="Toy")
+    healthy(widget(app, "Number of heads").set_value(5).run())
+    assert "width 64 cannot be cut into 5 equal heads. Choose one of 1, 2, 4, 8, 16, 32, 64." in said(app)
+
+
+@pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.name)
+def test_every_sample_is_shown(file: Path) -> None:
+    app = healthy(uploaded(file.name, file.read_bytes()))
+    assert not app.error
+    assert widget(app, "Layer").options[0] == "layer 0"
+
+
+def test_finished_weights_put_the_controls_away_and_say_why() -> None:
+    app = healthy(uploaded("w.npz", npz(weights=np.full((2, 3, 3), 1 / 3))))
+    labels = [one.label for kind in WIDGETS for one in getattr(app, kind)]
+    assert not {"Score", "Mask", "Normalizer", "Biases", "Number of heads"} & set(labels)
+    assert {"Layer", "Head"} <= set(labels)
+    assert "finished weights" in app.info[0].value
+
+
+class Evil:
+    def __reduce__(self) -> tuple:
+        return (exec, ("raise SystemExit('code was run')",))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("ragged.csv", b"1,2,3\n4,5\n", "Row 2 has 2 numbers, but row 1 has 3"),
+        ("text.csv", b"1,2\n3,abc\n", "abc"),
+        ("nan.csv", b"1,nan\n2,3\n", "nan"),
+        ("nan.npy", npy(np.array([[1, np.nan]])), "nan"),
+        ("infinity.npy", npy(np.array([[1, np.inf]])), "inf"),
+        ("rows.npy", npy(np.zeros((0, 4))), "empty"),
+        ("scalar.npy", npy(np.array(3.0)), "2 axes"),
+        ("five.npy", npy(np.zeros((1, 1, 1, 2, 2))), "2 axes"),
+        ("object.npy", npy(np.array([[1, None]], dtype=object)), "object array"),
+        ("evil.npy", npy(np.array([[Evil()]], dtype=object)), "object array"),
+        ("empty.npz", b"", "empty"),
+        ("cut.npz", npz(query=np.zeros((2, 2)))[:40], "damaged"),
+        ("pickle.pkl", b"\x80\x04.", "Upload .npz, .npy"),
+        ("really.npy", b"1,2\n3,4\n", "does not begin as such a file"),
+        ("ragged.json", json.dumps([[1, 2], [3]]).encode(), "length"),
+        ("half.npz", npz(query=np.zeros((2, 2))), "Give query and key"),
+    ],
+)
+def test_a_bad_upload_is_said_and_the_last_picture_stays(name: str, content: bytes, words: str) -> None:
+    app = page(source="Upload")
+    app.file_uploader[0].upload("good.csv", b"a,1,2\nb,3,4\n")
+    healthy(app.run())
+    assert not app.error
+    app.file_uploader[0].upload(name, content)
+    healthy(app.run())
+    assert words in said(app)
+    assert widget(app, "Layer").options == ["layer 0"]
+    assert "a" in " ".join(widget(app, "Pinned query").options)
+
+
+def test_queries_and_keys_of_different_width() -> None:
+    app = healthy(uploaded("q.npz", npz(query=np.ones((3, 4)), key=np.ones((5, 6)), value=np.ones((5, 2)))))
+    assert "queries have 4, keys 6" in said(app)
+    assert "General or Additive" in said(app)
+    healthy(widget(app, "Score").select("General").run())
+    assert not app.error
+
+
+JUNK = ["", "NaN", "-1", "1e999", "0x10", "<script>alert(1)</script>", "' OR 1=1", "Ω" * 500, "None", "[]", "../../etc"]
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_junk_in_every_parameter_of_the_link(junk: str) -> None:
+    known = page(source="Toy", mask="Sliding window", score="Additive", biases="Soft cap")
+    names = {one.key for kind in WIDGETS for one in getattr(known, kind)} | {"mask", "file", "nonsense", "text"}
+    healthy(page(**dict.fromkeys(names - {"source"}, junk)))
+    healthy(page(**dict.fromkeys(names | {"source"}, junk)))
+
+
+def test_the_link_brings_every_setting_back() -> None:
+    link = {
+        "source": "Toy", "text": "a b c d", "toy.embedding-width": "x", "toy.width": "32", "toy.heads": "2",
+        "toy.seed": "5", "head": "Head 1", "score": "Cosine", "score.tau": "0.25", "mask": "Band", "mask.width": "1",
+        "normalizer": "Softmax", "normalizer.temperature": "0.5", "biases": "Soft cap", "soft-cap.cap": "2",
+        "pinned": "2 · c", "colors": "0 to 1", "table": "true",
+    }  # fmt: skip
+    app = healthy(page(**link))
+    for label, value in (
+        ("Source", "Toy"), ("Text", "a b c d"), ("Embedding width", 32), ("Number of heads", 2), ("Seed", 5),
+        ("Head", "Head 1"), ("Score", "Cosine"), ("τ", 0.25), ("Mask", "Band"), ("Width", 1), ("Temperature", 0.5),
+        ("Biases", ["Soft cap"]), ("Cap", 2.0), ("Pinned query", "2 · c"), ("Colors", "0 to 1"),
+    ):  # fmt: skip
+        assert widget(app, label).value == value, label
+    assert app.dataframe
