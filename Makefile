@@ -29,7 +29,7 @@ bench: .venv/tested
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "attnviz needs Python 3.11 or newer; say which with make PYTHON=…"; exit 1; }
-	$(PYTHON) -m venv .venv || .ci/debian python3-venv && $(PYTHON) -m venv .venv
+	$(PYTHON) -m venv .venv || { .ci/debian python3-venv && $(PYTHON) -m venv .venv; }
 	@touch $@
 
 .venv/installed: .venv/python requirements.txt requirements-models.txt

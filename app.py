@@ -13,6 +13,7 @@ os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import streamlit as st
+import transformers
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -51,6 +52,7 @@ class SecurityHeaders:
 async def lifespan(app: st.App) -> AsyncIterator[None]:
     """Reads the example once, so that the first visitor need not wait, and takes what is loaded by then out of the
     garbage collection that follows every run of a page."""
+    transformers.logging.disable_progress_bar()
     Pretrained().layers()
     gc.collect()
     gc.freeze()

@@ -1,5 +1,6 @@
 """What position, or anything else, adds to or does to a score."""
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -35,8 +36,8 @@ class SoftCap(Bias):
     cap: float = field(default=50.0, metadata={"min": 0.1, "max": 1000.0})
 
     def __post_init__(self) -> None:
-        if not self.cap > 0:
-            raise ValueError(f"SoftCap needs a cap above 0; it got {self.cap}.")
+        if not 0 < self.cap < math.inf:
+            raise ValueError(f"SoftCap needs a finite cap above 0; it got {self.cap}.")
 
     def __call__(
         self,

@@ -35,6 +35,8 @@ class Inputs:
         for name, array in (("query", self.query), ("key", self.key), ("value", self.value)):
             if array.ndim != 3:
                 raise ValueError(f"{name} must have 3 axes (heads, tokens, width); it has shape {tuple(array.shape)}.")
+            if not array.is_floating_point():
+                raise ValueError(f"{name} must hold real numbers, such as float32; it holds {array.dtype}.")
             if 0 in array.shape:
                 raise ValueError(f"{name} is empty: its shape is {tuple(array.shape)}. Give at least one of each.")
             if not bool((array.detach().abs() <= LARGEST).all()):

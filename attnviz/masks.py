@@ -78,6 +78,10 @@ class Padding(Mask):
 
     keys: int | tuple[bool, ...] = field(default=8, metadata={"min": 0, "max": 4096, "label": "Real keys"})
 
+    def __post_init__(self) -> None:
+        if isinstance(self.keys, int):
+            _at_least(self, "keys", self.keys, 0)
+
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         real = k < self.keys if isinstance(self.keys, int) else torch.tensor(self.keys, device=k.device)[k]
         return real & (q >= 0)
@@ -187,6 +191,9 @@ class Shifted(Mask):
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return self.mask(b, h, q + self.by, k)
+
+    def fit(self, queries: int, keys: int) -> Mask:
+        return replace(self, mask=self.mask.fit(queries, keys))
 
 
 def _at_least(mask: Mask, name: str, value: int, least: int) -> None:

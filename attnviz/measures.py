@@ -85,12 +85,12 @@ def strongest(weights: Float[Tensor, " keys"], count: int = 5) -> list[tuple[int
 
 
 def outside(weights: Float[Tensor, "queries keys"]) -> float:
-    """The share of attention that lies on keys not looked at, on average over the queries that attend at all."""
-    sums = weights.nan_to_num(0).sum(-1)
-    return float(1 - sums.mean())
+    """The share of attention that lies on keys not shown, on average over the queries that look at one shown."""
+    looking = ~weights.isnan().all(-1)
+    return float(1 - weights[looking].nan_to_num(0).sum(-1).mean()) if bool(looking.any()) else 0.0
 
 
 def empty_rows(weights: Float[Tensor, "queries keys"]) -> list[int]:
-    """The queries that may look at nothing."""
+    """The queries that may look at none of the keys shown."""
     rows: Bool[Tensor, " queries"] = weights.isnan().all(-1)
     return rows.nonzero().flatten().tolist()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from operator import index
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -108,7 +109,7 @@ class Mechanism:
 
 
 def _positions(pick: Pick, count: int, name: str) -> list[int]:
-    positions = list(range(count)[pick]) if isinstance(pick, slice) else [int(i) for i in pick]
+    positions = list(range(count)[pick]) if isinstance(pick, slice) else [index(i) for i in pick]
     for i in positions:
         if not -count <= i < count:
             raise IndexError(f"There is no {name} {i}: this layer has {count}, counted from 0.")

@@ -1,5 +1,6 @@
 """How the scores of one query become weights."""
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -27,17 +28,19 @@ class Softmax(Normalizer):
     temperature: float = field(default=1.0, metadata={"min": 0.01, "max": 100.0, "step": 0.1})
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"Softmax needs a temperature above 0; it got {self.temperature}.")
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"Softmax needs a finite temperature above 0; it got {self.temperature}.")
 
     def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
-        scores = scores if self.temperature == 1 else scores / self.temperature
+        greatest = scores.detach().amax(-1, keepdim=True)
+        empty = greatest.isneginf()
+        some_empty = bool(empty.any())
+        if some_empty:  # filled before the softmax as well as after it, so that no NaN reaches the gradient
+            scores, greatest = scores.masked_fill(empty, 0), greatest.masked_fill(empty, 0)
+        if self.temperature != 1:  # the greatest becomes 0, so that no temperature is too low
+            scores = (scores - greatest) / self.temperature
         weights = torch.softmax(scores, dim=-1)
-        empty = weights[..., :1].isnan()  # exp(−∞ − −∞): the row has nothing to look at
-        if not bool(empty.any()):
-            return weights
-        # Filled before the softmax as well, so that no NaN reaches the gradient.
-        return torch.softmax(scores.masked_fill(empty, 0), dim=-1).masked_fill(empty, 0)
+        return weights.masked_fill(empty, 0) if some_empty else weights
 
 
 @dataclass(frozen=True)

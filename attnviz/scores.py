@@ -100,6 +100,10 @@ class Additive(_Weighted):
     hidden: int = field(default=32, metadata={"min": 1, "max": 256})
     seed: int = field(default=0, metadata={"min": 0, "max": 9999})
 
+    def __post_init__(self) -> None:
+        if self.hidden < 1:
+            raise ValueError(f"Additive needs a hidden width of 1 or more; it got {self.hidden}.")
+
     def __call__(
         self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
     ) -> Float[Tensor, "*batch queries keys"]:
@@ -163,6 +167,6 @@ def _normal(seed: int, stream: int, shape: tuple[int, ...]) -> Tensor:
 def _text(value: object) -> str:
     if not isinstance(value, Tensor):
         return repr(value)
-    content = value.detach().cpu().contiguous()
+    content = value.detach().cpu().contiguous().flatten().view(torch.uint8)
     digest = hashlib.sha256(content.numpy().tobytes()).hexdigest()[:16]
-    return f"<{'×'.join(map(str, content.shape))} {content.dtype} {digest}>"
+    return f"<{'×'.join(map(str, value.shape))} {value.dtype} {digest}>"

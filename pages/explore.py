@@ -37,7 +37,7 @@ view = cache.or_last_good(
         head=head,
         special=special,
         every=every,
-        range=colors,
+        colors=colors,
     ),
     lambda: None,
 )

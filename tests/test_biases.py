@@ -31,7 +31,7 @@ def test_soft_cap_as_gemma_2_applies_it(random_inputs):
 
 @pytest.mark.parametrize("cap", [0.0, -1.0, math.nan])
 def test_a_cap_that_is_not_above_0_is_refused(cap):
-    with pytest.raises(ValueError, match=rf"SoftCap needs a cap above 0; it got {cap}\."):
+    with pytest.raises(ValueError, match=rf"SoftCap needs a finite cap above 0; it got {cap}\."):
         SoftCap(cap)
 
 

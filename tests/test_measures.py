@@ -141,6 +141,7 @@ def test_strongest_are_the_greatest_first_and_of_equal_ones_the_earlier():
     assert [key for key, _ in strongest(weights, 2)] == [2, 4]
     assert [key for key, _ in strongest(weights, 99)] == [2, 4, 5, 0, 7, 3]
     assert strongest(torch.tensor([NAN, NAN])) == []
+    assert [key for key, _ in strongest(torch.full((300,), 1 / 300), 20)] == list(range(20))
 
 
 @given(st.lists(st.floats(0, 1, width=32) | st.just(NAN), min_size=1, max_size=12), st.integers(1, 12))

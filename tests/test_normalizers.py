@@ -62,7 +62,7 @@ def test_no_nan_reaches_the_gradient_from_a_row_with_nothing_allowed(normalizer)
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
 def test_a_temperature_that_is_not_above_0_is_refused(temperature):
-    with pytest.raises(ValueError, match=rf"Softmax needs a temperature above 0; it got {temperature}\."):
+    with pytest.raises(ValueError, match=rf"Softmax needs a finite temperature above 0; it got {temperature}\."):
         Softmax(temperature)
 
 

@@ -18,6 +18,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.scores import ScaledDot
 
 NAME = "attnviz"
+CROSS = re.compile(r"cross|enc_?dec_?att|encoder_attn", re.IGNORECASE)
 UNKNOWN = ("position_bias", "s_aux", "sinks", "indices", "block_indices")  # what else can change a score
 
 
@@ -33,9 +34,10 @@ class ModelMask(Mask):
 
 @dataclass
 class _Record:
-    """What one forward has left so far."""
+    """What one forward is told, and what it has left so far."""
 
     names: dict[torch.nn.Module, str]
+    decodes: bool  # the model has an encoder and a decoder; the tokens are the encoder's
     tokens: tuple[str, ...] | None
     special: tuple[int, ...]
     layers: list[Layer] = field(default_factory=list)
@@ -44,7 +46,7 @@ class _Record:
 _record: ContextVar[_Record] = ContextVar("attnviz_record")
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def capture(
     model: Any, batch: Mapping[str, Any], *, tokens: tuple[str, ...] | None = None, special: tuple[int, ...] = ()
 ) -> list[Layer]:
@@ -59,17 +61,37 @@ def capture(
         raise NotImplementedError(f"{type(model).__name__} does not hand its queries and keys to AttentionInterface.")
     if tokens is None and hasattr(batch, "tokens"):
         tokens = tuple(batch.tokens())
-    before, training = model.config._attn_implementation, model.training
-    record = _Record({module: name for name, module in model.named_modules()}, tokens, special)
+    record = _Record(
+        {module: name for name, module in model.named_modules()},
+        bool(getattr(model.config, "is_encoder_decoder", False)),
+        tokens,
+        special,
+    )
+    training = {module: module.training for module in model.modules()}
+    implementations = {id(config): (config, config._attn_implementation_internal) for config in _configs(model)}
     token = _record.set(record)
     try:
         model.eval().set_attn_implementation(NAME)
         model(**batch)
     finally:
-        model.set_attn_implementation(before)
-        model.train(training)
+        for config, implementation in implementations.values():
+            config._attn_implementation_internal = implementation
+        for module, was in training.items():
+            module.training = was
         _record.reset(token)
     return record.layers
+
+
+def _configs(model: Any) -> list[Any]:
+    """The configurations of a model and of its parts, each of which can have an implementation of its own."""
+    waiting = [module.config for module in model.modules() if hasattr(module, "config")]
+    found: dict[int, Any] = {}
+    while waiting:
+        config = waiting.pop()
+        if id(config) not in found and hasattr(config, "_attn_implementation_internal"):
+            found[id(config)] = config
+            waiting += [part for name in config.sub_configs if (part := getattr(config, name, None)) is not None]
+    return list(found.values())
 
 
 def _attention(
@@ -96,23 +118,22 @@ def _attention(
         biases=() if softcap is None else (SoftCap(float(softcap)),),
         mask=mask,
     )
-    cross = bool(getattr(module, "is_cross_attention", False)) or "cross" in name
-    kind = "cross" if cross else "causal" if isinstance(mask, Causal) else "self"
+    cross = bool(getattr(module, "is_cross_attention", False)) or bool(CROSS.search(f"{name} {type(module).__name__}"))
     queries, keys = query.shape[2], key.shape[2]
-    named = record.tokens is not None and len(record.tokens) == queries == keys
-    labels = record.tokens if named and record.tokens else tuple(map(str, range(max(queries, keys))))
-    special = record.special if named else ()
-    own = [tensor[0].float().clone(memory_format=torch.contiguous_format) for tensor in (query, key, value)]
+    decoding = record.decodes and "decoder" in name
+    query_tokens = record.tokens if record.tokens and not decoding else ()
+    key_tokens = record.tokens if record.tokens and (cross or not decoding) else ()
     inputs = Inputs(
-        query=own[0],
-        key=own[1],
-        value=own[2],
-        query_tokens=labels[:queries],
-        key_tokens=labels[:keys],
-        special_queries=special,
-        special_keys=special,
+        query=_own(query),
+        key=_own(key),
+        value=_own(value),
+        query_tokens=_named(query_tokens, queries),
+        key_tokens=_named(key_tokens, keys),
+        special_queries=record.special if len(query_tokens) == queries else (),
+        special_keys=record.special if len(key_tokens) == keys else (),
     )
-    record.layers.append(Layer(_layer_name(name), kind, inputs, mechanism))
+    kind = "cross" if cross else "causal" if _looks_back(mask, queries, keys) else "self"
+    record.layers.append(Layer(_layer_name(name) + " cross" * cross, kind, inputs, mechanism))
     return mechanism(inputs).output.transpose(0, 1)[None].to(query.dtype), None
 
 
@@ -138,6 +159,22 @@ def _mask_of(module: torch.nn.Module, carrier: Tensor | None, is_causal: bool, n
     if mask is None:  # the model computed with the carrier, so what arrives says nothing
         raise NotImplementedError(f"The mask of {name} is made by the model itself, which is not shown yet.")
     return mask
+
+
+def _looks_back(mask: Mask, queries: int, keys: int) -> bool:
+    """Whether no query sees a later key, read off the mask at the first query and at one in the middle."""
+    some, k = torch.tensor([[0], [queries // 2]]), torch.arange(keys)
+    seen = mask.fit(queries, keys)(torch.tensor(0), torch.tensor(0), some, k).expand(2, keys)
+    return queries == keys > 1 and not bool((seen & (k > some)).any())
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """The example as numbers of its own, that keep nothing else of the model's alive."""
+    return tensor[0].float().clone(memory_format=torch.contiguous_format)
+
+
+def _named(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:
+    return tokens if len(tokens) == count else tuple(map(str, range(count)))
 
 
 def _layer_name(module: str) -> str:

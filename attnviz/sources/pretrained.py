@@ -2,8 +2,10 @@
 
 import hashlib
 import importlib.util
+import re
 import threading
-from collections import OrderedDict
+from bisect import bisect_left
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -63,7 +65,7 @@ class Model:
         if len(special) == len(spans):
             raise ValueError(f"{self.name} finds no token in this text. Type a word or a sentence.")
         raw = self.tokenizer.convert_ids_to_tokens(batch["input_ids"][0])
-        tokens = tuple(_shown(text, *at) for at in zip(spans, raw, strict=True))
+        tokens = as_typed(text, spans, raw)
         with self._lock:
             if text not in self._kept:
                 self._kept[text] = capture(self.model, batch, tokens=tokens, special=special)
@@ -99,6 +101,18 @@ def minilm() -> Model:
     return Model(model.eval(), AutoTokenizer.from_pretrained(folder, **safely), "all-MiniLM-L6-v2")
 
 
-def _shown(text: str, span: list[int], raw: str) -> str:
-    """What the reader typed there; the tokenizer's own name for a token that stands for no text, such as [CLS]."""
-    return text[span[0] : span[1]] or raw
+def as_typed(text: str, spans: list[list[int]], raw: list[str]) -> tuple[str, ...]:
+    """What the reader typed where each token stands, with its case, accents and marks.
+
+    A token that stands for no text, such as [CLS], has the tokenizer's own name; tokens that share the same
+    characters have it beside them. What the tokenizer dropped and is no space, such as an accent written as a
+    character of its own, belongs to the token before.
+    """
+    counts = Counter(map(tuple, spans))
+    starts = sorted({start for start, end in spans if end > start} | {len(text)})
+    shown = []
+    for (start, end), name in zip(spans, raw, strict=True):
+        dropped = re.match(r"\S*", text[end : starts[bisect_left(starts, end)]])
+        whole = text[start:end] + (dropped.group() if dropped else "")
+        shown.append(name if start == end else f"{whole}·{name}" if counts[start, end] > 1 else whole)
+    return tuple(shown)

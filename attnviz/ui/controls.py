@@ -20,7 +20,7 @@ from attnviz.sources import SOURCES, Source
 from attnviz.sources.source import Opening
 from attnviz.sources.upload import File
 from attnviz.ui.plain import plain
-from attnviz.ui.view import RANGES
+from attnviz.ui.view import COLORS
 
 T = TypeVar("T")
 TOGETHER = {"Mean of heads": "mean", "Maximum of heads": "maximum"}
@@ -53,7 +53,7 @@ def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, str]:
     hiding: dict[str, Special] = {"Shown": "shown", "Hidden": "hidden", "Hidden, rows rescaled": "rescaled"}
     special = _select("Special tokens", list(hiding)) if layers[layer].inputs.special_keys else "Shown"
     every = len(layers) > 1 and _select("Mosaic", ["One layer", "All layers"]) == "All layers"
-    return hiding[special], every, _select("Colors", list(RANGES))
+    return hiding[special], every, _select("Colors", list(COLORS))
 
 
 def head_names(heads: int) -> list[str]:

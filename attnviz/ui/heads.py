@@ -147,15 +147,16 @@ def _notes(view: View) -> str:
     notes: list[str] = []
     if view.special != "shown" and inputs.special_keys:
         hidden = _listed([inputs.key_tokens[i] for i in inputs.special_keys])
-        notes.append(
-            f"{hidden} are hidden, and each row is rescaled to the sum it had with them."
-            if view.special == "rescaled"
-            else f"{hidden} are hidden; the rows keep their weights, and on average {number(outside(weights))} "
-            "of a query's attention is not in the picture."
-        )
+        if view.special == "rescaled":
+            notes.append(f"{hidden} are hidden, and each row is rescaled to the sum it had with them.")
+        elif view.head == "maximum":
+            notes.append(f"{hidden} are hidden; the rows keep their weights.")
+        else:
+            share = number(outside(weights))
+            notes.append(f"{hidden} are hidden; on average {share} of a query's attention is not in the picture.")
     if empty := empty_rows(weights):
-        few = _listed([view.query_tokens[row] for row in empty[:5]])
-        notes.append(f"The mask leaves {len(empty)} of {len(weights)} queries nothing to look at: {few}.")
+        few = _listed([view.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
+        notes.append(f"{len(empty)} of {len(weights)} queries may look at none of these keys: {few}")
     return "".join(f"<p>{escape(note)}</p>" for note in notes) or "<p></p>"
 
 

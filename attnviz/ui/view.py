@@ -14,7 +14,7 @@ from attnviz.sources import Source
 from attnviz.ui import cache
 
 THUMBNAIL_CELLS = 768  # a side of the mosaic has about so many, shared by the heads along it
-RANGES = ("Largest weight shown", "Largest weight of this head", "0 to 1")
+COLORS = ("Largest weight shown", "Largest weight of this head", "0 to 1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class View:
     head: int | str  # or "mean", "maximum"
     special: Special
     every: bool  # the mosaic shows all layers, not this one alone
-    range: str  # of the colors, one of RANGES
+    colors: str  # what their scale ends at, one of COLORS
     weights: Float[np.ndarray, "queries keys"] = field(init=False)
     mosaic: Float[np.ndarray, "heads height width"] = field(init=False)
 
@@ -80,9 +80,9 @@ class View:
     @property
     def largest(self) -> float:
         """The weight at the end of the color scale."""
-        if self.range == RANGES[2]:
+        if self.colors == COLORS[2]:
             return 1.0
-        found = [self.weights] if self.range == RANGES[1] else [self.weights, self.mosaic]
+        found = [self.weights] if self.colors == COLORS[1] else [self.weights, self.mosaic]
         return max([float(np.nanmax(array)) for array in found if not np.isnan(array).all()], default=0) or 1.0
 
     @property
