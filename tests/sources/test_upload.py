@@ -26,7 +26,7 @@ def npz(**arrays):
 
 
 def test_no_file_asks_for_one():
-    with pytest.raises(ValueError, match=r"^Upload a file of vectors"):
+    with pytest.raises(ValueError, match=r"^Upload vectors"):
         Upload().layers()
 
 
