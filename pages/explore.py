@@ -12,10 +12,12 @@ st.subheader("Explore", anchor=False)
 st.caption("What does each token look at, in every head? Type a sentence, or bring vectors of your own.")
 
 source, settings = controls.source()
+notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
 if isinstance(source, Upload):
-    samples()
+    with notes:
+        samples()
 shown, layers = cache.or_last_good(
-    "layers", lambda: (source, cache.layers(source)), lambda: (Pretrained(), Pretrained().layers())
+    "layers", lambda: (source, cache.layers(source)), lambda: (Pretrained(), Pretrained().layers()), notes
 )
 
 with st.sidebar:
@@ -25,7 +27,7 @@ with st.sidebar:
     special, every, colors = controls.picture(layers, layer)
 if layers[layer].fixed:
     settings.empty()
-    st.info(layers[layer].fixed)
+    notes.info(layers[layer].fixed)
 
 view = cache.or_last_good(
     "view",
@@ -40,6 +42,7 @@ view = cache.or_last_good(
         colors=colors,
     ),
     lambda: None,
+    notes,
 )
 if view:
     figure = heads.show(view)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.inputs import Layer
 from attnviz.sources import Source
@@ -28,16 +29,16 @@ def once(make: Callable[[], np.ndarray], *asked: object) -> np.ndarray:
     return _once(make, repr(asked))
 
 
-def or_last_good(name: str, make: Callable[[], T], first: Callable[[], T]) -> T:
-    """What `make` gives. If it refuses, its sentence is shown, and what it gave last stays; `first`, if nothing did."""
+def or_last_good(name: str, make: Callable[[], T], first: Callable[[], T], notes: DeltaGenerator) -> T:
+    """What `make` gives. If it refuses, its sentence stands in `notes`, and what it gave last stays; or `first`."""
     key = f"last good {name}"
     try:
         st.session_state[key] = make()
     except NothingYet as invitation:
-        st.info(plain(str(invitation)))
+        notes.info(plain(str(invitation)))
     except (ValueError, NotImplementedError) as problem:
         kept = " The picture below is the last one that could be made." if key in st.session_state else ""
-        st.error(plain(f"{problem}{kept}"), icon=":material/error:")
+        notes.error(plain(f"{problem}{kept}"), icon=":material/error:")
     return st.session_state.get(key) or first()
 
 

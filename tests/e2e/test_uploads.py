@@ -59,3 +59,22 @@ def test_a_sample_can_be_taken_from_the_page(explore: Explore, tmp_path: Path) -
         explore.page.get_by_role("button", name=SAMPLES[0].name).click()
     download.value.save_as(tmp_path / "sample")
     assert (tmp_path / "sample").read_bytes() == SAMPLES[0].read_bytes()
+
+
+def test_the_chart_and_its_zoom_outlive_what_comes_and_goes_above_it(explore: Explore) -> None:
+    """A message, or the controls of another source, must not draw the chart anew."""
+    explore.open("?pinned=none")
+    graph = explore.heatmap.locator(".attnviz-graph")
+    graph.evaluate("graph => (graph.known = true)")
+    explore.choose("Source", "Upload")
+    expect(explore.alert).to_contain_text("Upload vectors")
+    explore.painted(rows=16)
+    assert graph.evaluate("graph => graph.known")
+    explore.upload(SAMPLES[0])
+    explore.painted(rows=11)
+    expect(explore.alert).to_have_count(0)
+    assert graph.evaluate("graph => graph.known")
+    explore.upload({"name": "a.pkl", "mimeType": "application/octet-stream", "buffer": b"0"})
+    expect(explore.alert).to_contain_text("This file ends in")
+    explore.painted(rows=11)
+    assert graph.evaluate("graph => graph.known")
