@@ -43,19 +43,20 @@ def mosaic(
         canvas[top : top + height, left : left + width] = tile
 
     figure = go.Figure(go.Heatmap(z=canvas, coloraxis="coloraxis2", zsmooth=False, hoverinfo="none"))
-    for head in chosen:
-        top, left = corners[head]
-        figure.add_shape(
-            type="rect",
-            x0=left - 0.5, x1=left + width - 0.5, y0=top - 0.5, y1=top + height - 0.5,
-            line={"color": ACCENT, "width": 3},
-        )  # fmt: skip
-    if not row_names:
-        for head, (top, left) in enumerate(corners):
-            figure.add_annotation(
-                x=left - 0.5, y=top - 0.5, text=names[head], showarrow=False,
-                xanchor="left", yanchor="bottom", xshift=-2, yshift=-4, font_size=13,
-            )  # fmt: skip
+    frames = [
+        {
+            "type": "rect", "line": {"color": ACCENT, "width": 3},
+            "x0": left - 0.5, "x1": left + width - 0.5, "y0": top - 0.5, "y1": top + height - 0.5,
+        }
+        for top, left in (corners[head] for head in chosen)
+    ]  # fmt: skip
+    above_heads = [
+        {
+            "x": left - 0.5, "y": top - 0.5, "text": name, "showarrow": False, "font": {"size": 13},
+            "xanchor": "left", "yanchor": "bottom", "xshift": -2, "yshift": -4,
+        }
+        for name, (top, left) in zip(names, corners, strict=True)
+    ]  # fmt: skip
     figure.update_layout(
         template=THEMES["light"],
         coloraxis2={"cmin": 0, "cmax": LAST_CODE},
@@ -64,6 +65,8 @@ def mosaic(
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
         dragmode=False,
         hovermode=False,
+        shapes=frames,
+        annotations=[] if row_names else above_heads,
     )
     if row_names:
         figure.update_yaxes(title={"text": "heads", "standoff": 2})
