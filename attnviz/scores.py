@@ -97,7 +97,7 @@ class Additive(_Weighted):
     query_weight: Float[Tensor, "hidden d_q"] | None = None
     key_weight: Float[Tensor, "hidden d_k"] | None = None
     vector: Float[Tensor, " hidden"] | None = None
-    hidden: int = field(default=32, metadata={"min": 1, "max": 256})
+    hidden: int = field(default=32, metadata={"min": 1, "max": 64})
     seed: int = field(default=0, metadata={"min": 0, "max": 9999})
 
     def __post_init__(self) -> None:

@@ -4,6 +4,8 @@ The key is text: what was asked, by `repr`. Streamlit would hash large arrays fr
 dataclasses without their type.
 """
 
+import os
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -17,6 +19,7 @@ from attnviz.sources.source import NothingYet
 from attnviz.ui.plain import plain
 
 T = TypeVar("T")
+_COMPUTING = threading.BoundedSemaphore(os.cpu_count() or 1)  # more at once would only wait for each other
 
 
 def layers(source: Source) -> list[Layer]:
@@ -49,4 +52,5 @@ def _layers(_source: Source, asked: str) -> list[Layer]:
 
 @st.cache_resource(max_entries=64, show_spinner="Computing …")
 def _once(_make: Callable[[], np.ndarray], asked: str) -> np.ndarray:
-    return _make()
+    with _COMPUTING:
+        return _make()
