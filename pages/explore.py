@@ -53,8 +53,8 @@ if view:
     if table.toggle("Show the numbers as a table", key="table", bind="query-params"):
         st.dataframe(pd.DataFrame(heads.as_table(view)), hide_index=True)
     st.caption(
-        "**What you are seeing.** Each row is a token that looks, a *query*; each column a token that can be looked at, "
-        "a *key*. The color of a cell is the share of the query's attention that goes to the key: after a softmax a row "
-        "adds up to 1. Gray cells are masked: the query may not look there. A layer has several *heads*, each with "
-        "queries and keys of its own; the small maps show them all."
+        "**What you are seeing.** Each row is a token that looks, a *query*; each column a token that can be looked "
+        "at, a *key*. The color of a cell is the share of the query's attention that goes to the key: after a softmax "
+        "a row adds up to 1. Gray cells are masked: the query may not look there. A layer has several *heads*, each "
+        "with queries and keys of its own; the small maps show them all."
     )
