@@ -13,7 +13,9 @@ from attnviz.inputs import Inputs, Layer, cut_heads
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Identity
 from attnviz.scores import Dot
-from attnviz.sources.files import MOST_TOKENS, READERS, Limits, numbers, quoted, read
+from attnviz.sources.arrays import MOST_TOKENS, numbers, quoted
+from attnviz.sources.files import Limits, read
+from attnviz.sources.formats import READERS
 from attnviz.sources.source import NothingYet, Source
 
 MOST_LAYERS = 64

@@ -12,7 +12,7 @@ import streamlit as st
 from jaxtyping import Float
 
 from attnviz.figures import themed
-from attnviz.sources.files import READERS
+from attnviz.sources.formats import READERS
 
 SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
 

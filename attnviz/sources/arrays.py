@@ -1,0 +1,80 @@
+"""What someone brings, as arrays of plain numbers and lists of short texts: checked, or refused in words."""
+
+from typing import Any
+
+import numpy as np
+
+from attnviz.inputs import LARGEST
+
+MOST_TOKENS = 1_024  # more rows than this are no picture any more
+LONGEST_TOKEN = 200  # characters kept of each token
+
+
+def numbers(name: str, array: np.ndarray) -> np.ndarray:
+    """An array as float32, once it is known to hold plain finite numbers along 2 to 4 axes.
+
+    Raises ValueError, which names the array and the first number that is not finite or beyond ±1e12.
+    """
+    check_numbers(name, array.dtype, array.shape)
+    with np.errstate(over="ignore"):
+        converted = array.astype(np.float32)
+    if not -LARGEST <= float(converted.min()) <= float(converted.max()) <= LARGEST:
+        wrong = np.unravel_index(np.argmax(~(np.abs(converted) <= LARGEST)), array.shape)
+        raise ValueError(
+            f"{at_index(name, wrong)} is {quoted(array[wrong])}. "
+            f"Replace NaN and infinity, and keep numbers between ±{LARGEST:.0e}."
+        )
+    return converted
+
+
+def quoted(text: object) -> str:
+    """Text from outside, fit to stand in a sentence: short, printable and never Markdown."""
+    text = str(text)
+    text = text if len(text) <= 40 else text[:39] + "…"
+    return "`" + "".join(c if c.isprintable() and c != "`" else "�" for c in text) + "`"
+
+
+def check_numbers(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    """Refuses what cannot be shown by type and shape alone, before anything is read."""
+    if dtype.hasobject:
+        raise ValueError(
+            f"{quoted(name)} is an object array, which could run code when opened, so it is not read. "
+            "Save plain numbers, for example x.astype('float32')."
+        )
+    if dtype.kind not in "fiub":
+        raise ValueError(f"{quoted(name)} has the type {quoted(dtype)}. Save real numbers: x.astype('float32').")
+    if not 2 <= len(shape) <= 4:
+        raise ValueError(
+            f"{quoted(name)} has the shape {quoted(shape)}. "
+            "Give it 2 axes (tokens, width), 3 (heads, tokens, width) or 4 (layers, heads, tokens, width)."
+        )
+    if 0 in shape:
+        raise ValueError(f"{quoted(name)} is empty: its shape is {quoted(shape)}. Give at least one row of numbers.")
+
+
+def check_texts(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    if dtype.kind != "U" or len(shape) != 1:
+        raise ValueError(f"{quoted(name)} is no list of texts. Save it as numpy.array({name}, dtype='U').")
+
+
+def texts(name: str, content: object) -> tuple[str, ...]:
+    if isinstance(content, np.ndarray):
+        check_texts(name, content.dtype, content.shape)
+    if isinstance(content, np.ndarray | list) and len(content) > MOST_TOKENS:
+        raise ValueError(f"{quoted(name)} names {len(content):,} tokens; at most {MOST_TOKENS:,} can be shown.")
+    if isinstance(content, np.ndarray):
+        # Decoded here, because numpy fails in ways of its own on what is no character.
+        raw = content.astype(content.dtype.newbyteorder("<"))
+        content = [text.tobytes().decode("utf-32-le", "replace").rstrip("\0") for text in raw]
+    if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
+        raise ValueError(f"{quoted(name)} must be a list of texts, one for each vector.")
+    # Half a surrogate pair is no character either, and cannot be sent to a browser.
+    return tuple(text[:LONGEST_TOKEN].encode(errors="replace").decode() for text in content)
+
+
+def at_index(name: str, index: tuple[Any, ...]) -> str:
+    return quoted(name) + (f"[{', '.join(str(i) for i in index)}]" if index else "")
+
+
+def megabytes(count: int) -> str:
+    return f"{count / (1 << 20):,.1f} MB"

@@ -1,0 +1,260 @@
+"""A reader for each format that can be uploaded: hostile bytes to arrays, no more than a budget allows."""
+
+import csv
+import io
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+
+from attnviz.sources.arrays import LONGEST_TOKEN, MOST_TOKENS, at_index, check_numbers, check_texts, megabytes, quoted
+
+MOST_ARRAYS = 100  # in one file
+LARGEST_HEADER = 1 << 20  # bytes of a safetensors file that describe the others
+PATIENCE = 30  # seconds that a parquet file may take
+REFUSED = 3  # exit status of parquet.py when it has written a sentence
+TOKENS = {"token": "tokens", "tokens": "tokens", "query_tokens": "tokens", "key_tokens": "key_tokens"}
+
+# What a mark in a text costs once Python has parsed it, in bytes: known before it is parsed.
+CELL_COST = 60
+JSON_COST = {b",": 32, b"[": 96, b'"': 32, b":": 64, b"{": 256}
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+# What the libraries raise about bytes they cannot read, found by feeding them millions of damaged ones.
+UNREADABLE = (
+    *(ValueError, TypeError, LookupError, AssertionError, ArithmeticError, SyntaxError, MemoryError),
+    *(RuntimeError, OSError, EOFError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+    safetensors.SafetensorError,
+)
+
+
+class Budget:
+    """The bytes that may still be unpacked; spent before the memory is taken."""
+
+    def __init__(self, size: int) -> None:
+        self.left = self.whole = size
+
+    def spend(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise ValueError(
+                f"This file would take more than {megabytes(self.whole)} of memory. Upload fewer or smaller arrays."
+            )
+
+
+@contextmanager
+def _or_damaged(what: str) -> Iterator[None]:
+    """Says what a library says about unreadable bytes so that a person knows what to do."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise ValueError(f"{what} cannot be read: it was damaged or cut off. Save it again.") from error
+
+
+# One reader for each format, from bytes to pairs of a name and what it names.
+
+Parts = Iterator[tuple[str, Any]]
+
+
+def _npy(data: bytes, budget: Budget) -> Parts:
+    yield "vectors", _array("vectors", data, budget)
+
+
+def _array(name: str, data: bytes, budget: Budget) -> np.ndarray:
+    """The array in the bytes of a .npy file: what its header says is checked against the bytes that follow."""
+    file = io.BytesIO(data)
+    with _or_damaged(f"The header of {quoted(name)}"):
+        shape, fortran, dtype = HEADERS[np.lib.format.read_magic(file)](file)
+    shape = tuple(int(n) for n in shape)  # the header may say True for 1
+    (check_texts if name.lower() in TOKENS else check_numbers)(name, dtype, shape)
+    count, start = math.prod(shape), file.tell()
+    if min(shape) < 0 or not dtype.itemsize or count * dtype.itemsize > len(data) - start:
+        raise ValueError(
+            f"{quoted(name)} says that its shape is {quoted(shape)}, but fewer numbers follow. "
+            "It was damaged or cut off. Save it again."
+        )
+    budget.spend(max(count * 4 - len(data), 0))  # what float32 takes beyond the bytes that are here
+    return np.frombuffer(data, dtype, count, start).reshape(shape, order="F" if fortran else "C")
+
+
+def _npz(data: bytes, budget: Budget) -> Parts:
+    # Counted before zipfile lists the members: a long list is a bomb of its own.
+    if data.count(b"PK\x01\x02") > MOST_ARRAYS:
+        raise ValueError(f"This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.")
+    with _or_damaged("This .npz file"):
+        archive = zipfile.ZipFile(io.BytesIO(data))
+    for member in archive.infolist():
+        if not member.filename.endswith(".npy"):
+            raise ValueError(f"{quoted(member.filename)} is no .npy array. Save the arrays with numpy.savez.")
+        if member.flag_bits & 1:
+            raise ValueError(f"{quoted(member.filename)} is encrypted. Save it without a password.")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{quoted(member.filename)} is packed in an unusual way. Save it with numpy.savez.")
+        budget.spend(member.file_size)
+    for member in archive.infolist():
+        name = member.filename.removesuffix(".npy")
+        with _or_damaged(quoted(name)), archive.open(member) as file:
+            content = file.read(member.file_size)  # no more than was declared, whatever is there
+        yield name, _array(name, content, budget)
+
+
+def _safetensors(data: bytes, budget: Budget) -> Parts:
+    size = int.from_bytes(data[:8], "little")
+    with _or_damaged("This .safetensors file"):
+        if size > LARGEST_HEADER:
+            raise ValueError("too long a header")
+        tensors = safetensors.torch.load(data)
+    for name, tensor in tensors.items():
+        budget.spend(tensor.numel() * 4)
+        yield name, (tensor if tensor.is_complex() else tensor.float()).numpy()
+    for name, text in _parsed(data[8 : 8 + size], budget).get("__metadata__", {}).items():
+        if name.lower() in TOKENS:
+            yield name, _parsed(text.encode(), budget, f"The metadata {quoted(name)}")
+
+
+def _table(data: bytes, budget: Budget, delimiter: str) -> Parts:
+    """Rows of numbers, below a row of headings and beside a column of tokens where there are any."""
+    budget.spend(CELL_COST * sum(data.count(mark) for mark in (delimiter.encode(), b"\n", b"\r")))
+    reader = csv.reader(_lines(data), delimiter=delimiter, strict=True)
+    try:
+        rows = list(islice(((n, row) for n, row in enumerate(reader, 1) if any(row)), MOST_TOKENS + 2))
+    except csv.Error as error:
+        raise ValueError(f"Line {reader.line_num} is no row of cells. Look for a stray quotation mark.") from error
+    named = bool(rows) and rows[0][1][0].strip().lower() in TOKENS
+    if rows and (named or all(_number(cell) is None for cell in rows[0][1])):
+        rows = rows[1:]
+    if not rows:
+        raise ValueError("This file holds no numbers. Give it one row of them for each token.")
+    if len(rows) > MOST_TOKENS:
+        raise ValueError(f"This file has more than {MOST_TOKENS:,} rows, which is the most that can be shown.")
+    if named or all(_number(row[0]) is None for _, row in rows):
+        yield "tokens", [row[0] for _, row in rows]
+        start = 1
+    else:
+        start = 0
+    top, width = rows[0][0], len(rows[0][1]) - start
+    matrix = np.empty((len(rows), width))
+    for (n, row), into in zip(rows, matrix, strict=True):
+        if len(row) - start != width:
+            raise ValueError(
+                f"Row {n} has {len(row) - start} numbers, but row {top} has {width}. "
+                "Give every row the same number of columns."
+            )
+        values = [_number(cell) for cell in row[start:]]
+        if None in values:
+            column = values.index(None) + start
+            hint = "" if column else " If the first column holds tokens, write `token` above it."
+            held = f"holds {quoted(row[column])}, which is not a finite number" if row[column] else "is empty"
+            raise ValueError(f"Row {n}, column {column + 1} {held}. Write a number there.{hint}")
+        into[:] = values
+    yield "vectors", matrix
+
+
+def _lines(data: bytes) -> Iterator[str]:
+    try:
+        yield from io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
+    except UnicodeDecodeError as error:
+        raise ValueError(NOT_TEXT) from error
+
+
+def _number(cell: str) -> float | None:
+    try:
+        number = float(cell)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _json(data: bytes, budget: Budget) -> Parts:
+    content = _parsed(data, budget)
+    if isinstance(content, list):
+        content = {"vectors": content}
+    if not isinstance(content, dict):
+        raise ValueError("This file must hold a list of rows, or an object that names some. Put [ ] around the rows.")
+    for name, value in content.items():
+        yield name, value if name.lower() in TOKENS else _nested(name, value)
+
+
+def _parsed(data: bytes, budget: Budget, what: str = "This file") -> Any:
+    budget.spend(sum(cost * data.count(mark) for mark, cost in JSON_COST.items()))
+    budget.spend(0 if data.isascii() else 4 * len(data))
+    try:
+        # Whole numbers too are read as floats: Python refuses those of more than 4,300 digits.
+        return json.loads(data.decode("utf-8-sig"), parse_int=float)
+    except UnicodeDecodeError as error:
+        raise ValueError(NOT_TEXT) from error
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{what} is not valid JSON in line {error.lineno}, character {error.colno}. "
+            "Write numbers, texts in double quotes, and lists in square brackets."
+        ) from error
+    except RecursionError as error:
+        raise ValueError(f"{what} nests lists too deeply. Give rows of numbers, in at most 4 levels.") from error
+
+
+def _nested(name: str, value: object) -> np.ndarray:
+    """The array in lists of lists of numbers, opened level by level; they must be equally long on each."""
+    shape: tuple[int, ...] = ()
+    level: list[Any] = [value]
+    while level and isinstance(level[0], list) and len(shape) < 5:
+        width = len(level[0])
+        for i, entry in enumerate(level):
+            if not isinstance(entry, list) or len(entry) != width:
+                at = at_index(name, np.unravel_index(i, shape))
+                has = f"has length {len(entry)}" if isinstance(entry, list) else "is no list"
+                raise ValueError(f"{at} {has}, but the lists before have length {width}. Make all equally long.")
+        shape += (width,)
+        level = list(chain.from_iterable(level))
+    for i, entry in enumerate(level):
+        if not isinstance(entry, float | bool):
+            held = quoted(entry) if isinstance(entry, str) else JSON_NAMES[type(entry)]
+            raise ValueError(f"{at_index(name, np.unravel_index(i, shape))} holds {held}, which is not a number.")
+    return np.array(level, np.float64).reshape(shape)
+
+
+def _parquet(data: bytes, budget: Budget) -> Parts:
+    """What a process of its own makes of the file: Arrow may end the process that it runs in."""
+    program = [sys.executable, "-I", str(Path(__file__).with_name("parquet.py"))]
+    limits = [str(MOST_TOKENS), str(LONGEST_TOKEN), str(budget.left)]
+    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}  # another takes 1 GB at once, used or not
+    try:
+        done = subprocess.run(  # noqa: S603
+            [*program, *limits], input=data, capture_output=True, timeout=PATIENCE, env=environment
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ValueError("This .parquet file takes too long to read. Save it as .npz instead.") from error
+    except OSError as error:
+        raise ValueError("A .parquet file cannot be read on this computer now. Save it as .npz instead.") from error
+    if done.returncode == REFUSED:
+        sentence, *texts = json.loads(done.stdout)
+        raise ValueError(sentence.format(*map(quoted, texts)))
+    if done.returncode:
+        raise ValueError("This .parquet file is damaged, or takes too much memory. Save it again, or as .npz.")
+    yield from _npz(done.stdout, budget)
+
+
+JSON_NAMES = {type(None): "null", list: "a list", dict: "an object"}
+NOT_TEXT = "This file is not text in UTF-8. Save it as UTF-8, or give it the ending of its real format."
+READERS: dict[str, Callable[[bytes, Budget], Parts]] = {
+    ".npz": _npz,
+    ".npy": _npy,
+    ".safetensors": _safetensors,
+    ".csv": partial(_table, delimiter=","),
+    ".tsv": partial(_table, delimiter="\t"),
+    ".json": _json,
+    ".parquet": _parquet,
+}
