@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -33,6 +32,8 @@ class Inputs:
 
     def __post_init__(self) -> None:
         for name, array in (("query", self.query), ("key", self.key), ("value", self.value)):
+            if not isinstance(array, Tensor):
+                raise ValueError(f"{name} must be a torch tensor; it is a {type(array).__name__}. Use torch.as_tensor.")
             if array.ndim != 3:
                 raise ValueError(f"{name} must have 3 axes (heads, tokens, width); it has shape {tuple(array.shape)}.")
             if not array.is_floating_point():
@@ -44,6 +45,9 @@ class Inputs:
                     f"{name} holds numbers that are not finite, or larger than {LARGEST:.0e}. "
                     "Replace NaN and infinity, or scale the vectors down."
                 )
+        if not self.query.dtype == self.key.dtype == self.value.dtype:
+            types = f"{self.query.dtype}, {self.key.dtype} and {self.value.dtype}"
+            raise ValueError(f"query, key and value must be of one type; they are {types}. Use .float() on each.")
         heads, queries, _ = self.query.shape
         kv_heads, keys, _ = self.key.shape
         if self.value.shape[:2] != (kv_heads, keys):
@@ -98,8 +102,3 @@ def cut_heads(vectors: Float[Tensor, "tokens width"], heads: int) -> Float[Tenso
         divisors = ", ".join(str(n) for n in range(1, min(width, 64) + 1) if width % n == 0)
         raise ValueError(f"Vectors of width {width} cannot be cut into {heads} equal heads. Choose one of {divisors}.")
     return vectors.unflatten(-1, (heads, width // heads)).transpose(0, 1).contiguous()
-
-
-def as_float(array: object) -> Tensor:
-    """A float32 tensor of an array a person brought (numpy, list or tensor)."""
-    return torch.as_tensor(array, dtype=torch.float32)

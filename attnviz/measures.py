@@ -35,7 +35,7 @@ def head_map(
     total, weights = weights.sum(-1, keepdim=True), weights[:, keys]
     if special == "rescaled":
         rest = weights.sum(-1, keepdim=True)
-        weights = torch.where(rest > 0, weights * (total / rest), 0)
+        weights = torch.where(rest > 0, weights / rest * total, 0)  # in this order no tiny rest overflows
     return torch.where(attention.allowed[0][rows][:, keys], weights, torch.nan)
 
 

@@ -57,8 +57,9 @@ class Mechanism:
         computed = [row for start in starts for row in range(start, min(start + BLOCK, inputs.queries))]
         shape = (len(picked), len(computed), inputs.keys)
 
-        b, h = torch.tensor(0), torch.tensor(picked)[:, None, None]
-        q, k = torch.tensor(computed)[:, None], torch.arange(inputs.keys)
+        device = inputs.query.device
+        b, h = torch.tensor(0, device=device), torch.tensor(picked, device=device)[:, None, None]
+        q, k = torch.tensor(computed, device=device)[:, None], torch.arange(inputs.keys, device=device)
         allowed = self.mask.fit(inputs.queries, inputs.keys)(b, h, q, k).expand(shape)
         whole = {"allowed": allowed}
         for i, head in enumerate(picked):
@@ -78,7 +79,7 @@ class Mechanism:
                     whole[stage][i, here] = piece
         if computed != wanted:
             place = {row: i for i, row in enumerate(computed)}
-            cut = torch.tensor([place[row] for row in wanted])
+            cut = torch.tensor([place[row] for row in wanted], device=device)
             whole = {stage: array[:, cut] for stage, array in whole.items()}
         return Attention(**whole)
 

@@ -16,6 +16,11 @@ ROWS_AT_ONCE = 16  # queries that an additive score expands at a time: (rows, ke
 class Score:
     """A similarity of every query with every key, for any leading axes. Shared by all heads."""
 
+    @property
+    def work(self) -> int:
+        """How many times the work of a dot product one pair of a query and a key takes, roughly."""
+        return 1
+
     def __call__(
         self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
     ) -> Float[Tensor, "*batch queries keys"]:
@@ -30,6 +35,10 @@ class ScaledDot(Score):
     """
 
     scale: float | None = field(default=None, metadata={"min": -1000.0, "max": 1000.0, "empty": "1/√d_k"})
+
+    def __post_init__(self) -> None:
+        if self.scale is not None and not math.isfinite(self.scale):
+            raise ValueError(f"ScaledDot needs a finite scale; it got {self.scale}.")
 
     def __call__(
         self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
@@ -97,12 +106,16 @@ class Additive(_Weighted):
     query_weight: Float[Tensor, "hidden d_q"] | None = None
     key_weight: Float[Tensor, "hidden d_k"] | None = None
     vector: Float[Tensor, " hidden"] | None = None
-    hidden: int = field(default=32, metadata={"min": 1, "max": 64})
+    hidden: int = field(default=32, metadata={"min": 1, "max": 64, "label": "Hidden width"})
     seed: int = field(default=0, metadata={"min": 0, "max": 9999})
 
     def __post_init__(self) -> None:
         if self.hidden < 1:
             raise ValueError(f"Additive needs a hidden width of 1 or more; it got {self.hidden}.")
+
+    @property
+    def work(self) -> int:
+        return self.hidden if self.vector is None else len(self.vector)
 
     def __call__(
         self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
@@ -128,8 +141,8 @@ class Cosine(Score):
     tau: float = field(default=1.0, metadata={"min": 0.01, "max": 100.0, "label": "τ"})
 
     def __post_init__(self) -> None:
-        if not self.tau > 0:
-            raise ValueError(f"Cosine needs τ > 0; it got {self.tau}.")
+        if not 0 < self.tau < math.inf:
+            raise ValueError(f"Cosine needs a finite τ above 0; it got {self.tau}.")
 
     def __call__(
         self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]

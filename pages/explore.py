@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from attnviz.sources import Pretrained, Upload
+from attnviz.sources import Pretrained
 from attnviz.ui import cache, controls, heads
 from attnviz.ui.downloads import downloads, samples
 from attnviz.ui.view import View
@@ -13,7 +13,7 @@ st.caption("What does each token look at, in every head? Type a sentence, or bri
 
 source, settings = controls.source()
 notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
-if isinstance(source, Upload):
+if source.private:
     with notes:
         samples()
 shown, layers = cache.or_last_good(
@@ -45,13 +45,13 @@ view = cache.or_last_good(
     notes,
 )
 if view:
+    cache.remember("layers", (view.source, view.layers))
     figure = heads.show(view)
     table, take = st.columns([0.8, 0.2])
     with take:
-        private = isinstance(view.source, Upload)
-        downloads(f"attention {view.title}", view.weights, view.query_tokens, view.key_tokens, figure, private=private)
+        downloads(view, figure)
     if table.toggle("Show the numbers as a table", key="table", bind="query-params"):
-        st.dataframe(pd.DataFrame(heads.as_table(view)), hide_index=True)
+        st.dataframe(pd.DataFrame(heads.as_table(view)).round(4), hide_index=True)
     st.caption(
         "**What you are seeing.** Each row is a token that looks, a *query*; each column a token that can be looked "
         "at, a *key*. The color of a cell is the share of the query's attention that goes to the key: after a softmax "

@@ -6,7 +6,7 @@ import torch
 from torch import ones
 
 from attnviz import Inputs, Mechanism
-from attnviz.inputs import as_float, cut_heads
+from attnviz.inputs import cut_heads
 from attnviz.scores import Dot
 
 GOOD = {
@@ -85,9 +85,14 @@ def test_heads_that_do_not_divide_the_width_are_refused_with_those_that_do(heads
 
 
 @pytest.mark.parametrize(
-    "array",
-    [[[1, 2], [3, 4]], np.array([[1, 2], [3, 4]]), np.array([[1.0, 2], [3, 4]]), torch.tensor([[1, 2], [3, 4]])],
+    ("key", "words"),
+    [
+        (np.ones((1, 2, 3)), "key must be a torch tensor; it is a ndarray"),
+        (torch.ones(1, 2, 3, dtype=torch.int64), "key must hold real numbers, such as float32; it holds torch.int64"),
+        (torch.ones(1, 2, 3, dtype=torch.float64), "must be of one type"),
+    ],
 )
-def test_what_people_bring_becomes_float32(array):
-    assert torch.equal(as_float(array), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    assert as_float(array).dtype == torch.float32
+@pytest.mark.usefixtures("as_installed")
+def test_what_is_no_tensor_of_one_real_type_is_refused(key, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Inputs(torch.ones(1, 2, 3), key, torch.ones(1, 2, 3), ("a", "b"), ("a", "b"))

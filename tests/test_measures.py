@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import Layer, Mechanism
+from attnviz.inputs import Inputs
 from attnviz.masks import Causal, Full, Mask, Padding
 from attnviz.measures import empty_rows, head_map, heads_map, kept, outside, reduced, strongest, thumbnails
-from attnviz.normalizers import Hard
+from attnviz.normalizers import Hard, Softmax
 from attnviz.scores import ScaledDot
 
 NAN = math.nan
@@ -175,3 +176,12 @@ def test_empty_rows():
 )
 def test_empty_rows_of_a_mask(random_inputs, mask, expected):
     assert empty_rows(head_map(random_inputs(queries=5, keys=5), Mechanism(mask=mask), 0)) == expected
+
+
+def test_rescaling_a_row_that_lies_almost_wholly_on_special_tokens_stays_finite():
+    """At a low temperature what remains is less than float32 can divide by."""
+    query, key = torch.tensor([[[1.0], [1.0]]]), torch.tensor([[[0.0], [-0.95]]])
+    inputs = Inputs(query, key, torch.ones(1, 2, 1), ("a", "b"), ("[CLS]", "b"), (), (0,))
+    weights = head_map(inputs, Mechanism(normalizer=Softmax(0.01)), 0, "rescaled")
+    assert 0 < float(head_map(inputs, Mechanism(normalizer=Softmax(0.01)), 0, "hidden").max()) < 1e-38
+    torch.testing.assert_close(weights, torch.ones(2, 1))

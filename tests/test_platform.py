@@ -10,6 +10,7 @@ import plotly
 import plotly.graph_objects as go
 import pytest
 import streamlit as st
+import torch
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from transformers import AttentionInterface, AttentionMaskInterface, BertConfig, BertModel, masking_utils
 
@@ -73,7 +74,7 @@ def test_transformers_hands_queries_to_a_registered_function_and_masks_to_anothe
     )
     assert model._can_set_attn_implementation()
     model.set_attn_implementation("platform")
-    model.eval()(input_ids=__import__("torch").tensor([[1, 2, 3]]))
+    model.eval()(input_ids=torch.tensor([[1, 2, 3]]))
     assert seen == ["mask", "attention (1, 2, 3, 4)"]
 
 

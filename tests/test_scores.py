@@ -150,7 +150,7 @@ def test_weights_that_do_not_fit_each_other_are_refused_in_words(weights, senten
 
 @pytest.mark.parametrize(("tau", "said"), [(0.0, "0.0"), (-1.0, "-1.0"), (math.nan, "nan")])
 def test_a_tau_that_is_not_above_0_is_refused(tau, said):
-    with pytest.raises(ValueError, match=rf"Cosine needs τ > 0; it got {said}\."):
+    with pytest.raises(ValueError, match=rf"Cosine needs a finite τ above 0; it got {said}\."):
         Cosine(tau)
 
 

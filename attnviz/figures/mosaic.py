@@ -9,7 +9,7 @@ from jaxtyping import Float
 from attnviz.figures.themes import FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, THEMES
 
 FINE = 40
-ACCENT = "#f08c00"  # seen on both ends of both scales
+ACCENT = "#e8590c"  # seen on both ends of both scales
 
 
 def mosaic(
@@ -61,7 +61,15 @@ def mosaic(
         template=THEMES["light"],
         coloraxis2={"cmin": 0, "cmax": LAST_CODE},
         plot_bgcolor="rgba(0,0,0,0)",
-        meta={"rows": rows, "columns": columns, "names": list(names), "tall": tall, "broad": broad},
+        meta={
+            "rows": rows,
+            "columns": columns,
+            "names": list(names),
+            "tall": tall,
+            "broad": broad,
+            "above": above,
+            "width": width,
+        },
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
         dragmode=False,
         hovermode=False,

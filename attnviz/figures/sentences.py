@@ -1,7 +1,9 @@
 """Cells and tokens in words."""
 
 import unicodedata
+from decimal import ROUND_HALF_UP, Context, Decimal
 
+TWO_DIGITS = Context(prec=2, rounding=ROUND_HALF_UP)
 LONGEST_LABEL = 14  # characters of a token on an axis; the sentence has it whole
 
 GIVES = "{query} gives {weight} of its attention to {key}."
@@ -18,9 +20,10 @@ def sentence(query: str, key: str, weight: float | None, says: str = GIVES) -> s
 
 def number(weight: float) -> str:
     """A weight as it is read: two digits that count, and one of a weight too small to see."""
+    exact = Decimal(weight)  # rounded half up, as the browser does
     if weight >= 0.095 or weight == 0:
-        return f"{weight:.2f}"
-    return f"{weight:#.2g}" if weight >= 1e-4 else f"{weight:.0e}"
+        return str(exact.quantize(Decimal("0.01"), ROUND_HALF_UP))
+    return f"{TWO_DIGITS.create_decimal(exact):f}" if weight >= 1e-4 else f"{weight:.0e}"
 
 
 def visible(token: str) -> str:

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from attnviz.inputs import LARGEST
+from attnviz.sources.text import LONGEST_TOKEN
 
 MOST_TOKENS = 1_024  # more rows than this are no picture any more
-LONGEST_TOKEN = 200  # characters kept of each token
 
 
 def numbers(name: str, array: np.ndarray) -> np.ndarray:

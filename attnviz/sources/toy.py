@@ -12,7 +12,7 @@ from torch import Tensor
 from attnviz.inputs import Inputs, Layer, cut_heads
 from attnviz.mechanism import Mechanism
 from attnviz.sources.source import Source
-from attnviz.sources.text import EXAMPLE, TOKENS, checked, too_long
+from attnviz.sources.text import EXAMPLE, TOKENS, checked, shortened, too_long
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class Toy(Source):
         query, key, value = (
             cut_heads(vectors @ self._projection(role), self.heads) for role in ("query", "key", "value")
         )
-        return [Layer("layer 0", "self", Inputs(query, key, value, tokens, tokens), Mechanism())]
+        shown = tuple(map(shortened, tokens))
+        return [Layer("layer 0", "self", Inputs(query, key, value, shown, shown), Mechanism())]
 
     def _projection(self, role: str) -> Float[Tensor, "width width"]:
         """The projections of all heads side by side, with a spread that keeps a vector's length."""

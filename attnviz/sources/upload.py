@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -65,6 +66,7 @@ class Upload(Source):
     values. The number of heads is how many a matrix without heads is cut into.
     """
 
+    private: ClassVar[bool] = True
     file: File | None = field(default=None, metadata={"label": "Vectors", "megabytes": Limits().disk >> 20})
     heads: int = field(default=1, metadata={"min": 1, "max": MOST_HEADS, "label": "Number of heads"})
 
@@ -77,12 +79,12 @@ class Upload(Source):
 
 
 def from_arrays(
-    arrays: np.ndarray | Mapping[str, np.ndarray],
+    arrays: np.ndarray | Tensor | Mapping[str, np.ndarray | Tensor],
     tokens: Sequence[str] | None = None,
     key_tokens: Sequence[str] | None = None,
     heads: int = 1,
 ) -> list[Layer]:
-    """Layers from numpy arrays: query, key and value, or one matrix of vectors, or finished weights.
+    """Layers from arrays, of numpy or torch: query, key and value, or one matrix of vectors, or finished weights.
 
     Names may be short (q, k, v), and capitals do not count; without a value, the keys serve as values.
     Axes are (tokens, width), (heads, tokens, width) or (layers, heads, tokens, width); for weights,
@@ -92,14 +94,14 @@ def from_arrays(
     """
     if not 1 <= heads <= MOST_HEADS:
         raise ValueError(f"A matrix can be cut into 1 to {MOST_HEADS} heads; {heads} were asked for.")
-    if isinstance(arrays, np.ndarray):
+    if not isinstance(arrays, Mapping):
         arrays = {"vectors": arrays}
     given: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         role = ROLES.get(name.lower(), name.lower())
         if role in given:
             raise ValueError(f"{quoted(role)} is given twice. Keep one of the two.")
-        given[role] = numbers(name, array)
+        given[role] = numbers(name, array.detach().cpu().float().numpy() if isinstance(array, Tensor) else array)
     if set(given) == {"weights"}:
         return _finished(_layers("weights", given["weights"], 1), tokens, key_tokens)
     if len(given) == 1 and not given.keys() & set(ROLES.values()):

@@ -38,14 +38,23 @@ def or_last_good(name: str, make: Callable[[], T], first: Callable[[], T], notes
     try:
         st.session_state[key] = make()
     except NothingYet as invitation:
-        notes.info(plain(str(invitation)))
+        notes.info(plain(f"{invitation} {_below(key)}"))
     except (ValueError, NotImplementedError) as problem:
-        kept = " The picture below is the last one that could be made." if key in st.session_state else ""
-        notes.error(plain(f"{problem}{kept}"), icon=":material/error:")
+        notes.error(plain(f"{problem} {_below(key)}"), icon=":material/error:")
     return st.session_state.get(key) or first()
 
 
-@st.cache_resource(max_entries=3, scope="session", show_spinner="Reading …")
+def remember(name: str, good: object) -> None:
+    """Keeps what turned out to be good in the end, should the next fail."""
+    st.session_state[f"last good {name}"] = good
+
+
+def _below(key: str) -> str:
+    shown = "the last one that could be made" if key in st.session_state else "the example"
+    return f"The picture below is {shown}."
+
+
+@st.cache_resource(max_entries=1, scope="session", show_spinner="Reading …")
 def _layers(_source: Source, asked: str) -> list[Layer]:
     return _source.layers()
 

@@ -23,6 +23,8 @@ from attnviz.ui.plain import plain
 from attnviz.ui.view import COLORS
 
 T = TypeVar("T")
+AS_MADE = "As in the model"
+Plain = int | float | str | None  # what a widget can hold
 TOGETHER = {"Mean of heads": "mean", "Maximum of heads": "maximum"}
 
 
@@ -72,14 +74,19 @@ def mechanism(start: Mechanism) -> Mechanism:
 
 
 def _part(label: str, menu: Sequence[type[T]], start: T) -> T:
-    return _filled(kind := _one_of(label, menu, type(start)), label, start if type(start) is kind else kind())
+    """One part of a mechanism; what no menu has, or no widget can hold, stays a choice of its own: AS_MADE."""
+    plain_values = all(isinstance(getattr(start, one.name), Plain) for one in _settable(type(start)))
+    made = [] if type(start) in menu and plain_values else [type(start)]
+    kind = _one_of(label, [*made, *menu], type(start), made)
+    return start if kind in made else _filled(kind, label, start if type(start) is kind else kind())
 
 
-def _one_of(label: str, menu: Sequence[type], start: type) -> type:
-    names = {_title(kind): kind for kind in menu}
-    chosen = st.session_state.get(_key(label))
+def _one_of(label: str, menu: Sequence[type], start: type, made: Sequence[type] = ()) -> type:
+    names = {AS_MADE if kind in made else _title(kind): kind for kind in menu}
+    # On the first run of a link the widget has no state yet.
+    chosen = st.session_state.get(_key(label), st.query_params.get(_key(label)))
     about = names.get(chosen, start) if isinstance(chosen, str) else start
-    return names[_select(label, list(names), list(names).index(_title(start)) if start in menu else 0, _help(about))]
+    return names[_select(label, list(names), list(names.values()).index(start), _help(about))]
 
 
 def _several(label: str, menu: Sequence[type], start: Sequence[type]) -> list[type]:
@@ -114,6 +121,8 @@ def _widget(setting: Field, kind: type, prefix: str, start: object = None) -> An
     key = _key(f"{prefix}.{setting.name}".strip("."))
     value: Any = getattr(start, setting.name, setting.default)
     bound: dict[str, Any] = {"key": key, "bind": "query-params"}
+    if isinstance(value, bool):
+        return st.toggle(label, value, **bound)
     if get_args(setting.type) and isinstance(value, str):
         options = list(get_args(setting.type))
         return st.selectbox(label, options, options.index(value), **bound)
@@ -129,13 +138,17 @@ def _widget(setting: Field, kind: type, prefix: str, start: object = None) -> An
             label, value=value, step=about.get("step", 1.0), format="%.6g", placeholder=about.get("empty"),
             **limits, **bound,
         )  # fmt: skip
-    return st.number_input(label, value=value, step=1, **limits, **bound)
+    try:
+        return st.number_input(label, value=value, step=1, **limits, **bound)
+    except OverflowError:
+        # A link that says infinity, of which Streamlit 1.67 tries to make a whole number: a widget without the link.
+        return st.number_input(label, value=value, step=1, **limits, key=f"{key} unbound")
 
 
 def _title(kind: type) -> str:
-    """SlidingWindow → Sliding window."""
-    first, *rest = re.findall(r"[A-Z][a-z0-9]*", kind.__name__)
-    return " ".join([first, *(word.lower() for word in rest)])
+    """SlidingWindow → Sliding window, PrefixLM → Prefix LM."""
+    first, *rest = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", kind.__name__)
+    return " ".join([first, *(word if word.isupper() and len(word) > 1 else word.lower() for word in rest)])
 
 
 def _key(label: str) -> str:

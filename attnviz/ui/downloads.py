@@ -11,37 +11,29 @@ import plotly.graph_objects as go
 import streamlit as st
 from jaxtyping import Float
 
-from attnviz.figures import themed
+from attnviz.figures import label, themed
 from attnviz.sources.formats import READERS
+from attnviz.ui.view import View
 
 SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
 
 
-def downloads(
-    name: str,
-    weights: Float[np.ndarray, "queries keys"],
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
-    figure: go.Figure,
-    *,
-    private: bool = False,
-) -> None:
+def downloads(view: View, figure: go.Figure) -> None:
     """Buttons for the weights shown, as CSV and .npz, and for the picture as one HTML file; and the link to copy.
-
-    What is `private`, an uploaded file, is not in the link, which says so.
 
     PNG and SVG are made in the browser, by the chart itself.
     """
+    shown = (view.weights, view.query_tokens, view.key_tokens)
     with st.popover("Take away", icon=":material/download:", width="stretch"):
         for label, extension, make in (
-            ("Weights as CSV", "csv", lambda: as_csv(weights, query_tokens, key_tokens)),
-            ("Weights as .npz", "npz", lambda: as_npz(weights, query_tokens, key_tokens)),
-            ("Picture as HTML", "html", lambda: as_html(figure)),
+            ("Weights as CSV", "csv", lambda: as_csv(*shown)),
+            ("Weights as .npz", "npz", lambda: as_npz(*shown)),
+            ("Picture as HTML", "html", lambda: as_html(figure, f"Attention: {view.title}")),
         ):
-            st.download_button(label, make, f"{name}.{extension}", on_click="ignore", width="stretch")
+            st.download_button(label, make, f"attention {view.title}.{extension}", on_click="ignore", width="stretch")
         st.caption("PNG and SVG: the buttons above the picture. Link to this state:")
         st.code(link(), language=None, wrap_lines=True)
-        if private:
+        if view.source.private:
             st.caption("The uploaded file stays in this session: it is not in the link.")
 
 
@@ -54,7 +46,7 @@ def samples() -> None:
 
 def link() -> str:
     """The address that opens this state: the page's own, with what differs from the beginning."""
-    asked = urlencode(st.query_params.to_dict())
+    asked = urlencode([(name, value) for name in st.query_params for value in st.query_params.get_all(name)])
     page = st.context.url or ""
     return f"{page}{'?' if asked else ''}{asked}"
 
@@ -81,9 +73,10 @@ def as_npz(weights: Float[np.ndarray, "queries keys"], query_tokens: Sequence[st
     return file.getvalue()
 
 
-def as_html(figure: go.Figure) -> bytes:
+def as_html(figure: go.Figure, title: str) -> bytes:
     """One file with all that it needs, that opens without a network."""
-    return themed(figure).to_html(include_plotlyjs=True, full_html=True, config={"displaylogo": False}).encode()
+    titled = themed(figure).update_layout(title={"text": label(title)}, margin_t=70)
+    return titled.to_html(include_plotlyjs=True, full_html=True, config={"displaylogo": False}).encode()
 
 
 def _cell(token: str) -> str:

@@ -1,6 +1,7 @@
 """The two charts of a view: the mosaic of its heads, and the heatmap of the chosen one with its pinned query."""
 
 import math
+import zlib
 from collections.abc import Sequence
 from html import escape
 
@@ -12,7 +13,7 @@ import torch
 from attnviz.figures import head_at, heatmap, mosaic, sentence
 from attnviz.figures.sentences import number, visible
 from attnviz.measures import empty_rows, outside, strongest
-from attnviz.ui.chart import chart, clicked
+from attnviz.ui.chart import chart
 from attnviz.ui.controls import head_names
 from attnviz.ui.view import View
 
@@ -34,17 +35,18 @@ def show(view: View) -> go.Figure:
         view.key_tokens,
         largest=view.largest,
         says=view.says,
-        zoom=f"{view.source} {view.layers[view.layer].kind}",
+        zoom=_tokens_stamp(view),
     )
     with right:
         chart(
             figure,
             "heatmap",
             label="Attention weights",
+            name=f"attention {view.title}",
             description=_in_words(view, pinned),
             height=HEIGHT,
             pinned=pinned,
-            on_click=lambda: _toggle(view),
+            on_click=lambda row, _: _toggle(view, row),
         )
     return figure
 
@@ -69,8 +71,8 @@ def _mosaic(view: View) -> None:
         largest=view.largest,
     )
 
-    def open_head() -> None:
-        place = head_at(figure, *clicked("heads"))
+    def open_head(row: int, column: int) -> None:
+        place = head_at(figure, row, column)
         if place is None:
             return
         st.session_state["head"] = heads[place // len(names) if view.every else place]
@@ -81,6 +83,7 @@ def _mosaic(view: View) -> None:
         figure,
         "heads",
         label="Mosaic",
+        name="attention heads",
         description=f"{len(shown)} small maps of attention weights, one for each head; the head menu opens one.",
         height=HEIGHT,
         on_click=open_head,
@@ -101,10 +104,15 @@ def _pin(view: View) -> int | None:
     return row
 
 
-def _toggle(view: View) -> None:
-    row, _ = clicked("heatmap")
+def _toggle(view: View, row: int) -> None:
     name = _query_names(view)[row]
     st.session_state["pinned"] = NOBODY if st.session_state["pinned"] == name else name
+
+
+def _tokens_stamp(view: View) -> str:
+    """What the zoom belongs to: these tokens, whatever is computed of them."""
+    inputs = view.layers[view.layer].inputs
+    return str(zlib.crc32("\0".join((*inputs.query_tokens, "", *inputs.key_tokens)).encode(errors="replace")))
 
 
 def _query_names(view: View) -> list[str]:
@@ -156,7 +164,7 @@ def _notes(view: View) -> str:
             notes.append(f"{hidden} are hidden; on average {share} of a query's attention is not in the picture.")
     if empty := empty_rows(weights):
         few = _listed([view.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
-        notes.append(f"{len(empty)} of {len(weights)} queries may look at none of these keys: {few}")
+        notes.append(f"{len(empty)} of {len(weights)} queries may look at no key shown: {few}.")
     return "".join(f"<p>{escape(note)}</p>" for note in notes) or "<p></p>"
 
 

@@ -13,6 +13,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.ui import cache
 
+MOST_WORK = 1_000_000_000  # steps, of which a core does 100 to 200 million a second
 THUMBNAIL_CELLS = 768  # a side of the mosaic has about so many, shared by the heads along it
 COLORS = ("Largest weight shown", "Largest weight of this head", "0 to 1")
 
@@ -42,6 +43,7 @@ class View:
 
         shown = range(len(self.layers)) if self.every else [self.layer]
         layers, mechanisms = [self.layers[i] for i in shown], [self.mechanisms[i] for i in shown]
+        _check_cost(layers, mechanisms)
         size = THUMBNAIL_CELLS // (max(self.heads, len(layers)) if self.every else 6)
         about = (self.source, self.special)
         made = {
@@ -93,3 +95,16 @@ class View:
     def title(self) -> str:
         head = f"head {self.head}" if isinstance(self.head, int) else f"{self.head} of heads"
         return f"{self.layers[self.layer].name}, {head}"
+
+
+def _check_cost(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> None:
+    """Refuses what would keep a core busy for long: a page is asked for by anybody who has a link."""
+    work = sum(
+        layer.inputs.heads * layer.inputs.queries * layer.inputs.keys * mechanism.score.work
+        for layer, mechanism in zip(layers, mechanisms, strict=True)
+    )
+    if work > MOST_WORK:
+        raise ValueError(
+            f"All these heads would take {work:,} steps to compute; at most {MOST_WORK:,} are done for one picture. "
+            "Show one layer, take another score, or bring fewer tokens or heads."
+        )

@@ -17,7 +17,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")  # as in .ci/browser
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 QUIET = ("no-first-run", "disable-background-networking", "disable-component-update", "disable-sync")
 ARGUMENTS = [f"--{argument}" for argument in ("no-sandbox", "disable-gpu", "disable-quic", *QUIET)]
 expect.set_options(timeout=20_000)
@@ -80,8 +81,11 @@ def explore(browser: Browser, address: str) -> Iterator["Explore"]:
 
 
 @contextmanager
-def opened(browser: Browser, address: str, width: int = 1280, height: int = 800, theme: str = "light") -> Iterator:
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+def opened(
+    browser: Browser, address: str, width: int = 1280, height: int = 800, theme: str = "light", touch: bool = False
+) -> Iterator:
+    size = {"width": width, "height": height}
+    context = browser.new_context(viewport=size, color_scheme=theme, has_touch=touch, is_mobile=touch)
     page = context.new_page()
     page.set_default_timeout(20_000)
     troubles: list[str] = []

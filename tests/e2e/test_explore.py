@@ -281,3 +281,107 @@ def test_hover_follows_the_pointer_off_the_picture(explore: Explore) -> None:
     expect(explore.sentence).to_contain_text("gives")
     explore.page.mouse.move(5, 5)
     expect(explore.sentence).to_have_text("Point at a cell to read it, click to pin its query.")
+
+
+def test_a_picture_that_shrinks_under_the_pointer_is_drawn(explore: Explore) -> None:
+    explore.open("?pinned=none")
+    explore.page.mouse.move(*explore.cell(14, 15))
+    expect(explore.sentence).to_contain_text("gives")
+    explore.type("Much shorter.")
+    explore.painted(rows=5)
+    same(explore.weights(), own_weights(3, 1, text="Much shorter."))
+
+
+def test_a_click_on_a_picture_that_is_being_replaced_does_no_harm(explore: Explore) -> None:
+    explore.open("?pinned=none&text=" + "+".join(["word"] * 100))
+    last = explore.cell(100, 50)
+    explore.type("Only five now.")
+    explore.page.mouse.click(*last)
+    explore.painted(rows=6)
+    expect(explore.page.get_by_test_id("stException")).to_have_count(0)
+    expect(explore.page.get_by_test_id("stAlert")).to_have_count(0)
+
+
+def test_only_the_first_button_pins_and_the_browsers_own_keys_stay(explore: Explore) -> None:
+    explore.open("?pinned=none")
+    explore.page.mouse.click(*explore.cell(5, 5), button="right")
+    explore.page.mouse.click(*explore.cell(5, 5), button="middle")
+    explore.stage.focus()
+    script = """stage => ['ArrowLeft', 'ArrowRight'].map(key => stage.dispatchEvent(
+        new KeyboardEvent('keydown', { key, altKey: true, bubbles: true, cancelable: true })))"""
+    assert explore.stage.evaluate(script) == [True, True]
+    explore.page.mouse.click(*explore.cell(3, 3))
+    explore.asked("pinned", "3+%C2%B7+didn")
+
+
+def test_a_finger_scrolls_the_page_and_does_not_zoom(browser: Browser, address: str) -> None:
+    with opened(browser, address, 390, 844, touch=True) as explore:
+        explore.open("?pinned=none")
+        explore.stage.scroll_into_view_if_needed()
+        assert explore.stage.evaluate("stage => getComputedStyle(stage).touchAction") == "pan-x pan-y"
+        before = explore.zoom()
+        x, y = explore.cell(4, 4)
+        explore.page.mouse.move(x, y)
+        explore.page.mouse.down()
+        explore.page.mouse.move(x, y + 120, steps=5)
+        explore.page.mouse.up()
+        assert explore.zoom() == before
+        explore.page.touchscreen.tap(*explore.cell(6, 3))
+        explore.asked("pinned", "6+%C2%B7+cross")
+
+
+def test_the_mosaic_can_be_walked_with_the_keyboard(explore: Explore) -> None:
+    explore.open()
+    stage = explore.mosaic.locator(".attnviz-stage")
+    stage.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        explore.page.keyboard.press(key)
+    expect(explore.mosaic.locator(".attnviz-live")).to_have_text("Head 4")
+    explore.page.keyboard.press("Enter")
+    explore.asked("head", "Head+4")
+
+
+def test_zoom_survives_another_seed_and_arrow_keys_stay_in_view(explore: Explore) -> None:
+    explore.open("?source=Toy&pinned=none")
+    explore.page.mouse.move(*explore.cell(2, 2))
+    explore.page.mouse.down()
+    explore.page.mouse.move(*explore.cell(6, 7), steps=6)
+    explore.page.mouse.up()
+    expect(explore.heatmap.get_by_role("button", name="Reset zoom")).to_be_visible()
+    zoomed, before = explore.zoom(), explore.weights()
+    explore.page.get_by_label("Seed", exact=True).fill("3")
+    explore.page.get_by_label("Seed", exact=True).press("Enter")
+    explore.asked("toy.seed", "3")
+    expect(explore.heatmap).to_have_attribute("data-ready", "true")
+    explore.page.wait_for_function(
+        "first => document.querySelector('.st-key-heatmap .attnviz-graph').data[0].z[0][0] !== first", arg=before[0][0]
+    )
+    explore.painted()
+    assert explore.zoom() == pytest.approx(zoomed)
+    explore.stage.focus()
+    for _ in range(12):
+        explore.page.keyboard.press("ArrowDown")
+    tokens = Toy().layers()[0].inputs.query_tokens
+    expect(explore.live).to_contain_text(f"{tokens[int(max(zoomed[2:]))]} gives")
+
+
+def test_a_new_size_and_a_new_theme_are_followed(explore: Explore) -> None:
+    explore.open()
+    explore.page.set_viewport_size({"width": 420, "height": 800})
+    explore.page.wait_for_function("document.querySelector('.st-key-heatmap .attnviz-stage').clientWidth < 420")
+    explore.page.wait_for_function(
+        "(e => e._fullLayout.width <= 420)(document.querySelector('.st-key-heatmap .attnviz-graph'))"
+    )
+    explore.page.set_viewport_size({"width": 1280, "height": 800})
+    explore.page.wait_for_function(
+        "(e => e._fullLayout.width > 560)(document.querySelector('.st-key-heatmap .attnviz-graph'))"
+    )
+    explore.page.emulate_media(color_scheme="dark")
+    expect(explore.heatmap).to_have_attribute("data-theme", "dark")
+    explore.painted()
+
+
+def test_a_query_that_may_look_at_nothing_says_so(explore: Explore) -> None:
+    explore.open("?mask=Padding&mask.keys=0")
+    expect(explore.sentence).to_have_text("it may look at nothing.")
+    expect(explore.page.locator(".attnviz-said")).to_have_text("it may look at nothing.")

@@ -31,7 +31,7 @@ def test_a_bad_upload_is_said_and_the_last_picture_stays(explore: Explore) -> No
     explore.painted(rows=11)
     before = explore.weights()
     for name, content, words in (
-        ("ragged.csv", b"1,2\n3\n", "Row 2 has 1 numbers, but row 1 has 2"),
+        ("ragged.csv", b"1,2\n3\n", "Row 2 has 1 number, but row 1 has 2"),
         ("weights.pkl", b"\x80\x04.", "Upload .npz, .npy, .safetensors"),
         ("cut.npz", SAMPLES[0].read_bytes()[:100], "damaged or cut off"),
     ):

@@ -106,7 +106,7 @@ def test_a_masks_own_parameters_appear_under_it() -> None:
 
 def test_a_mask_that_leaves_nothing_to_look_at_is_said() -> None:
     app = healthy(page(mask="Padding", **{"mask.keys": "0", "pinned": "none"}))
-    assert "16 of 16 queries may look at none of these keys" in " ".join(one.body for one in app.get("html"))
+    assert "16 of 16 queries may look at no key shown" in " ".join(one.body for one in app.get("html"))
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\t \n"])
@@ -217,14 +217,58 @@ def test_queries_and_keys_of_different_width() -> None:
 
 
 JUNK = ["", "NaN", "-1", "1e999", "0x10", "<script>alert(1)</script>", "' OR 1=1", "Ω" * 500, "None", "[]", "../../etc"]
+PARENTS = {"source": "Toy", "mask": "Sliding window", "score": "Additive", "biases": "Soft cap"}
 
 
 @pytest.mark.parametrize("junk", JUNK)
 def test_junk_in_every_parameter_of_the_link(junk: str) -> None:
-    known = page(source="Toy", mask="Sliding window", score="Additive", biases="Soft cap")
-    names = {one.key for kind in WIDGETS for one in getattr(known, kind)} | {"mask", "file", "nonsense", "text"}
-    healthy(page(**dict.fromkeys(names - {"source"}, junk)))
-    healthy(page(**dict.fromkeys(names | {"source"}, junk)))
+    known = page(**PARENTS)
+    names = {one.key for kind in WIDGETS for one in getattr(known, kind)} | {"file", "nonsense"}
+    assert {"mask.size", "score.hidden", "soft-cap.cap", "toy.width"} <= names
+    healthy(page(**dict.fromkeys(names, junk)))
+    healthy(page(**{name: PARENTS.get(name, junk) for name in names}))
+
+
+def test_the_help_of_a_link_is_that_of_its_choices() -> None:
+    app = page(mask="Causal", score="General", source="Toy")
+    assert widget(app, "Mask").help.startswith("Each query sees its own position")
+    assert widget(app, "Score").help.startswith("Query times a matrix")
+    assert widget(app, "Source").help.startswith("Vectors made from the words")
+
+
+def test_a_link_that_cannot_be_honored_shows_the_example_and_says_so() -> None:
+    app = healthy(page(source="Toy", **{"toy.heads": "5"}))
+    assert "The picture below is the example." in said(app)
+
+
+def test_one_refusal_is_said_once() -> None:
+    """A file whose picture is refused must not be what the next file's refusal falls back to."""
+    app = uploaded("q.npz", npz(query=np.ones((3, 4)), key=np.ones((5, 6)), value=np.ones((5, 2))))
+    assert len(app.error) == 1
+    app.file_uploader[0].upload("text.csv", b"1,2\n3,abc\n")
+    healthy(app.run())
+    assert len(app.error) == 1
+    assert "abc" in said(app)
+
+
+def test_what_would_take_too_long_is_refused() -> None:
+    array = np.zeros((64, 64, 512, 1), dtype="f2")
+    app = healthy(uploaded("large.npz", npz(vectors=array)))
+    assert not app.error
+    healthy(widget(app, "Mosaic").select("All layers").run())
+    assert "steps to compute" in said(app)
+
+
+def test_a_text_without_end_is_refused_before_it_is_cut_into_tokens() -> None:
+    app = page()
+    healthy(widget(app, "Text").set_value("word " * 100_000).run())
+    assert "500,000 characters" in said(app)
+
+
+def test_a_word_without_end_is_shortened_where_it_is_shown() -> None:
+    app = page(source="Toy")
+    healthy(widget(app, "Text").set_value("x" * 50_000 + " b").run())
+    assert max(len(one.body) for one in app.get("html")) < 20_000
 
 
 def test_the_link_brings_every_setting_back() -> None:

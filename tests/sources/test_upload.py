@@ -1,5 +1,6 @@
 import importlib.util
 import io
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def test_a_file_is_known_by_its_content_without_showing_it():
 
 def test_fields_say_what_their_widgets_need():
     assert "Your own vectors" in Upload.__doc__
-    labels = {name: field.metadata["label"] for name, field in Upload.__dataclass_fields__.items()}
+    labels = {field.name: field.metadata["label"] for field in fields(Upload)}
     assert labels == {"file": "Vectors", "heads": "Number of heads"}
     assert Upload.__dataclass_fields__["heads"].metadata["max"] == 64
 
@@ -200,3 +201,11 @@ def test_the_script_writes_the_samples_again():
         assert new.arrays.keys() == kept.arrays.keys()
         for label, array in new.arrays.items():
             np.testing.assert_allclose(array, kept.arrays[label], rtol=1e-6, atol=1e-7)
+
+
+def test_torch_tensors_are_as_welcome_as_numpy_arrays():
+    query = torch.randn(2, 3, 4, requires_grad=True)
+    [layer] = from_arrays({"query": query, "key": query}, tokens=["a", "b", "c"])
+    torch.testing.assert_close(layer.inputs.query, query.detach())
+    [one] = from_arrays(torch.ones(3, 4, dtype=torch.bfloat16))
+    assert one.inputs.query.dtype == torch.float32

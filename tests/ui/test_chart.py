@@ -4,7 +4,6 @@ import json
 import struct
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 
 from attnviz.figures import heatmap
@@ -43,7 +42,7 @@ def test_arrays_travel_as_they_are() -> None:
 
 
 def test_what_is_neither_text_nor_array_is_refused() -> None:
-    with pytest.raises(TypeError, match="set"):
+    with pytest.raises(TypeError, match=r"A figure cannot hold \{1, 2\}"):
         module._packed({"a": {1, 2}})
 
 
@@ -51,7 +50,9 @@ def test_a_heatmap_costs_four_bytes_a_cell_and_a_little(monkeypatch: pytest.Monk
     sent: dict = {}
     monkeypatch.setattr(module, "_mount", lambda: lambda **given: sent.update(given))
     tokens = ["token"] * 128
-    module.chart(heatmap(np.zeros((128, 128), "f4"), tokens, tokens), "heatmap", label="", description="", height=9)
+    module.chart(
+        heatmap(np.zeros((128, 128), "f4"), tokens, tokens), "heatmap", label="", name="", description="", height=9
+    )
     assert len(sent["data"]) < 4 * 128 * 128 + 20_000
     header, [z] = unpacked(sent["data"])
     assert z.shape == (128, 128)
@@ -67,4 +68,36 @@ def test_plotly_is_served_from_the_installed_package_for_a_year() -> None:
     answer = TestClient(Starlette(routes=[route])).get(route.path)
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert b"plotly.js v" in answer.content[:200]
-    assert go.Figure is not None
+
+
+def test_numbers_that_are_none_do_not_travel() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        module._packed({"a": float("inf")})
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u2", "b1", "f2"])
+def test_arrays_of_other_types_travel_as_what_a_browser_knows(dtype: str) -> None:
+    array = np.array([[0, 1], [1, 0]], dtype=dtype)
+    _, [made] = unpacked(module._packed({"a": array}))
+    np.testing.assert_array_equal(made, array)
+    assert made.dtype.str[1:] in ("f4", "f8", "u1")
+
+
+def test_a_click_on_a_figure_that_has_been_replaced_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: dict = {}
+    clicks: list[tuple[int, int]] = []
+    monkeypatch.setattr(module, "_mount", lambda: lambda **given: sent.update(given))
+    state: dict = {}
+    monkeypatch.setattr(module.st, "session_state", state)
+
+    def shown(value: float) -> int:
+        figure = heatmap(np.full((2, 2), value, "f4"), ["a", "b"], ["a", "b"])
+        on_click = lambda row, column: clicks.append((row, column))  # noqa: E731
+        module.chart(figure, "heatmap", label="", name="", description="", height=9, on_click=on_click)
+        return unpacked(sent["data"])[0]["stamp"]
+
+    old, new = shown(0.1), shown(0.2)
+    for stamp in (old, new):
+        state["heatmap"] = {"click": {"row": 1, "column": 0, "stamp": stamp}}
+        sent["on_click_change"]()
+    assert clicks == [(1, 0)]

@@ -5,6 +5,7 @@ component owns its graph. What it does in the browser is in chart.js.
 """
 
 import json
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from starlette.routing import Route
 
 from attnviz.figures.themes import THEMES
 
+SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an array type for
 _HERE = Path(__file__).parent
 _PLOTLY = f"/vendor/plotly-{get_plotlyjs_version()}.min.js"
 
@@ -28,42 +30,48 @@ def chart(
     key: str,
     *,
     label: str,
+    name: str,
     description: str,
     height: int,
     pinned: int | None = None,
-    on_click: Callable[[], None] | None = None,
+    on_click: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Shows a figure under `key`, `height` pixels high; `label` and `description` say it to a screen reader.
+    """Shows a figure under `key`, `height` pixels high; `label` and `description` say it to a screen reader,
+    and `name` is that of its pictures when they are saved.
 
-    A click calls `on_click`, which finds the cell by `clicked(key)`. `pinned` marks a row of a heatmap. The root
-    element says data-ready="true" once the figure is painted, and data-rows and data-columns from `layout.meta`.
+    A click calls `on_click(row, column)` with its cell, unless the figure has been replaced by then. `pinned` marks
+    a row of a heatmap. The root element says data-ready="true" once the figure is painted, and data-rows and
+    data-columns from `layout.meta`.
     """
+    parts = {
+        # Figure.to_plotly_json would write arrays as base64.
+        "data": [trace.to_plotly_json() for trace in figure.data],
+        "layout": figure.layout.to_plotly_json() | {"template": None},
+    }
+    stamp = zlib.crc32(_packed(parts))
+
+    def click() -> None:
+        cell = st.session_state[key]["click"]
+        if on_click and cell["stamp"] == stamp:
+            on_click(int(cell["row"]), int(cell["column"]))
+
     _mount()(
         key=key,
         data=_packed(
             {
-                # Figure.to_plotly_json would write arrays as base64.
-                "figure": {
-                    "data": [trace.to_plotly_json() for trace in figure.data],
-                    "layout": figure.layout.to_plotly_json() | {"template": None},
-                },
+                "figure": parts,
+                "stamp": stamp,
                 "themes": {theme: template.to_plotly_json() for theme, template in THEMES.items()},
                 "label": label,
                 "description": description,
                 "height": height,
                 "pinned": pinned,
-                "name": f"attnviz-{key}",
+                "name": name,
                 "plotly": st.get_option("server.baseUrlPath").rstrip("/") + _PLOTLY,
             }
         ),
-        on_click_change=on_click or _nothing,
+        on_click_change=click,
     )
-
-
-def clicked(key: str) -> tuple[int, int]:
-    """The row and column of the cell that was clicked, inside an `on_click` callback."""
-    cell = st.session_state[key]["click"]
-    return int(cell["row"]), int(cell["column"])
 
 
 def plotly_route() -> Route:
@@ -82,12 +90,13 @@ def _packed(header: dict[str, Any]) -> bytes:
     arrays: list[np.ndarray] = []
 
     def aside(value: object) -> dict[str, Any]:
-        if not isinstance(value, np.ndarray):
-            raise TypeError(f"A figure cannot hold a {type(value).__name__}.")
-        arrays.append(np.ascontiguousarray(value))
-        return {"array": len(arrays) - 1, "dtype": value.dtype.str[1:], "shape": value.shape}
+        if not isinstance(value, np.ndarray) or value.ndim > 2 or value.dtype.kind not in SENT_AS:
+            raise TypeError(f"A figure cannot hold {value!r:.80}: arrays of numbers have at most 2 axes.")
+        same = value.dtype.str[1:] in ("f4", "f8", "u1")
+        arrays.append(np.ascontiguousarray(value if same else value.astype(SENT_AS[value.dtype.kind])))
+        return {"array": len(arrays) - 1, "dtype": arrays[-1].dtype.str[1:], "shape": value.shape}
 
-    text = json.dumps(header, default=aside).encode()
+    text = json.dumps(header, default=aside, allow_nan=False).encode()
     text += b" " * (-len(text) % 8)
     parts = [len(text).to_bytes(8, "little"), text]
     for array in arrays:
@@ -104,7 +113,3 @@ def _mount() -> Callable[..., Any]:
         js=(_HERE / "chart.js").read_text(encoding="utf-8"),
         isolate_styles=False,
     )
-
-
-def _nothing() -> None:
-    """A click that nobody asked for."""

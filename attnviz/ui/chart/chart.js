@@ -66,8 +66,15 @@ class Chart {
     this.stage.addEventListener("pointermove", (event) => this.point(event));
     this.stage.addEventListener("pointerleave", () => this.read(null));
     this.stage.addEventListener("pointerdown", (down) => {
+      if (down.button !== 0 || !down.isPrimary) return;
       // Plotly covers the page while a button is down, so the release arrives at the window alone.
-      window.addEventListener("pointerup", (up) => this.release(down, up), { once: true });
+      const press = new AbortController();
+      const end = (up) => {
+        press.abort();
+        if (up.type === "pointerup") this.release(down, up);
+      };
+      for (const kind of ["pointerup", "pointercancel"])
+        window.addEventListener(kind, end, { signal: press.signal });
     });
     this.stage.addEventListener("keydown", (event) => this.key(event));
     this.stage.addEventListener("blur", () => this.read(null));
@@ -106,6 +113,9 @@ class Chart {
     this.theme = isDark(getComputedStyle(this.root).getPropertyValue("--st-background-color")) ? "dark" : "light";
     this.root.dataset.theme = this.theme;
     this.z = figure.data[0].z;
+    const { row = 0, column = 0 } = this.cursor ?? {};
+    if (row >= this.z.length || column >= this.z[0].length) this.cursor = null;
+    this.drawn = false; // until then the pointer would read the new numbers at the places of the old picture
     this.stage.setAttribute("aria-label", header.label);
     this.description.textContent = header.description;
     this.description.id = `${header.name}-description`;
@@ -113,7 +123,8 @@ class Chart {
     this.width = this.stage.clientWidth;
     this.wide = this.width >= 560;
     const below = meta.queries && !this.wide ? Math.min(420, 60 + meta.keys.length * LINE_HEIGHT) : 0;
-    this.height = header.height + below;
+    // As high as the window has room for, and never lower than it was made for.
+    this.height = Math.max(header.height, Math.min(900, window.innerHeight - 330)) + below;
     this.stage.style.height = `${this.height}px`;
     const margin = { ...figure.layout.margin };
     if (meta.queries && this.wide) margin.r = Math.max(200, Math.min(330, this.width * 0.4));
@@ -122,22 +133,24 @@ class Chart {
     // A copy, because plotly writes into what it is given.
     const layout = structuredClone({ ...figure.layout, template: themes[this.theme], margin });
     Object.assign(layout, { width: this.width, height: this.height });
+    // A finger that drags wants to scroll the page.
+    if (matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
     if (meta.zoom === this.zoom && !this.reset.hidden) this.keepZoom(layout);
     this.zoom = meta.zoom;
     if (meta.queries) Object.assign(layout, this.ticks(layout, layout));
     try {
       const Plotly = await load(header.plotly);
       if (run !== this.run) return;
-      await Plotly.react(this.graph, figure.data, layout, { displayModeBar: false, doubleClick: false });
+      await Plotly.react(this.graph, figure.data, layout, { displayModeBar: false, doubleClick: false, showTips: false });
       if (run !== this.run) return;
       if (!this.wired) {
         this.wired = true;
         this.graph.on("plotly_relayout", () => this.zoomed());
         this.graph.on("plotly_doubleclick", () => this.unzoom());
       }
+      this.drawn = true;
       await this.zoomed();
-      const { row = 0, column = 0 } = this.cursor ?? {};
-      this.read(row < this.z.length && column < this.z[0].length ? this.cursor : null);
+      this.read(this.cursor);
       this.root.dataset.rows = meta.rows;
       this.root.dataset.columns = meta.columns;
       requestAnimationFrame(() => requestAnimationFrame(() => run === this.run && (this.root.dataset.ready = "true")));
@@ -164,6 +177,7 @@ class Chart {
 
   async zoomed() {
     const full = this.graph._fullLayout;
+    if (!this.drawn) return;
     if (this.meta.queries && !this.relabelling) {
       const home = this.header.figure.layout;
       const same = (axis) => full[axis].range.every((end, i) => Math.abs(end - home[axis].range[i]) < 1e-6);
@@ -202,7 +216,7 @@ class Chart {
   // The cell at a pointer event. To the left of a heatmap its row alone, without a column.
   cell(event) {
     const full = this.graph._fullLayout;
-    if (!full?.xaxis) return null;
+    if (!this.drawn || !full?.xaxis) return null;
     const box = this.stage.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left - full._size.l, event.clientY - box.top - full._size.t];
     if (y < 0 || y > full._size.h || x > full._size.w) return null;
@@ -210,7 +224,9 @@ class Chart {
     const column = Math.round(full.xaxis.p2l(x));
     if (row < 0 || row >= this.z.length) return null;
     if (x < 0) return this.meta.queries ? { row, column: null } : null;
-    return column < 0 || column >= this.z[0].length ? null : { row, column };
+    const outside = column < 0 || column >= this.z[0].length;
+    const blank = this.meta.names && !this.meta.names[this.tile({ row, column })];
+    return outside || blank ? null : { row, column };
   }
 
   point(event) {
@@ -225,23 +241,36 @@ class Chart {
   release(down, up) {
     const cell = this.cell(up);
     if (!cell || Math.hypot(up.clientX - down.clientX, up.clientY - down.clientY) > 4) return;
-    this.report({ row: cell.row, column: cell.column ?? 0 });
+    this.click(cell);
+  }
+
+  // The stamp tells Python which figure was clicked; a click on one that has been replaced by then is dropped.
+  click({ row, column }) {
+    this.report({ row, column: column ?? 0, stamp: this.header.stamp });
   }
 
   key(event) {
-    if (!this.meta.queries || event.target !== this.stage) return;
+    if (!this.drawn || event.target !== this.stage || event.altKey || event.ctrlKey || event.metaKey) return;
     const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-    const at = this.cursor ?? { row: this.header.pinned ?? 0, column: 0 };
-    const last = { row: this.meta.queries.length - 1, column: this.meta.keys.length - 1 };
-    if (event.key in steps && this.cursor) {
-      at.row = Math.max(0, Math.min(last.row, at.row + steps[event.key][0]));
-      at.column = Math.max(0, Math.min(last.column, (at.column ?? 0) + steps[event.key][1]));
-    } else if (event.key === "Home") at.column = 0;
-    else if (event.key === "End") at.column = last.column;
-    else if (event.key === "Enter" || event.key === " ") this.report({ row: at.row, column: at.column ?? 0 });
-    else if (event.key === "Escape" && this.header.pinned !== null) this.report({ row: this.header.pinned, column: 0 });
+    // From cell to cell within the part in view; in a mosaic from head to head.
+    const { names, tall = 1, broad = 1, above = 0 } = this.meta;
+    const [left, right, top, bottom] = ["xaxis", "yaxis"].flatMap((axis) => {
+      const range = this.graph._fullLayout[axis].range;
+      return [Math.ceil(Math.min(...range)), Math.floor(Math.max(...range))];
+    });
+    const first = names ? { row: above, column: 0 } : { row: this.header.pinned ?? top, column: left };
+    const at = { ...(this.cursor ?? first) };
+    const step = steps[event.key];
+    if (step && this.cursor) {
+      at.row = Math.max(top, Math.min(bottom, at.row + step[0] * tall));
+      at.column = Math.max(left, Math.min(right, (at.column ?? 0) + step[1] * broad));
+    } else if (event.key === "Home") at.column = left;
+    else if (event.key === "End") at.column = right;
+    else if (event.key === "Enter" || event.key === " ") this.click(at);
+    else if (event.key === "Escape" && Number.isInteger(this.header.pinned)) this.click({ row: this.header.pinned });
     else if (!(event.key in steps)) return;
     event.preventDefault();
+    if (names && !names[this.tile(at)]) return;
     this.read(at);
     this.live.textContent = this.sentence.textContent;
   }
@@ -252,14 +281,18 @@ class Chart {
     this.cursor = cell;
     const { names } = this.meta;
     if (names) {
-      this.say(cell ? `${names[this.tile(cell)] ?? ""}: click to open` : "Click a head to open it", !cell);
+      this.say(cell ? names[this.tile(cell)] : "Click to open", !cell);
       this.stage.style.cursor = cell ? "pointer" : "";
+      this.draw();
       return;
     }
+    if (!this.drawn) return;
     const pinned = this.header.pinned;
     if (cell || pinned !== null) {
       const row = cell ? cell.row : pinned;
-      this.sayCell(row, cell?.column ?? strongest(this.z[row]));
+      const column = cell?.column ?? strongest(this.z[row]);
+      if (column === null) this.say("{query} may look at nothing.", false, { query: this.meta.queries[row] });
+      else this.sayCell(row, column);
     } else this.say("Point at a cell to read it, click to pin its query.", true);
     this.draw();
   }
@@ -293,19 +326,29 @@ class Chart {
   // Everything drawn over the heatmap: the marked row and cell, and the fan of the query's weights.
   draw() {
     const full = this.graph._fullLayout;
+    if (!this.drawn) return;
     this.overlay.replaceChildren();
-    if (!this.meta.queries || !full?.xaxis) return;
     const { l, t, w, h } = full._size;
     const edge = (axis, i, limit) => Math.max(0, Math.min(limit, axis.l2p(i)));
     const frame = (row, column, style) => {
-      const top = edge(full.yaxis, row - 0.5, h);
+      let top = edge(full.yaxis, row - 0.5, h);
       const left = column === null ? 0 : edge(full.xaxis, column - 0.5, w);
       const right = column === null ? w : edge(full.xaxis, column + 0.5, w);
-      const height = edge(full.yaxis, row + 0.5, h) - top;
+      let height = edge(full.yaxis, row + 0.5, h) - top;
+      if (height > 0 && height < 6) [top, height] = [top - 3, height + 6]; // around a thin row, not over it
       if (height > 0 && right > left)
         this.add("rect", { x: l + left, y: t + top, width: right - left, height, fill: "none", ...style });
     };
     const accent = getComputedStyle(this.root).getPropertyValue("--accent").trim();
+    if (this.meta.names) {
+      if (!this.cursor) return;
+      const { tall, broad, above, width } = this.meta;
+      const [top, left] = [Math.floor(this.cursor.row / tall) * tall + above, Math.floor(this.cursor.column / broad) * broad];
+      const [x, y] = [full.xaxis.l2p(left - 0.5), full.yaxis.l2p(top - 0.5)];
+      const size = { width: full.xaxis.l2p(left + width - 0.5) - x, height: full.yaxis.l2p(top + tall - above - 0.5) - y };
+      this.add("rect", { x: l + x, y: t + y, ...size, fill: "none", stroke: accent, "stroke-width": 2 });
+      return;
+    }
     const pinned = this.header.pinned;
     const row = this.cursor?.row ?? pinned;
     if (pinned !== null) frame(pinned, null, { stroke: accent, "stroke-width": 3 });
@@ -345,7 +388,9 @@ class Chart {
     };
     const text = { "font-family": "inherit", "font-size": 13, fill: color, "dominant-baseline": "central" };
 
-    const rows = row === null ? queries.map((_, i) => i) : [row];
+    const [low, high] = [Math.min(...full.yaxis.range), Math.max(...full.yaxis.range)];
+    const inView = (i) => !this.wide || (i >= low && i <= high);
+    const rows = row === null ? queries.map((_, i) => i).filter(inView) : [row];
     const lines = [];
     const least = row === null ? 0.02 : 0.004;
     for (const i of rows) this.z[i].forEach((weight, j) => weight > least && lines.push({ i, j, weight }));
@@ -374,7 +419,8 @@ class Chart {
         const at = { x: from - 6, y: origin(i), "text-anchor": "end", "font-weight": weight };
         shorten(this.add("text", { ...text, ...at }, queries[i]), queries[i], from - 10);
       }
-    const order = keys.map((_, j) => j);
+    // Of many keys, those that get next to nothing need no name.
+    const order = keys.map((_, j) => j).filter((j) => row === null || count <= 40 || this.z[row][j] > 0.002);
     if (row !== null) order.sort((a, b) => (this.z[row][b] || 0) - (this.z[row][a] || 0));
     if (column !== null) order.unshift(column);
     const placed = apart(order, (j) => y(j));
@@ -429,7 +475,7 @@ function number(weight) {
 }
 
 function strongest(weights) {
-  return weights.reduce((best, weight, j) => (weight > weights[best] || Number.isNaN(weights[best]) ? j : best), 0);
+  return weights.reduce((best, weight, j) => (weight > (weights[best] ?? -1) ? j : best), null);
 }
 
 function shorten(element, text, width) {

@@ -1,0 +1,42 @@
+"""Widgets that follow from dataclasses."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.masks import Causal, Padding
+from attnviz.mechanism import Mechanism
+from attnviz.ui.controls import _title
+
+
+def controlled(mask: str) -> AppTest:
+    script = f"""
+import streamlit as st
+from attnviz.masks import Causal, Padding
+from attnviz.mechanism import Mechanism
+from attnviz.ui import controls
+st.text(repr(controls.mechanism(Mechanism(mask={mask}))))
+"""
+    return AppTest.from_string(script, default_timeout=60).run()
+
+
+@pytest.mark.parametrize("mask", ["Causal() & Padding(3)", "Padding((True, False))"])
+def test_a_mask_that_no_menu_has_stays_as_the_model_made_it(mask: str) -> None:
+    app = controlled(mask)
+    assert not app.exception
+    assert app.text[0].value == repr(Mechanism(mask=eval(mask)))
+    menu = next(one for one in app.selectbox if one.label == "Mask")
+    assert menu.value == "As in the model"
+    menu.select("Causal").run()
+    assert app.text[0].value == repr(Mechanism(mask=Causal()))
+
+
+def test_a_mask_that_the_menu_has_begins_with_its_own_values() -> None:
+    app = controlled("Padding(3)")
+    assert app.text[0].value == repr(Mechanism(mask=Padding(3)))
+
+
+@pytest.mark.parametrize(
+    ("name", "title"), [("SlidingWindow", "Sliding window"), ("PrefixLM", "Prefix LM"), ("Full", "Full")]
+)
+def test_titles_read_as_words(name: str, title: str) -> None:
+    assert _title(type(name, (), {})) == title
