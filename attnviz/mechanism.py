@@ -18,7 +18,7 @@ from attnviz.scores import ScaledDot, Score
 # shape adds up in another order, and its last digit differs.
 BLOCK = 512
 
-Pick = slice | Sequence[int]
+Pick = slice | int | Sequence[int]
 Positions = tuple[Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."]]
 
 
@@ -46,7 +46,7 @@ class Mechanism:
     normalizer: Normalizer = Softmax()
 
     def __call__(self, inputs: Inputs, *, heads: Pick = slice(None), rows: Pick = slice(None)) -> Attention:
-        """Attention of one example, for the heads and query rows picked by a slice or a list of positions.
+        """Attention of one example, for the heads and query rows picked by a slice or by positions.
 
         What is picked is exactly, to the last bit, what the whole would have there.
         Raises IndexError when a position is out of range, ValueError when widths do not fit the score.
@@ -110,6 +110,7 @@ class Mechanism:
 
 
 def _positions(pick: Pick, count: int, name: str) -> list[int]:
+    pick = [pick] if isinstance(pick, int) else pick
     positions = list(range(count)[pick]) if isinstance(pick, slice) else [index(i) for i in pick]
     for i in positions:
         if not -count <= i < count:

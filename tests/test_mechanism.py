@@ -332,3 +332,10 @@ def test_every_part_of_a_menu_computes_at_its_limits(random_inputs, part):
         ours = Mechanism(**{role: (one,) if role == "biases" else one})(random_inputs())
         assert ours.output.isfinite().all()
         torch.testing.assert_close(ours.weights.sum(-1), ours.allowed.any(-1).float())
+
+
+def test_one_position_is_a_list_of_one(random_inputs):
+    inputs = random_inputs(heads=3, queries=4)
+    one, same = Mechanism()(inputs, heads=1, rows=-1), Mechanism()(inputs, heads=[1], rows=[3])
+    assert torch.equal(one.weights, same.weights)
+    assert one.weights.shape == (1, 1, inputs.keys)

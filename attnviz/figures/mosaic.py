@@ -52,7 +52,7 @@ def mosaic(
     ]  # fmt: skip
     above_heads = [
         {
-            "x": left - 0.5, "y": top - 0.5, "text": name, "showarrow": False, "font": {"size": 13},
+            "x": left - 0.5, "y": top - 0.5, "text": name, "showarrow": False,
             "xanchor": "left", "yanchor": "bottom", "xshift": -2, "yshift": -4,
         }
         for name, (top, left) in zip(names, corners, strict=True)

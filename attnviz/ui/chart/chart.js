@@ -3,7 +3,7 @@
 // A mosaic (layout.meta.names) names the head under the pointer. Text goes in as textContent only.
 
 const SVG = "http://www.w3.org/2000/svg";
-const LINE_HEIGHT = 15; // pixels between two labels that can both be read
+const LINE_HEIGHT = 15; // pixels between two labels of 14 pixels that can both be read
 const MOST_LINES = 400;
 const mounts = new WeakMap();
 let plotly;
@@ -122,17 +122,22 @@ class Chart {
     this.stage.setAttribute("aria-describedby", this.description.id);
     this.width = this.stage.clientWidth;
     this.wide = this.width >= 560;
-    const below = meta.queries && !this.wide ? Math.min(420, 60 + meta.keys.length * LINE_HEIGHT) : 0;
-    // As high as the window has room for, and never lower than it was made for.
-    this.height = Math.max(header.height, Math.min(900, window.innerHeight - 330)) + below;
+    // As high as the window has room for, and never lower than it was made for; the letters grow along.
+    const height = Math.max(header.height, Math.min(900, window.innerHeight - 330));
+    this.letters = this.wide || meta.names ? Math.min(1.5, height / header.height) : 1;
+    this.root.style.setProperty("--letters", this.letters);
+    this.line = LINE_HEIGHT * this.letters;
+    const below = meta.queries && !this.wide ? Math.min(420, 60 + meta.keys.length * this.line) : 0;
+    this.height = height + below;
     this.stage.style.height = `${this.height}px`;
     const margin = { ...figure.layout.margin };
-    if (meta.queries && this.wide) margin.r = Math.max(200, Math.min(330, this.width * 0.4));
+    if (meta.queries && this.wide) margin.r = Math.max(200, Math.min(330 * this.letters, this.width * 0.4));
     if (below) margin.b = below + 96;
     this.fanHeight = below;
     // A copy, because plotly writes into what it is given.
     const layout = structuredClone({ ...figure.layout, template: themes[this.theme], margin });
     Object.assign(layout, { width: this.width, height: this.height });
+    layout.font = { size: Math.round(14 * this.letters) };
     // A finger that drags wants to scroll the page.
     if (matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
     if (meta.zoom === this.zoom && !this.reset.hidden) this.keepZoom(layout);
@@ -163,7 +168,7 @@ class Chart {
   ticks(layout, ranges) {
     const pick = (labels, range, pixels) => {
       const [from, to] = [Math.min(...range), Math.max(...range)];
-      const step = Math.max(1, Math.ceil((LINE_HEIGHT * (to - from)) / pixels));
+      const step = Math.max(1, Math.ceil((this.line * (to - from)) / pixels));
       const tickvals = labels.map((_, i) => i).filter((i) => i % step === 0 && i >= from && i <= to);
       return { tickvals, ticktext: tickvals.map((i) => labels[i]) };
     };
@@ -378,15 +383,16 @@ class Chart {
     const from = this.wide ? l + w + 6 : Math.min(110, this.width * 0.3);
     const span = this.width - from;
     const to = from + span * (this.wide ? 0.27 : 0.25);
-    const words = Math.min(96, span * 0.34, 8 * Math.max(3, ...keys.map((token) => token.length)));
-    const bars = { x: to + words + 8, width: this.width - to - words - 8 - 44 };
+    const longest = Math.max(3, ...keys.map((token) => token.length));
+    const words = Math.min(96 * this.letters, span * 0.34, 8 * this.letters * longest);
+    const bars = { x: to + words + 8, width: this.width - to - words - 8 - 44 * this.letters };
     const y = (j, of = count) => top + ((j + 0.5) * height) / of;
     const scale = this.header.figure.layout.coloraxis.cmax || 1;
     const origin = (i) => {
       if (this.wide) return t + Math.max(0, Math.min(h, full.yaxis.l2p(i)));
       return row === null ? y(i, queries.length) : top + height / 2;
     };
-    const text = { "font-family": "inherit", "font-size": 13, fill: color, "dominant-baseline": "central" };
+    const text = { "font-family": "inherit", "font-size": 13 * this.letters, fill: color, "dominant-baseline": "central" };
 
     const [low, high] = [Math.min(...full.yaxis.range), Math.max(...full.yaxis.range)];
     const inView = (i) => !this.wide || (i >= low && i <= high);
@@ -410,7 +416,7 @@ class Chart {
     const apart = (order, place) => {
       const placed = [];
       for (const i of order)
-        if (placed.every((other) => Math.abs(place(other) - place(i)) >= LINE_HEIGHT * 0.95)) placed.push(i);
+        if (placed.every((other) => Math.abs(place(other) - place(i)) >= this.line * 0.95)) placed.push(i);
       return placed;
     };
     if (!this.wide)
@@ -429,14 +435,14 @@ class Chart {
       shorten(this.add("text", { ...text, x: to + 4, y: y(j), ...marked }, keys[j]), keys[j], words);
     }
     if (row === null) return;
-    const thick = Math.max(1, Math.min(LINE_HEIGHT - 4, (height / count) * 0.7));
+    const thick = Math.max(1, Math.min(this.line - 4, (height / count) * 0.7));
     for (let j = 0; j < count; j++) {
       const weight = this.z[row][j];
       if (Number.isNaN(weight)) continue;
       const width = Math.max(1, Math.min(1, weight / scale) * bars.width);
       const fill = j === column ? accent : color;
       this.add("rect", { x: bars.x, y: y(j) - thick / 2, width, height: thick, fill, "fill-opacity": j === column ? 1 : 0.75, rx: 1 });
-      if (placed.includes(j)) this.add("text", { ...text, "font-size": 12, x: bars.x + width + 4, y: y(j), fill }, number(weight));
+      if (placed.includes(j)) this.add("text", { ...text, "font-size": 12 * this.letters, x: bars.x + width + 4, y: y(j), fill }, number(weight));
     }
   }
 
