@@ -166,6 +166,8 @@ def test_the_arrow_keys_read_cells_aloud_and_enter_pins(explore: Explore) -> Non
     expect(explore.live).to_have_text(said)
     expect(explore.sentence).to_have_text(said)
     assert explore.live.get_attribute("aria-live") == "polite"
+    described = explore.page.locator(f"#{explore.stage.get_attribute('aria-describedby')}")
+    expect(described).to_contain_text("encoder 3, head 1: 16 queries by 16 keys.")
     explore.page.keyboard.press("End")
     expect(explore.live).to_have_text(sentence(tokens[2], tokens[15], float(weights[2, 15])))
     explore.page.keyboard.press("Enter")

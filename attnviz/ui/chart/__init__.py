@@ -66,6 +66,7 @@ def chart(
                 "description": description,
                 "height": height,
                 "pinned": pinned,
+                "key": key,
                 "name": name,
                 "plotly": st.get_option("server.baseUrlPath").rstrip("/") + _PLOTLY,
             }

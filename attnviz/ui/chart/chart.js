@@ -118,7 +118,7 @@ class Chart {
     this.drawn = false; // until then the pointer would read the new numbers at the places of the old picture
     this.stage.setAttribute("aria-label", header.label);
     this.description.textContent = header.description;
-    this.description.id = `${header.name}-description`;
+    this.description.id = `attnviz-${header.key}-description`;
     this.stage.setAttribute("aria-describedby", this.description.id);
     this.width = this.stage.clientWidth;
     this.wide = this.width >= 560;
