@@ -25,12 +25,12 @@ def downloads(view: View, figure: go.Figure) -> None:
     """
     shown = (view.weights, view.query_tokens, view.key_tokens)
     with st.popover("Take away", icon=":material/download:", width="stretch"):
-        for label, extension, make in (
+        for title, extension, make in (
             ("Weights as CSV", "csv", lambda: as_csv(*shown)),
             ("Weights as .npz", "npz", lambda: as_npz(*shown)),
             ("Picture as HTML", "html", lambda: as_html(figure, f"Attention: {view.title}")),
         ):
-            st.download_button(label, make, f"attention {view.title}.{extension}", on_click="ignore", width="stretch")
+            st.download_button(title, make, f"attention {view.title}.{extension}", on_click="ignore", width="stretch")
         st.caption("PNG and SVG: the buttons above the picture. Link to this state:")
         st.code(link(), language=None, wrap_lines=True)
         if view.source.private:
