@@ -25,6 +25,15 @@ from attnviz.ui.view import COLORS
 T = TypeVar("T")
 AS_MADE = "As in the model"
 Plain = int | float | str | None  # what a widget can hold
+HELP = {  # of the widgets that no dataclass explains
+    "Layer": "Layers run one after the other: each looks at what the one before has made of the tokens.",
+    "Head": "A layer looks several times at once: each head has queries and keys of its own.",
+    "Biases": "What is done to the scores before the mask.",
+    "Special tokens": "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads rest much of their attention "
+    "there; hidden, they leave the others to be seen.",
+    "Mosaic": "The small maps: the heads of this layer, or all heads of all layers.",
+    "Colors": "Which weight has the last color of the scale.",
+}
 TOGETHER = {"Mean of heads": "mean", "Maximum of heads": "maximum"}
 
 
@@ -44,18 +53,21 @@ def source() -> tuple[Source, DeltaGenerator]:
 def layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[int, int | str]:
     """The position of a layer, and of one of its heads, or "mean" or "maximum" of them."""
     names = [layer.name for layer in layers]
-    layer = names.index(_select("Layer", names, opening.layer))
+    layer = names.index(_select("Layer", names, opening.layer, HELP["Layer"]))
     heads = head_names(layers[layer].inputs.heads)
-    chosen = _select("Head", heads + (list(TOGETHER) if len(heads) > 1 else []), opening.head)
+    together = list(TOGETHER) if len(heads) > 1 else []
+    chosen = _select("Head", heads + together, opening.head, HELP["Head"])
     return layer, heads.index(chosen) if chosen in heads else TOGETHER[chosen]
 
 
 def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, str]:
     """How the picture is drawn: special tokens, whether the mosaic shows all layers, the range of the colors."""
     hiding: dict[str, Special] = {"Shown": "shown", "Hidden": "hidden", "Hidden, rows rescaled": "rescaled"}
-    special = _select("Special tokens", list(hiding)) if layers[layer].inputs.special_keys else "Shown"
-    every = len(layers) > 1 and _select("Mosaic", ["One layer", "All layers"]) == "All layers"
-    return hiding[special], every, _select("Colors", list(COLORS))
+    adds_tokens = bool(layers[layer].inputs.special_keys)
+    special = _select("Special tokens", list(hiding), about=HELP["Special tokens"]) if adds_tokens else "Shown"
+    several = len(layers) > 1
+    every = several and _select("Mosaic", ["One layer", "All layers"], about=HELP["Mosaic"]) == "All layers"
+    return hiding[special], every, _select("Colors", list(COLORS), about=HELP["Colors"])
 
 
 def head_names(heads: int) -> list[str]:
@@ -92,7 +104,9 @@ def _one_of(label: str, menu: Sequence[type], start: type, made: Sequence[type] 
 def _several(label: str, menu: Sequence[type], start: Sequence[type]) -> list[type]:
     names = {_title(kind): kind for kind in menu}
     default = [_title(kind) for kind in start]
-    chosen = st.multiselect(label, list(names), default, key=_key(label), bind="query-params", placeholder="None")
+    chosen = st.multiselect(
+        label, list(names), default, key=_key(label), bind="query-params", placeholder="None", help=HELP[label]
+    )
     return [names[name] for name in chosen]
 
 
