@@ -29,8 +29,8 @@ HELP = {  # of the widgets that no dataclass explains
     "Layer": "Layers run one after the other: each looks at what the one before has made of the tokens.",
     "Head": "A layer looks several times at once: each head has queries and keys of its own.",
     "Biases": "What is done to the scores before the mask.",
-    "Special tokens": "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads rest much of their attention "
-    "there; hidden, they leave the others to be seen.",
+    "Special tokens": "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads rest much of their "
+    "attention there; hidden, they leave the others to be seen.",
     "Mosaic": "The small maps: the heads of this layer, or all heads of all layers.",
     "Colors": "Which weight has the last color of the scale.",
 }
