@@ -155,6 +155,12 @@ class Explore:
         rows, columns = (int(self.heatmap.get_attribute(f"data-{side}") or 0) for side in ("rows", "columns"))
         return self.place(self.heatmap, row, column, rows, columns)
 
+    def drag(self, start: tuple[int, int], end: tuple[int, int]) -> None:
+        self.page.mouse.move(*self.cell(*start))
+        self.page.mouse.down()
+        self.page.mouse.move(*self.cell(*end), steps=6)
+        self.page.mouse.up()
+
     def weights(self) -> list[list[float | None]]:
         """The numbers in the browser's heatmap; None where not allowed."""
         script = "e => e.data[0].z.map(row => Array.from(row, w => Number.isNaN(w) ? null : w))"

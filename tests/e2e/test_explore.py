@@ -127,10 +127,7 @@ def test_a_click_pins_a_query_and_a_second_click_frees_it(explore: Explore) -> N
 
 def test_zoom_survives_a_change_of_any_control(explore: Explore) -> None:
     explore.open("?pinned=none")
-    explore.page.mouse.move(*explore.cell(3, 3))
-    explore.page.mouse.down()
-    explore.page.mouse.move(*explore.cell(9, 10), steps=6)
-    explore.page.mouse.up()
+    explore.drag((3, 3), (9, 10))
     reset = explore.heatmap.get_by_role("button", name="Reset zoom")
     expect(reset).to_be_visible()
     zoomed = explore.zoom()
@@ -322,11 +319,7 @@ def test_a_finger_scrolls_the_page_and_does_not_zoom(browser: Browser, address: 
         explore.stage.scroll_into_view_if_needed()
         assert explore.stage.evaluate("stage => getComputedStyle(stage).touchAction") == "pan-x pan-y"
         before = explore.zoom()
-        x, y = explore.cell(4, 4)
-        explore.page.mouse.move(x, y)
-        explore.page.mouse.down()
-        explore.page.mouse.move(x, y + 120, steps=5)
-        explore.page.mouse.up()
+        explore.drag((4, 4), (9, 4))
         assert explore.zoom() == before
         explore.page.touchscreen.tap(*explore.cell(6, 3))
         explore.asked("pinned", "6+%C2%B7+cross")
@@ -345,10 +338,7 @@ def test_the_mosaic_can_be_walked_with_the_keyboard(explore: Explore) -> None:
 
 def test_zoom_survives_another_seed_and_arrow_keys_stay_in_view(explore: Explore) -> None:
     explore.open("?source=Toy&pinned=none")
-    explore.page.mouse.move(*explore.cell(2, 2))
-    explore.page.mouse.down()
-    explore.page.mouse.move(*explore.cell(6, 7), steps=6)
-    explore.page.mouse.up()
+    explore.drag((2, 2), (6, 7))
     expect(explore.heatmap.get_by_role("button", name="Reset zoom")).to_be_visible()
     zoomed, before = explore.zoom(), explore.weights()
     explore.page.get_by_label("Seed", exact=True).fill("3")

@@ -1,7 +1,7 @@
 """The one chart: shows any plotly figure, keeps its zoom, reads cells out, and reports clicks.
 
 `st.plotly_chart` draws anew whenever a figure changes, loses the zoom and reports no click on a heatmap; this
-component owns its graph. What it does in the browser is in chart.js.
+component owns its graph. What it does in the browser begins in chart.js.
 """
 
 import json
@@ -111,6 +111,7 @@ def _mount() -> Callable[..., Any]:
         "attnviz_chart",
         html=(_HERE / "chart.html").read_text(encoding="utf-8"),
         css=(_HERE / "chart.css").read_text(encoding="utf-8"),
-        js=(_HERE / "chart.js").read_text(encoding="utf-8"),
+        # One module in three files: what a component is given is one text.
+        js="\n".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in ("chart", "fan", "browser")),
         isolate_styles=False,
     )

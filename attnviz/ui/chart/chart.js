@@ -4,9 +4,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 15; // pixels between two labels of 14 pixels that can both be read
-const MOST_LINES = 400;
 const mounts = new WeakMap();
-let plotly;
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".attnviz-chart");
@@ -15,45 +13,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
   chart.report = (cell) => setTriggerValue("click", cell);
   chart.show(unpack(data));
   return () => chart.close();
-}
-
-// A header of JSON, then the arrays it mentions as raw bytes, each on a multiple of eight.
-function unpack(bytes) {
-  const types = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, u2: Uint16Array, i4: Int32Array };
-  const length = Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length)));
-  let offset = 8 + length;
-  const specs = [];
-  const find = (value) => {
-    if (!value || typeof value !== "object") return;
-    for (const [key, inner] of Object.entries(value)) {
-      if (inner && inner.array !== undefined && inner.dtype) specs[inner.array] = [value, key, inner];
-      else find(inner);
-    }
-  };
-  find(header.figure);
-  for (const [owner, key, { dtype, shape }] of specs) {
-    const count = shape.reduce((a, b) => a * b, 1);
-    const size = count * types[dtype].BYTES_PER_ELEMENT;
-    const flat = new types[dtype](bytes.slice(offset, offset + size).buffer);
-    owner[key] = shape.length < 2 ? flat : Array.from({ length: shape[0] }, (_, i) => flat.subarray(i * shape[1], (i + 1) * shape[1]));
-    offset += Math.ceil(size / 8) * 8;
-  }
-  return header;
-}
-
-function load(url) {
-  plotly ??= new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = url;
-    script.onload = () => resolve(window.Plotly);
-    script.onerror = () => {
-      plotly = undefined;
-      reject(new Error(`${url} did not load`));
-    };
-    document.head.append(script);
-  });
-  return plotly;
 }
 
 class Chart {
@@ -360,7 +319,7 @@ class Chart {
     if (this.cursor && this.cursor.row !== pinned) frame(this.cursor.row, null, { stroke: accent, "stroke-width": 1.5 });
     if (this.cursor && this.cursor.column !== null)
       frame(this.cursor.row, this.cursor.column, { stroke: accent, "stroke-width": 3 });
-    this.fan(full, row, this.cursor?.column ?? null, accent);
+    fan(this, full, row, this.cursor?.column ?? null, accent);
   }
 
   add(name, attributes, text) {
@@ -369,81 +328,6 @@ class Chart {
     if (text !== undefined) element.textContent = text;
     this.overlay.append(element);
     return element;
-  }
-
-  // Lines from the query to every key it looks at, and a bar at each key. Beside the heatmap the lines start at the
-  // query's own row; below it (on a narrow screen) at its name. Without a query: the lines of all queries.
-  fan(full, row, column, accent) {
-    const { l, t, w, h } = full._size;
-    const { queries, keys } = this.meta;
-    const color = getComputedStyle(this.root).getPropertyValue("--st-text-color").trim();
-    const count = keys.length;
-    const top = this.wide ? t : this.height - this.fanHeight + 24;
-    const height = this.wide ? h : this.fanHeight - 32;
-    const from = this.wide ? l + w + 6 : Math.min(110, this.width * 0.3);
-    const span = this.width - from;
-    const to = from + span * (this.wide ? 0.27 : 0.25);
-    const longest = Math.max(3, ...keys.map((token) => token.length));
-    const words = Math.min(96 * this.letters, span * 0.34, 8 * this.letters * longest);
-    const bars = { x: to + words + 8, width: this.width - to - words - 8 - 44 * this.letters };
-    const y = (j, of = count) => top + ((j + 0.5) * height) / of;
-    const scale = this.header.figure.layout.coloraxis.cmax || 1;
-    const origin = (i) => {
-      if (this.wide) return t + Math.max(0, Math.min(h, full.yaxis.l2p(i)));
-      return row === null ? y(i, queries.length) : top + height / 2;
-    };
-    const text = { "font-family": "inherit", "font-size": 13 * this.letters, fill: color, "dominant-baseline": "central" };
-
-    const [low, high] = [Math.min(...full.yaxis.range), Math.max(...full.yaxis.range)];
-    const inView = (i) => !this.wide || (i >= low && i <= high);
-    const rows = row === null ? queries.map((_, i) => i).filter(inView) : [row];
-    const lines = [];
-    const least = row === null ? 0.02 : 0.004;
-    for (const i of rows) this.z[i].forEach((weight, j) => weight > least && lines.push({ i, j, weight }));
-    lines.sort((a, b) => b.weight - a.weight);
-    for (const { i, j, weight } of lines.slice(0, MOST_LINES)) {
-      const [y0, y1, middle] = [origin(i), y(j), (from + to) / 2];
-      this.add("path", {
-        d: `M${from} ${y0}C${middle} ${y0} ${middle} ${y1} ${to} ${y1}`,
-        fill: "none",
-        stroke: j === column ? accent : color,
-        "stroke-opacity": j === column ? 1 : (row === null ? 0.45 : 0.9) * Math.min(1, 0.08 + weight / scale),
-        "stroke-width": 1 + 3 * Math.min(1, weight / scale),
-      });
-    }
-
-    // As many names as can be read, the keys that get most of the query's attention first.
-    const apart = (order, place) => {
-      const placed = [];
-      for (const i of order)
-        if (placed.every((other) => Math.abs(place(other) - place(i)) >= this.line * 0.95)) placed.push(i);
-      return placed;
-    };
-    if (!this.wide)
-      for (const i of apart(rows, origin)) {
-        const weight = row === null ? 400 : 600;
-        const at = { x: from - 6, y: origin(i), "text-anchor": "end", "font-weight": weight };
-        shorten(this.add("text", { ...text, ...at }, queries[i]), queries[i], from - 10);
-      }
-    // Of many keys, those that get next to nothing need no name.
-    const order = keys.map((_, j) => j).filter((j) => row === null || count <= 40 || this.z[row][j] > 0.002);
-    if (row !== null) order.sort((a, b) => (this.z[row][b] || 0) - (this.z[row][a] || 0));
-    if (column !== null) order.unshift(column);
-    const placed = apart(order, (j) => y(j));
-    for (const j of placed) {
-      const marked = j === column ? { fill: accent, "font-weight": 600 } : {};
-      shorten(this.add("text", { ...text, x: to + 4, y: y(j), ...marked }, keys[j]), keys[j], words);
-    }
-    if (row === null) return;
-    const thick = Math.max(1, Math.min(this.line - 4, (height / count) * 0.7));
-    for (let j = 0; j < count; j++) {
-      const weight = this.z[row][j];
-      if (Number.isNaN(weight)) continue;
-      const width = Math.max(1, Math.min(1, weight / scale) * bars.width);
-      const fill = j === column ? accent : color;
-      this.add("rect", { x: bars.x, y: y(j) - thick / 2, width, height: thick, fill, "fill-opacity": j === column ? 1 : 0.75, rx: 1 });
-      if (placed.includes(j)) this.add("text", { ...text, "font-size": 12 * this.letters, x: bars.x + width + 4, y: y(j), fill }, number(weight));
-    }
   }
 
   // Saving -------------------------------------------------------------------------------------------------------
@@ -463,50 +347,4 @@ class Chart {
     const svg = new Blob([source], { type: "image/svg+xml" });
     download(kind === "SVG" ? svg : await raster(svg, width, height), `${this.header.name}.${kind.toLowerCase()}`);
   }
-}
-
-function isDark(color) {
-  const canvas = document.createElement("canvas").getContext("2d");
-  canvas.fillStyle = color.trim() || "#fff";
-  canvas.fillRect(0, 0, 1, 1);
-  const [red, green, blue] = canvas.getImageData(0, 0, 1, 1).data;
-  return 0.299 * red + 0.587 * green + 0.114 * blue < 128;
-}
-
-// The same digits as sentences.py writes: two, and more when the weight is small.
-function number(weight) {
-  if (weight >= 0.095 || weight === 0) return weight.toFixed(2);
-  if (weight >= 1e-4) return weight.toPrecision(2);
-  return weight.toExponential(0).replace(/e-(\d)$/, "e-0$1");
-}
-
-function strongest(weights) {
-  return weights.reduce((best, weight, j) => (weight > (weights[best] ?? -1) ? j : best), null);
-}
-
-function shorten(element, text, width) {
-  let length = Math.min(text.length, 40);
-  if (length < text.length) element.textContent = `${text.slice(0, length)}…`;
-  while (length > 1 && element.getComputedTextLength() > width) element.textContent = `${text.slice(0, --length)}…`;
-}
-
-async function raster(svg, width, height) {
-  const url = URL.createObjectURL(svg);
-  const image = new Image();
-  image.src = url;
-  await image.decode();
-  const canvas = document.createElement("canvas");
-  canvas.width = 2 * width;
-  canvas.height = 2 * height;
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  URL.revokeObjectURL(url);
-  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-}
-
-function download(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }

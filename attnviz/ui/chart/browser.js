@@ -1,0 +1,82 @@
+// What the chart needs that is no chart: the payload, plotly.js, numbers as text, colors, files.
+
+let plotly;
+
+// A header of JSON, then the arrays it mentions as raw bytes, each on a multiple of eight.
+function unpack(bytes) {
+  const types = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, u2: Uint16Array, i4: Int32Array };
+  const length = Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length)));
+  let offset = 8 + length;
+  const specs = [];
+  const find = (value) => {
+    if (!value || typeof value !== "object") return;
+    for (const [key, inner] of Object.entries(value)) {
+      if (inner && inner.array !== undefined && inner.dtype) specs[inner.array] = [value, key, inner];
+      else find(inner);
+    }
+  };
+  find(header.figure);
+  for (const [owner, key, { dtype, shape }] of specs) {
+    const count = shape.reduce((a, b) => a * b, 1);
+    const size = count * types[dtype].BYTES_PER_ELEMENT;
+    const flat = new types[dtype](bytes.slice(offset, offset + size).buffer);
+    owner[key] = shape.length < 2 ? flat : Array.from({ length: shape[0] }, (_, i) => flat.subarray(i * shape[1], (i + 1) * shape[1]));
+    offset += Math.ceil(size / 8) * 8;
+  }
+  return header;
+}
+
+function load(url) {
+  plotly ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = url;
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = () => {
+      plotly = undefined;
+      reject(new Error(`${url} did not load`));
+    };
+    document.head.append(script);
+  });
+  return plotly;
+}
+
+function isDark(color) {
+  const canvas = document.createElement("canvas").getContext("2d");
+  canvas.fillStyle = color.trim() || "#fff";
+  canvas.fillRect(0, 0, 1, 1);
+  const [red, green, blue] = canvas.getImageData(0, 0, 1, 1).data;
+  return 0.299 * red + 0.587 * green + 0.114 * blue < 128;
+}
+
+// The same digits as sentences.py writes: two, and more when the weight is small.
+function number(weight) {
+  if (weight >= 0.095 || weight === 0) return weight.toFixed(2);
+  if (weight >= 1e-4) return weight.toPrecision(2);
+  return weight.toExponential(0).replace(/e-(\d)$/, "e-0$1");
+}
+
+function strongest(weights) {
+  return weights.reduce((best, weight, j) => (weight > (weights[best] ?? -1) ? j : best), null);
+}
+
+async function raster(svg, width, height) {
+  const url = URL.createObjectURL(svg);
+  const image = new Image();
+  image.src = url;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  canvas.width = 2 * width;
+  canvas.height = 2 * height;
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(url);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
+
+function download(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
