@@ -70,13 +70,13 @@ def capture(
         special,
     )
     training = {module: module.training for module in model.modules()}
-    implementations = {id(config): (config, config._attn_implementation_internal) for config in _configs(model)}
+    implementations = [(config, config._attn_implementation_internal) for config in _configs(model)]
     token = _record.set(record)
     try:
         model.eval().set_attn_implementation(NAME)
         model(**batch)
     finally:
-        for config, implementation in implementations.values():
+        for config, implementation in implementations:
             config._attn_implementation_internal = implementation
         for module, was in training.items():
             module.training = was

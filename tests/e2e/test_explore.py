@@ -377,3 +377,12 @@ def test_a_query_that_may_look_at_nothing_says_so(explore: Explore) -> None:
     explore.open("?mask=Padding&mask.keys=0")
     expect(explore.sentence).to_have_text("it may look at nothing.")
     expect(explore.page.locator(".attnviz-said")).to_have_text("it may look at nothing.")
+
+
+@pytest.mark.parametrize(("width", "grows"), [(1920, True), (390, False)])
+def test_charts_side_by_side_grow_with_the_window(browser: Browser, address: str, width: int, grows: bool) -> None:
+    with opened(browser, address, width, 1080) as explore:
+        explore.open()
+        box = explore.mosaic.locator(".attnviz-stage").bounding_box()
+        assert box
+        assert (box["height"] > 600) == grows

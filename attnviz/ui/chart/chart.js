@@ -1,6 +1,6 @@
 // Shows one plotly figure and keeps it. A heatmap (layout.meta.queries) can be read: the pointer or the arrow keys
 // pick a cell, which is said in a sentence, and its query's weights fan out to the keys as lines and bars.
-// A mosaic (layout.meta.names) names the head under the pointer. Text goes in as textContent only.
+// A mosaic (layout.meta.names) names the head under the pointer. Any other figure is only shown. Text goes in as textContent only.
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 15; // pixels between two labels of 14 pixels that can both be read
@@ -68,10 +68,10 @@ class Chart {
     this.header = header;
     this.root.dataset.ready = "false";
     const { figure, themes } = header;
-    const meta = (this.meta = figure.layout.meta);
+    const meta = (this.meta = figure.layout.meta ?? {});
     this.theme = isDark(getComputedStyle(this.root).getPropertyValue("--st-background-color")) ? "dark" : "light";
     this.root.dataset.theme = this.theme;
-    this.z = figure.data[0].z;
+    this.z = meta.queries || meta.names ? figure.data[0].z : []; // the cells that can be pointed at
     const { row = 0, column = 0 } = this.cursor ?? {};
     if (row >= this.z.length || column >= this.z[0].length) this.cursor = null;
     this.drawn = false; // until then the pointer would read the new numbers at the places of the old picture
@@ -81,8 +81,9 @@ class Chart {
     this.stage.setAttribute("aria-describedby", this.description.id);
     this.width = this.stage.clientWidth;
     this.wide = this.width >= 560;
-    // As high as the window has room for, and never lower than it was made for; the letters grow along.
-    const height = Math.max(header.height, Math.min(900, window.innerHeight - 330));
+    // As high as a window has room for, where charts stand side by side; the letters grow along.
+    const room = window.innerWidth > 640 ? Math.min(900, window.innerHeight - 330) : 0;
+    const height = Math.max(header.height, room);
     this.letters = this.wide || meta.names ? Math.min(1.5, height / header.height) : 1;
     this.root.style.setProperty("--letters", this.letters);
     this.line = LINE_HEIGHT * this.letters;
@@ -115,8 +116,8 @@ class Chart {
       this.drawn = true;
       await this.zoomed();
       this.read(this.cursor);
-      this.root.dataset.rows = meta.rows;
-      this.root.dataset.columns = meta.columns;
+      this.root.dataset.rows = meta.rows ?? "";
+      this.root.dataset.columns = meta.columns ?? "";
       requestAnimationFrame(() => requestAnimationFrame(() => run === this.run && (this.root.dataset.ready = "true")));
     } catch (error) {
       this.say(`The chart could not be drawn: ${error.message}. Reload the page.`);
@@ -214,7 +215,7 @@ class Chart {
   }
 
   key(event) {
-    if (!this.drawn || event.target !== this.stage || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (!this.drawn || !this.z.length || event.target !== this.stage || event.altKey || event.ctrlKey || event.metaKey) return;
     const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     // From cell to cell within the part in view; in a mosaic from head to head.
     const { names, tall = 1, broad = 1, above = 0 } = this.meta;
@@ -250,7 +251,7 @@ class Chart {
       this.draw();
       return;
     }
-    if (!this.drawn) return;
+    if (!this.drawn || !this.z.length) return;
     const pinned = this.header.pinned;
     if (cell || pinned !== null) {
       const row = cell ? cell.row : pinned;
@@ -292,6 +293,7 @@ class Chart {
     const full = this.graph._fullLayout;
     if (!this.drawn) return;
     this.overlay.replaceChildren();
+    if (!this.z.length) return;
     const { l, t, w, h } = full._size;
     const edge = (axis, i, limit) => Math.max(0, Math.min(limit, axis.l2p(i)));
     const frame = (row, column, style) => {
