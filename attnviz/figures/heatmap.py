@@ -51,7 +51,11 @@ def heatmap(
         hovermode=False,
     )
     figure.update_xaxes(
-        range=[-0.5, keys - 0.5], title={"text": "keys", "standoff": 16}, automargin=True, **_ticks(key_tokens)
+        range=[-0.5, keys - 0.5],
+        title={"text": "keys", "standoff": 16},
+        automargin=True,
+        autotickangles=[0, 90],  # slanted labels would leave the picture at its right edge, where plotly hides them
+        **_ticks(key_tokens),
     )
     figure.update_yaxes(
         range=[queries - 0.5, -0.5], title={"text": "queries", "standoff": 4}, automargin=True, **_ticks(query_tokens)

@@ -236,6 +236,9 @@ def test_a_phone_in_both_themes(browser: Browser, address: str, theme: str, text
         explore.open(text)
         expect(explore.heatmap).to_have_attribute("data-theme", theme)
         assert explore.page.evaluate("document.scrollingElement.scrollWidth") <= 390
+        labels = explore.heatmap.locator(".xtick text")
+        shown = labels.evaluate_all("ticks => ticks.filter(tick => tick.style.display !== 'none').length")
+        assert shown == int(explore.heatmap.get_attribute("data-columns") or 0)
         for chart in (explore.mosaic, explore.heatmap):
             box = chart.bounding_box()
             assert box
