@@ -3,49 +3,38 @@
 import pandas as pd
 import streamlit as st
 
-from attnviz.sources import Pretrained
 from attnviz.ui import cache, controls, heads
-from attnviz.ui.downloads import downloads, samples
+from attnviz.ui.brought import brought
+from attnviz.ui.downloads import downloads
 from attnviz.ui.view import View
 
 st.subheader("Explore", anchor=False)
 st.caption("What does each token look at, in every head? Type a sentence, or bring vectors of your own.")
 
-source, settings = controls.source()
-notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
-if source.private:
-    with notes:
-        samples()
-shown, layers = cache.or_last_good(
-    "layers", lambda: (source, cache.layers(source)), lambda: (Pretrained(), Pretrained().layers()), notes
-)
-
+what = brought()
 with st.sidebar:
-    layer, head = controls.layer_and_head(layers, shown.opening)
-    own = layers[layer].mechanism
-    chosen = own if layers[layer].fixed else controls.mechanism(own)
-    special, every, colors = controls.picture(layers, layer)
-if layers[layer].fixed:
-    settings.empty()
-    notes.info(layers[layer].fixed)
+    own = what.shown.mechanism
+    chosen = own if what.shown.fixed else controls.mechanism(own)
+    special, every, colors = controls.picture(what.layers, what.layer)
+what.fixed()
 
 view = cache.or_last_good(
     "view",
     lambda: View(
-        source=shown,
-        layers=layers,
-        mechanisms=[each.mechanism.swapped(own, chosen) for each in layers],
-        layer=layer,
-        head=head,
+        source=what.source,
+        layers=what.layers,
+        mechanisms=[each.mechanism.swapped(own, chosen) for each in what.layers],
+        layer=what.layer,
+        head=what.head,
         special=special,
         every=every,
         colors=colors,
     ),
     lambda: None,
-    notes,
+    what.notes,
 )
 if view:
-    cache.remember("layers", (view.source, view.layers))
+    cache.remember("layers", (view.source, view.layers))  # those of a picture that was refused are forgotten
     figure, seen = heads.show(view)
     table, take = st.columns([0.8, 0.2])
     with take:

@@ -5,30 +5,18 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.sources import Pretrained
 from attnviz.ui import cache, controls, pinned
+from attnviz.ui.brought import brought
 from attnviz.ui.masks import charts, costs, empty, gallery, layers, libraries, program, sides, went
 from attnviz.ui.masks.charts import Comparison
-from attnviz.ui.plain import plain
 
 st.subheader("Masks", anchor=False)
 st.caption("What do two masks do to the same scores, and where do they disagree?")
 
-source, settings = controls.source()
-notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
-shown, made = cache.or_last_good(
-    "layers", lambda: (source, cache.layers(source)), lambda: (Pretrained(), Pretrained().layers()), notes
-)
+what = brought()
 with st.sidebar:
-    layer, head = controls.layer_and_head(made, shown.opening)
-    own = made[layer].mechanism
-    shared = own if made[layer].fixed else controls.scoring(own)
-cache.remember("layers", (shown, made))
-if made[layer].fixed:
-    settings.empty()
-    notes.info(
-        plain(f"{made[layer].fixed} A mask would only hide some of them. Bring queries and keys to compare masks.")
-    )
+    shared = what.shown.mechanism if what.shown.fixed else controls.scoring(what.shown.mechanism)
+if what.fixed("A mask would only hide some of them. Bring queries and keys to compare masks."):
     st.stop()
 
 columns = st.columns(3, gap="medium")
@@ -39,14 +27,17 @@ for side, column in zip(sides.SIDES, columns, strict=False):
 legend = columns[2].container()
 
 comparison = cache.or_last_good(
-    "comparison", lambda: Comparison(shown, made, layer, head, (mechanisms[0], mechanisms[1])), lambda: None, notes
+    "comparison",
+    lambda: Comparison(what.source, what.layers, what.layer, what.head, (mechanisms[0], mechanisms[1])),
+    lambda: None,
+    what.notes,
 )
 if comparison:
     with legend:
         charts.legend(comparison)
     places = st.columns(3, gap="medium")
     names = pinned.numbered(range(comparison.inputs.queries), comparison.inputs.query_tokens)
-    opening = shown.opening.query
+    opening = what.source.opening.query
     with st.container(width=320):
         row = pinned.menu(names, opening if opening is not None and opening < len(names) else len(names) // 2)
     charts.show(comparison, places, row, lambda clicked: pinned.toggle(names, clicked))
