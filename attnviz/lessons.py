@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 FOLDER = Path(__file__).parents[1] / "assets" / "lessons"
-PAGES = ("explore", "lookup", "steps", "scores", "masks")
+PAGES = ("explore", "lookup", "steps", "scores", "masks", "transformer")
 FIRST_PAGE = "explore"  # whose address has no name
 LARGEST = 64 * 1024  # bytes of a file
 MOST_QUESTIONS = 12

@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from attnviz.steps import Example
 from attnviz.ui import cache
 from attnviz.ui.plain import plain
 from attnviz.ui.steps import asked, predict, walk, why
@@ -17,7 +16,9 @@ notes = st.container()  # one place for what comes and goes, so that what is bel
 edits, lost = walk.edited(chosen.example)
 if lost:
     notes.warning(plain(lost))
-shown = cache.or_last_good("steps", lambda: walk.walk(chosen.example(), edits), lambda: walk.walk(Example(), {}), notes)
+shown = cache.or_last_good(
+    "steps", lambda: walk.walk(chosen.example(), edits), lambda: walk.walk(chosen.first, {}), notes
+)
 with place:
     row = asked.followed(shown.steps.inputs.query_tokens)
 

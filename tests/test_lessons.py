@@ -14,6 +14,7 @@ from attnviz.figures.sentences import number
 from attnviz.lessons import FOLDER, LARGEST, lessons, read
 from attnviz.lookup import Answer, gradient, look_up
 from attnviz.lookup import mechanism as look_up_by
+from attnviz.masks import Full
 from attnviz.masks.language import parse
 from attnviz.measures import head_map, row
 from attnviz.mechanism import Mechanism
@@ -22,9 +23,11 @@ from attnviz.scaling import KEYS, scaling
 from attnviz.scores import Cosine, ScaledDot
 from attnviz.sources import Pretrained
 from attnviz.sources.text import EXAMPLE
+from attnviz.sources.translator import Change, Changes, load
 from attnviz.steps import Example, steps
 from attnviz.steps import number as written_number
 from attnviz.ui.lookup.table import EXAMPLE as EXAMPLE_TABLE
+from attnviz.ui.transformer import maps
 
 GOOD = """
 title = "A title"
@@ -115,7 +118,7 @@ def test_a_folder_that_is_not_there_has_no_lessons(tmp_path):
 def test_the_shipped_lessons_are_whole():
     good, broken = lessons(FOLDER)
     assert not broken
-    assert len(good) == 8
+    assert len(good) == 9
     assert all(2 <= len(lesson.questions) <= 3 for lesson in good)
 
 
@@ -294,6 +297,31 @@ def wide() -> list[str]:
     ]
 
 
+def three_uses() -> list[str]:
+    translation = load().translate(linked("09-three-uses.toml", "english"))
+    encoder, decoder, cross = (maps.of(translation, use) for use in maps.USES)
+    heads = [maps.first_head(one.use, load()) for one in (encoder, decoder, cross)]
+
+    def gives(shown: maps.Maps, head: int, query: str, key: str) -> float:
+        weights = shown.weights[head][shown.queries.index(query)]
+        assert np.nanargmax(weights) == shown.keys.index(key)
+        return float(weights[shown.keys.index(key)])
+
+    lines = {word: cross.weights[heads[2]][cross.queries.index(word)].argmax() for word in ("chat", "noir")}
+    assert lines["chat"] > lines["noir"]
+    assert cross.queries.index("chat") < cross.queries.index("noir")
+    assert decoder.queries[cross.queries.index("pas")] == "regarde"  # what goes in where “pas” comes out
+    assert cross.agreed(heads[2]) == len(translation.french)
+    future = load().translate(linked("09-three-uses.toml", "english"), Changes(decoder=Change(Full())))
+    assert future.french == translation.french
+    return [
+        *(number(gives(encoder, heads[0], word, "cat")) for word in ("small", "black", "the")),
+        *(number(gives(cross, heads[2], word, "not")) for word in ("ne", "pas")),
+        number(gives(decoder, heads[1], "regarde", "ne")),
+        str(len(translation.french)),
+    ]
+
+
 CLAIMS: dict[str, Callable[[], list[str]]] = {
     "01-dictionary.toml": dictionary,
     "02-soft.toml": soft,
@@ -303,6 +331,7 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {
     "06-causal.toml": causal,
     "07-windows-and-sinks.toml": windows_and_sinks,
     "08-other-scores.toml": other_scores,
+    "09-three-uses.toml": three_uses,
 }
 
 

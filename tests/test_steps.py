@@ -1,15 +1,20 @@
-"""The computation written out, against Mechanism, slow loops and sums read back from their words."""
+"""The computation written out, against Mechanism, the translator, slow loops and sums read back from their words."""
 
 import math
 import re
+from functools import cache
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from attnviz.biases import ALiBi, SoftCap, SSMax
 from attnviz.masks import Causal, Documents, Full, SlidingWindow
+from attnviz.mechanism import Mechanism
+from attnviz.scores import Cosine, ScaledDot, Score
+from attnviz.sources.translator import EXAMPLES, VARIANTS, load
+from attnviz.sources.translator.model import HEADS, LAYERS, Use
 from attnviz.steps import (
     LARGEST,
     MOST,
@@ -17,15 +22,18 @@ from attnviz.steps import (
     Concatenated,
     Edits,
     Example,
+    Kind,
     Product,
     RowSum,
     Scaled,
     Steps,
+    Translated,
     number,
     read,
     steps,
     write,
 )
+from attnviz.steps.work import Head, Work
 
 words = st.text(st.characters(exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"]), min_size=1, max_size=6)
 sentences = st.lists(words.filter(lambda word: word.split() == [word]), min_size=2, max_size=MOST).map(" ".join)
@@ -42,6 +50,9 @@ examples = st.fixed_dictionaries(
 values = st.floats(-LARGEST, LARGEST, allow_subnormal=False)
 
 
+whole = cache(steps)  # what is the same in every example of a test
+
+
 def drawn_edits(data: st.DataObject, whole: Steps, matrices: list[str]) -> Edits:
     edits: dict[str, dict[tuple[int, int], float]] = {}
     for _ in range(data.draw(st.integers(0, 4))):
@@ -55,8 +66,9 @@ def drawn_edits(data: st.DataObject, whole: Steps, matrices: list[str]) -> Edits
 def agrees_with_mechanism(found: Steps) -> None:
     attention = found.mechanism(found.inputs)
     for head in range(found.inputs.heads):
-        last = next(name for name in ("masked", "biased", "scaled") if f"{name}{head}" in found.matrices)
-        for name, stage in (("scaled", "raw"), (last, "scores"), ("weights", "weights"), ("output", "output")):
+        last = next(name for name in ("masked", "biased", "scaled", "raw") if f"{name}{head}" in found.matrices)
+        raw = "scaled" if f"scaled{head}" in found.matrices else "raw"
+        for name, stage in ((raw, "raw"), (last, "scores"), ("weights", "weights"), ("output", "output")):
             torch.testing.assert_close(found.matrices[f"{name}{head}"].values, getattr(attention, stage)[head])
     if found.inputs.heads > 1:
         joined = attention.output.transpose(0, 1).flatten(1)
@@ -97,6 +109,101 @@ def test_every_number_against_a_slow_loop() -> None:
             assert one[f"weights{h}"][i] == pytest.approx(weights + hidden)
             assert one["heads"][i][3 * h : 3 * h + 3] == pytest.approx(output[i])
         assert [list(map(float, row)) for row in one[f"output{h}"]] == [pytest.approx(row) for row in output]
+
+
+USES: dict[Use, list[int]] = {"encoder": [0, 1], "decoder": [2, 4], "cross": [3, 5]}  # places in Translation.layers
+
+
+@pytest.mark.parametrize("similarity", ["scaled dot", "dot", "general"])
+@pytest.mark.parametrize("use", USES)
+def test_a_head_of_the_translator_is_written_out_as_it_ran(similarity: str, use: Use) -> None:
+    translation = load(similarity).translate(EXAMPLES[2])
+    for place in range(LAYERS):
+        layer = translation.layers()[USES[use][place]]
+        ran = layer.mechanism(layer.inputs)
+        for head in range(HEADS):
+            found = steps(Translated(EXAMPLES[2], similarity, use, place, head))
+            for name in ("query", "key", "value"):
+                assert torch.equal(
+                    found.matrices[f"{name[0].upper()}0"].values, getattr(layer.inputs, name)[head].double()
+                )
+            for name in ("weights", "output"):
+                computed, expected = found.matrices[f"{name}0"].values.float(), getattr(ran, name)[head]
+                torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-5)
+            assert found.matrices["weights0"].columns == layer.inputs.key_tokens
+            agrees_with_mechanism(found)
+
+
+def test_the_rows_of_encoder_decoder_attention_are_the_words_that_come_out() -> None:
+    translation = load().translate(EXAMPLES[0])
+    assert steps(Translated()).inputs.query_tokens == (*translation.french, "<end>")
+    assert steps(Translated(use="decoder")).inputs.query_tokens == ("<start>", *translation.french)
+    assert steps(Translated(use="encoder")).inputs.query_tokens == translation.english
+
+
+def test_the_stages_of_the_translator_are_those_of_its_score_and_mask() -> None:
+    rest = ("exp", "softmax", "output")
+    assert steps(Translated()).stages == ("vectors", "similarity", "scaling", *rest)
+    assert steps(Translated(use="decoder")).stages == ("vectors", "similarity", "scaling", "mask", *rest)
+    assert steps(Translated(similarity="dot")).stages == ("vectors", "similarity", *rest)
+    general = steps(Translated(similarity="general"))
+    assert general.stages == ("vectors", "similarity", *rest)
+    q, w, k = (general.matrices[name].values.tolist() for name in ("Q0", "W", "K0"))
+    scores = [
+        [sum(q[i][a] * w[a][b] * k[j][b] for a in range(16) for b in range(16)) for j in range(len(k))]
+        for i in range(len(q))
+    ]
+    torch.testing.assert_close(general.matrices["raw0"].values, torch.tensor(scores, dtype=torch.float64))
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(["scaled dot", "dot", "general"]), st.sampled_from(list(USES)), st.integers(0, 3), st.data())
+def test_also_with_numbers_written_by_hand_into_the_translator(
+    similarity: str, use: Use, head: int, data: st.DataObject
+) -> None:
+    example = Translated(EXAMPLES[3], similarity, use, 1, head)
+    given_ones = [name for name, matrix in whole(example).matrices.items() if not matrix.sources]
+    edits = drawn_edits(data, whole(example), given_ones)
+    found = steps(example, edits)
+    for name, cells in edits.items():
+        assert all(float(found.matrices[name].values[at]) == value for at, value in cells.items())
+    agrees_with_mechanism(found)
+
+
+def test_one_word_is_enough_for_the_translator() -> None:
+    assert steps(Translated(".", use="encoder")).matrices["weights0"].values.tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize(
+    ("example", "said"),
+    [
+        ({"similarity": "additive"}, "with 32 hidden numbers for each pair of a query and a key: too many"),
+        ({"english": "the cat sleps"}, "does not know the word “sleps”"),
+        ({"english": " "}, "There is no text yet"),
+        ({"similarity": "cosine"}, f"The translator's variants are {', '.join(VARIANTS)}"),
+        ({"layer": 2}, "The translator has 2 layers, counted from 0; layer 2 was asked for"),
+        ({"head": -1}, "The translator has 4 heads, counted from 0; head -1 was asked for"),
+    ],
+)
+def test_a_head_that_is_not_there_or_cannot_be_written_out_is_refused_in_words(example: dict, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        steps(Translated(**example))
+
+
+def test_a_self_attention_of_the_additive_translator_is_written_out() -> None:
+    assert "scaled0" in steps(Translated(similarity="additive", use="encoder")).matrices
+
+
+@pytest.mark.parametrize("score", [Cosine(), ScaledDot(scale=0.5)], ids=repr)
+def test_another_kind_of_example_is_a_class_and_a_score_that_has_no_steps_is_refused(score: Score) -> None:
+    class Two(Kind):
+        def begin(self, work: Work) -> tuple[Mechanism, list[Head]]:
+            one = work.given("Q0", "Q", "two vectors", torch.eye(2).double(), ("a", "b"), "given", head=0)
+            return Mechanism(score if work.edits else ScaledDot()), [(one, one, one)]
+
+    agrees_with_mechanism(steps(Two()))
+    with pytest.raises(ValueError, match=re.escape(f"{score} is not written out here")):
+        steps(Two(), {"Q0": {(0, 0): 1.0}})
 
 
 def added_up(text: str) -> float:
@@ -270,7 +377,15 @@ def test_edits_that_are_no_numbers_or_have_no_place_are_refused_in_words(edits: 
 
 @given(st.data())
 def test_edits_survive_a_link(data: st.DataObject) -> None:
-    edits = drawn_edits(data, steps(Example(heads=4, d_k=8)), ["X", "Wq3", "heads", "weights0"])
+    example, names = data.draw(
+        st.sampled_from(
+            [
+                (Example(heads=4, d_k=8), ["X", "Wq3", "heads", "weights0"]),
+                (Translated(EXAMPLES[5], "general"), ["Q0", "W", "weights0"]),  # of 13 rows and 16 columns
+            ]
+        )
+    )
+    edits = drawn_edits(data, whole(example), names)
     assert read(write(edits)) == edits
     assert re.fullmatch(r"[\w.~-]*", write(edits))  # nothing that a link would write otherwise
 

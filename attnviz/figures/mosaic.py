@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from attnviz.figures.themes import COLOR_AXES, FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, THEMES
 
@@ -21,11 +21,17 @@ def mosaic(
     row_names: Sequence[str] = (),
     column_names: Sequence[str] = (),
     chosen: Sequence[int] = (),
+    titles: tuple[str, str] = ("heads", "layers"),
+    labels: Sequence[str] = (),
+    blank: Bool[np.ndarray, "heads height width"] | None = None,
+    square: float = 0,
 ) -> go.Figure:
     """Heads in reading order, `columns` in a row, their weights as colors from 0 to `largest`; NaN is not allowed.
 
-    A head's name stands above it, unless rows and columns have names of their own. The `chosen` heads are framed.
-    `layout.meta` holds the measures from which `head_at` tells what head a cell belongs to.
+    A head's name stands above it, or its label where there are `labels`; where rows and columns have names of their
+    own, nothing else does, and `titles` say what rows and columns are. The `chosen` heads are framed. Cells that are
+    `blank` have the color of the page. `layout.meta` holds the measures from which `head_at` tells what head a cell
+    belongs to, and `square`, how high the picture is for its width.
     """
     # Small heads are drawn in cells of several pixels, so that gaps and names need no whole cell.
     finer = max(1, FINE // max(weights.shape[1:]))
@@ -33,8 +39,10 @@ def mosaic(
     heads, height, width = weights.shape
     steps = FIRST_CODE + (weights / largest).clip(0, 1) * (LAST_CODE - FIRST_CODE)
     codes = np.where(np.isnan(steps), MASKED_CODE, steps.round()).astype("u1")
+    if blank is not None:
+        codes[blank.repeat(finer, axis=1).repeat(finer, axis=2)] = GAP_CODE
     rows = -(-heads // columns)
-    above = round(height * 0.05 if row_names else height * 0.2) or 1
+    above = round(height * (0.25 if labels else 0.05 if row_names else 0.2)) or 1
     beside = round(width * 0.06) or 1
     tall, broad = height + above, width + beside
     canvas = np.full((rows * tall, columns * broad - beside), GAP_CODE, dtype="u1")
@@ -50,12 +58,13 @@ def mosaic(
         }
         for top, left in (corners[head] for head in chosen)
     ]  # fmt: skip
-    above_heads = [
+    over = labels or ([] if row_names else names)
+    written = [
         {
             "x": left - 0.5, "y": top - 0.5, "text": name, "showarrow": False,
             "xanchor": "left", "yanchor": "bottom", "xshift": -2, "yshift": -4,
         }
-        for name, (top, left) in zip(names, corners, strict=True)
+        for name, (top, left) in zip(over, corners[: len(over)], strict=True)
     ]  # fmt: skip
     figure.update_layout(
         template=THEMES["light"],
@@ -69,16 +78,17 @@ def mosaic(
             "broad": broad,
             "above": above,
             "width": width,
+            "square": square,
         },
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
         dragmode=False,
         hovermode=False,
         shapes=frames,
-        annotations=[] if row_names else above_heads,
+        annotations=written,
     )
     if row_names:
-        figure.update_yaxes(title={"text": "heads", "standoff": 2})
-        figure.update_xaxes(title={"text": "layers", "standoff": 2})
+        figure.update_yaxes(title={"text": titles[0], "standoff": 2})
+        figure.update_xaxes(title={"text": titles[1], "standoff": 2})
     figure.update_yaxes(range=[rows * tall - 0.5, -0.5], showline=False, **_ticks(row_names, above + height / 2, tall))
     figure.update_xaxes(
         range=[-0.5, columns * broad - beside - 0.5],

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields, replace
 from typing import Any, TypeVar, get_args
 
@@ -42,7 +42,7 @@ def source() -> tuple[Source, DeltaGenerator]:
     """The chosen source: what a person brings stands on the page, its settings in the sidebar, in a place that can
     be emptied."""
     with st.sidebar:
-        kind = _named(SOURCES)[_one_of("Source", _named(SOURCES), title(SOURCES[0]))]
+        kind = _named(SOURCES)[_one_of("Source", _named(SOURCES), title(SOURCES[0]), "source")]
     brought, *settings = _settable(kind)
     values = {brought.name: _widget(brought, kind, "")}
     place = st.sidebar.empty()
@@ -77,25 +77,25 @@ def head_names(heads: int) -> list[str]:
 
 def mechanism(start: Mechanism) -> Mechanism:
     """How to attend; each part begins as `start` has it."""
-    score = _part("Score", _named(SCORES), start.score)
+    score = part("Score", _named(SCORES), start.score)
     changed = biases("Biases", start.biases)
-    mask = _part("Mask", MASK_MENU, start.mask)
-    return Mechanism(score, changed, mask, _part("Normalizer", _named(NORMALIZERS), start.normalizer))
+    mask = part("Mask", MASK_MENU, start.mask)
+    return Mechanism(score, changed, mask, part("Normalizer", _named(NORMALIZERS), start.normalizer))
 
 
 def masked(start: Mechanism) -> Mechanism:
     """Who may look at whom, for a page that chooses scores and normalizers elsewhere."""
-    return replace(start, biases=biases("Biases", start.biases), mask=_part("Mask", MASK_MENU, start.mask))
+    return replace(start, biases=biases("Biases", start.biases), mask=part("Mask", MASK_MENU, start.mask))
 
 
 def normalized(start: Mechanism) -> Mechanism:
     """How scores become weights, for a page that chooses the rest elsewhere."""
-    return replace(start, normalizer=_part("Normalizer", _named(NORMALIZERS), start.normalizer))
+    return replace(start, normalizer=part("Normalizer", _named(NORMALIZERS), start.normalizer))
 
 
 def scoring(start: Mechanism) -> Mechanism:
     """How scores are made and become weights, for a page that chooses masks and biases elsewhere."""
-    return normalized(replace(start, score=_part("Score", _named(SCORES), start.score)))
+    return normalized(replace(start, score=part("Score", _named(SCORES), start.score)))
 
 
 def biases(label: str, start: Sequence[Bias], side: str = "") -> tuple[Bias, ...]:
@@ -154,20 +154,39 @@ def mask(key: str, label: str, text: str, read: Mask) -> Mask:
     return filled
 
 
-def _part(label: str, menu: dict[str, type[T]], start: T) -> T:
-    """One part of a mechanism; what no menu has, or no widget can hold, stays a choice of its own: AS_MADE."""
-    plain_values = all(_can_be_set(getattr(start, one.name)) for one in _settable(type(start)))
-    made = {} if type(start) in menu.values() and plain_values else {AS_MADE: type(start)}
-    name = _one_of(label, {**made, **menu}, AS_MADE if made else title(type(start)))
+def said(problem: str) -> None:
+    """Says on the page, here, what is wrong."""
+    st.error(plain(problem))
+
+
+def part(label: str, menu: dict[str, type[T]], start: T, key: str = "", refused: Callable[[str], object] = said) -> T:
+    """One part of a mechanism, its widgets under `key`; what no menu has, or no widget can hold, stays a choice of its
+    own: AS_MADE. What a combination is refused for goes to `refused`, and the part as it begins comes back."""
+    made = _made(menu, start)
+    name = _one_of(label, {**made, **menu}, AS_MADE if made else title(type(start)), key or _key(label))
     kind = {**made, **menu}[name]
-    return start if name in made else _filled(label, start if type(start) is kind else kind())
+    return start if name in made else _filled(key or label, start if type(start) is kind else kind(), refused=refused)
 
 
-def _one_of(label: str, menu: dict[str, type], start: str) -> str:
+def written(menu: Mapping[str, type[T]], chosen: T, key: str) -> dict[str, object]:
+    """What the session holds when the widgets of a part under `key` show the chosen one."""
+    if _made(menu, chosen):
+        return {key: AS_MADE}
+    values = {_field_key(key, type(chosen), one): _shown(getattr(chosen, one.name)) for one in _settable(type(chosen))}
+    return {key: title(type(chosen)), **values}
+
+
+def _made(menu: Mapping[str, type[T]], start: T) -> dict[str, type[T]]:
+    """The choice of what no menu has, or no widget can hold."""
+    plain_values = all(_can_be_set(getattr(start, one.name)) for one in _settable(type(start)))
+    return {} if type(start) in menu.values() and plain_values else {AS_MADE: type(start)}
+
+
+def _one_of(label: str, menu: dict[str, type], start: str, key: str) -> str:
     # On the first run of a link the widget has no state yet.
-    chosen = st.session_state.get(_key(label), st.query_params.get(_key(label)))
+    chosen = st.session_state.get(key, st.query_params.get(key))
     about = menu.get(chosen, menu[start]) if isinstance(chosen, str) else menu[start]
-    return _menu(label, menu, list(menu).index(start), _key(label), explained(about), bind="query-params")
+    return _menu(label, menu, list(menu).index(start), key, explained(about), bind="query-params")
 
 
 def _menu(label: str, names: dict[str, type], index: int, key: str, about: str, **more: Any) -> str:
@@ -185,13 +204,13 @@ def _select(label: str, options: list[str], index: int = 0, about: str | None = 
     return st.selectbox(label, options, index, key=_key(label), bind="query-params", help=about)
 
 
-def _filled(prefix: str, start: T, bound: bool = True) -> T:
+def _filled(prefix: str, start: T, bound: bool = True, refused: Callable[[str], object] = said) -> T:
     """`start` with the values of its widgets; a combination that is refused is said and leaves `start`."""
     try:
         values = {one.name: _widget(one, type(start), prefix, start, bound) for one in _settable(type(start))}
         return replace(start, **values)  # type: ignore[type-var]
     except ValueError as problem:
-        st.error(plain(str(problem)))
+        refused(str(problem))
         return start
 
 

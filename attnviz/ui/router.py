@@ -22,6 +22,7 @@ st.navigation(
         st.Page(PAGES / "steps.py", title="Steps", icon=":material/steps:"),
         st.Page(PAGES / "scores.py", title="Scores", icon=":material/balance:"),
         st.Page(PAGES / "masks.py", title="Masks", icon=":material/compare:"),
+        st.Page(PAGES / "transformer.py", title="Transformer", icon=":material/translate:"),
     ],
     position="top",
 ).run()

@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from attnviz.masks import Causal
-from attnviz.steps import Edits, Example, steps
+from attnviz.sources.translator import load
+from attnviz.steps import Edits, Example, Kind, Translated, steps
 from tests.e2e.conftest import Shown, opened
 
 
@@ -47,7 +48,7 @@ class Steps(Shown):
     def at(self, stage: str) -> None:
         expect(self.root).to_have_attribute("data-stage", stage)
 
-    def shows(self, matrix: str, example: Example, edits: Edits | None = None) -> None:
+    def shows(self, matrix: str, example: Kind, edits: Edits | None = None) -> None:
         values = steps(example, edits).matrices[matrix].values
         for i, row in enumerate(values.tolist()):
             for j, value in enumerate(row):
@@ -224,3 +225,39 @@ def test_why_dot_products_are_divided_is_drawn_and_follows_the_width(walk: Steps
     walk.asked("d", "256")
     walk.page.get_by_role("tab", name="Step by step").click()
     walk.painted().at("vectors")
+
+
+def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: Steps) -> None:
+    english = "does the horse of the queen sleep near the castle ?"
+    asked = f"part=In+symbols&use=Decoder+self-attention&decoder-head=Layer+1%2C+head+2&english={english}"
+    walk.page.goto(f"{walk.address}/transformer?{asked}")
+    walk.page.get_by_role("link", name="Every number of this head, step by step").click()
+    walk.painted().at("vectors")
+    layer = load().translate(english).layers()[4]
+    weights = layer.mechanism(layer.inputs).weights[2]
+    walk.button("Next →").click()
+    walk.at("similarity")
+    place = layer.inputs.query_tokens.index("reine"), layer.inputs.key_tokens.index("la")
+    expect(walk.number("weights0", *place)).to_have_text(f"{float(weights[place]):.2f}")
+    example = Translated(english, use="decoder", layer=1, head=2)
+    walk.shows("weights0", example)
+    # A number in a row and a column of two figures can be written, too.
+    walk.write("Q0", 12, 15, "2.5")
+    walk.asked("edits", "Q0.12.15_2.5")
+    walk.shows("weights0", example, {"Q0": {(12, 15): 2.5}})
+
+
+def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, address: str) -> None:
+    with opened(browser, address, 390, 844, touch=True, kind=Steps) as walk:
+        walk.open("?attention=Translator&stage=similarity")
+        assert walk.page.locator("[data-testid=stMain]").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+        scroll = walk.root.locator(".matrices-scroll").first
+        word, last = scroll.get_by_role("rowheader", name="petite"), walk.number("Q0", 1, 15)
+        middle = "e => e.getBoundingClientRect().x + e.offsetWidth / 2"
+        before = word.evaluate(middle)
+        assert last.evaluate(middle) > 390
+        scroll.evaluate("e => e.scrollLeft = e.scrollWidth")
+        assert last.evaluate(middle) < 390
+        assert abs(word.evaluate(middle) - before) <= 8  # what stands around the table goes first
+        walk.number("raw0", 1, 2).tap()
+        expect(walk.sum).to_have_text(re.compile(r"^QKT\[petite, red\] = (.*·.* \+ ){15}.*·.* = "))

@@ -46,3 +46,34 @@ def test_negative_weights_take_the_scale_that_is_centered_at_zero() -> None:
     axis = figure.layout[figure.data[0].coloraxis]
     assert (axis.cmin, axis.cmax) == (-0.5, 0.5)
     assert figure.data[0].coloraxis != heatmap(weights(1, 2), ("q",), ("k0", "k1")).data[0].coloraxis
+
+
+def test_marked_cells_are_outlined_in_a_light_and_a_dark_line_within_the_cell() -> None:
+    figure = heatmap(weights(3, 4), "abc", "wxyz", marked=[(0, 3), (2, 1)])
+    assert len({one.line.color for one in figure.layout.shapes}) == 2
+    for row, column in ((0, 3), (2, 1)):
+        lines = [one for one in figure.layout.shapes if (one.x0 + one.x1, one.y0 + one.y1) == (2 * column, 2 * row)]
+        assert len(lines) == 2
+        for one in lines:
+            assert column - 0.5 < one.x0 < one.x1 < column + 0.5
+            assert row - 0.5 < one.y0 < one.y1 < row + 0.5
+
+
+def test_blank_cells_are_covered_and_the_names_of_blank_rows_faint() -> None:
+    shown = weights(3, 3)
+    shown[2] = np.nan
+    shown[0, 1:] = np.nan
+    blank = np.zeros((3, 3), dtype=bool)
+    blank[2, :2] = True
+    figure = heatmap(shown, ("a", "b", "<s>"), ("x", "y", "z"), blank=blank)
+    np.testing.assert_array_equal(~np.isnan(figure.data[1].z), blank)
+    assert [label.startswith("<span") for label in figure.layout.meta["queryLabels"]] == [False, False, True]
+    assert "&lt;s&gt;" in figure.layout.meta["queryLabels"][2]
+    assert figure.layout.yaxis.ticktext == tuple(figure.layout.meta["queryLabels"])
+    assert figure.layout.meta["keyLabels"] == ["x", "y", "z"]
+
+
+def test_a_cell_can_have_a_sentence_of_its_own() -> None:
+    figure = heatmap(weights(2, 2), "ab", "xy", cells={(1, 0): "{query} is not there yet."})
+    assert figure.layout.meta["cells"] == {"1 0": "{query} is not there yet."}
+    assert len(heatmap(weights(2, 2), "ab", "xy").data) == 1

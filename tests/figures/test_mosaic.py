@@ -50,3 +50,22 @@ def test_names_stand_above_heads_or_on_the_axes(rows: tuple[str, ...]) -> None:
     figure = mosaic(np.zeros((4, 3, 3), dtype="f4"), columns=2, names=list("abcd"), row_names=rows, column_names=rows)
     assert len(figure.layout.annotations) == (0 if rows else 4)
     assert (figure.layout.yaxis.ticktext or ()) == rows
+
+
+def test_cells_that_are_blank_have_the_color_of_the_page() -> None:
+    weights = np.array([[[0.5, np.nan], [np.nan, np.nan]]], dtype="f4")
+    blank = np.array([[[False, False], [True, False]]])
+    canvas = mosaic(weights, columns=1, names=["Head 0"], blank=blank).data[0].z
+    assert canvas[-FINE :: FINE // 2, 1 :: FINE // 2][:, 0].tolist() == [canvas[-FINE, 0], GAP_CODE]
+    assert canvas[-1, -1] == canvas[-FINE, -1] == MASKED_CODE
+
+
+def test_labels_stand_above_heads_whose_rows_and_columns_have_names() -> None:
+    axes = {"row_names": ("0", "1"), "column_names": ("0", "1"), "titles": ("layers", "heads")}
+    figure = mosaic(np.zeros((4, 3, 3), dtype="f4"), columns=2, names=list("abcd"), labels=list("wxyz"), **axes)
+    assert [one.text for one in figure.layout.annotations] == list("wxyz")
+    assert figure.layout.yaxis.title.text == "layers"
+    assert figure.layout.xaxis.title.text == "heads"
+    assert figure.layout.meta["names"] == list("abcd")
+    for head, one in enumerate(figure.layout.annotations):
+        assert head_at(figure, int(one.y), int(one.x + 0.5)) == head

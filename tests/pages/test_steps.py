@@ -10,7 +10,8 @@ from attnviz.biases import BIASES, ALiBi
 from attnviz.figures.sentences import number
 from attnviz.masks import Causal
 from attnviz.scaling import WIDTHS, scaling
-from attnviz.steps import Example, Steps, steps
+from attnviz.sources.translator import load
+from attnviz.steps import Example, Steps, Translated, steps
 from attnviz.ui.controls import title
 from attnviz.ui.steps.asked import SECOND
 
@@ -197,3 +198,68 @@ def test_the_weights_are_guessed_from_the_scores_before_they_are_shown() -> None
 def test_a_link_that_says_infinity_opens_with_the_usual_number(name: str) -> None:
     app = page(**{name: "1e999"})
     assert not app.exception
+
+
+def test_a_link_opens_a_head_of_the_translator() -> None:
+    english = "I like my new school ."
+    link = {"english": english, "similarity": "General", "use": "cross", "layer": "1", "head": "2"}
+    app = page(attention="Translator", **link, stage="softmax", edits="Q0.1.15_0.5~W.2.3_-1.0", query="1 · aime")
+    expected = steps(Translated(english, "general", "cross", 1, 2), {"Q0": {(1, 15): 0.5}, "W": {(2, 3): -1.0}})
+    assert shows(app, expected)
+    assert shown(app)["stage"] == "softmax"
+    assert not said(app)
+
+
+def test_the_numbers_shown_are_those_that_ran() -> None:
+    english = "some good apples are always red ."
+    app = page(attention="Translator", english=english, use="decoder", layer="0", head="3")
+    layer = load().translate(english).layers()[2]
+    weights = layer.mechanism(layer.inputs).weights[3]
+    [drawn] = [one for one in shown(app)["matrices"] if one["name"] == "weights0"]
+    exact = [[float(cell) for cell in row] for row in drawn["exact"]]
+    assert exact == pytest.approx(weights.numpy(), abs=1e-5)
+    assert drawn["rows"] == drawn["columns"] == list(layer.inputs.key_tokens)
+
+
+def test_what_the_translator_cannot_read_or_show_is_refused_and_the_last_good_stays() -> None:
+    app = page(attention="Translator")
+    good = steps(Translated("the cat sleeps ."))
+    app.text_input(key="english").set_value("the cat sleeps .").run()
+    assert shows(app, good)
+    app.text_input(key="english").set_value("the dgo sleeps .").run()
+    assert "does not know the word “dgo”" in said(app)
+    assert shows(app, good)
+    app.text_input(key="english").set_value("the cat sleeps .").run()
+    app.selectbox(key="similarity").select("Additive").run()
+    assert "Choose another similarity, or a self-attention" in said(app)
+    assert shows(app, good)
+    app.selectbox(key="use").select("encoder").run()
+    assert not said(app)
+    assert shows(app, steps(Translated("the cat sleeps .", "additive", "encoder")))
+
+
+def test_a_link_to_what_cannot_be_shown_begins_with_an_example_of_its_kind() -> None:
+    app = page(attention="Translator", similarity="Additive")
+    assert "too many to be written out" in said(app)
+    assert shows(app, steps(Translated()))
+
+
+def test_also_the_weights_of_the_translator_are_guessed() -> None:
+    app = page(attention="Translator", use="encoder", part="Predict")
+    assert not app.exception
+    found = steps(Translated(use="encoder")).matrices
+    told = " ".join(one.body for one in app.get("html"))
+    for score in found["scaled0"].values[1].tolist():
+        assert f"<td>{score:.2f}</td>".replace("-", "−") in told
+    best = found["weights0"].columns[int(found["weights0"].values[1].argmax())]
+    app.pills[0].set_value([best]).run()
+    app.button(key="steps-reveal").click().run()
+    assert f"The most important key is {best}, with" in " ".join(one.body for one in app.get("html"))
+
+
+def test_from_a_sentence_to_the_translator_and_back() -> None:
+    app = page()
+    app.selectbox(key="attention").select("Translator").run()
+    assert shows(app, steps(Translated()))
+    app.selectbox(key="attention").select("Self").run()
+    assert shows(app, steps(Example()))

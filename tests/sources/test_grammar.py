@@ -169,6 +169,8 @@ def test_a_text_is_read_as_a_person_types_it(text, words):
     ("text", "said"),
     [
         ("the catt sleeps", "does not know the word “catt”. It knows 180 words: try “cat”"),
+        ("the bear sings", "does not know the word “bear”. It knows 180 words: try “pear”, “near” or “hear”."),
+        ("the elephant sleeps", "the word “elephant”. It knows 180 words: try “cat”, “dog” or “lion”."),
         ("the zzzz sleeps", "does not know the word “zzzz”. It knows 180 words: try “cat”, “dog” or “lion”."),
         ("", "There is no text yet."),
         ("the cat " * 9, "This text has 19 tokens, and this translator reads at most 16."),

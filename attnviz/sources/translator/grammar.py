@@ -124,7 +124,7 @@ def check(text: str) -> tuple[str, ...]:
 
 
 def _unknown(word: str) -> str:
-    near = [TYPED[one] for one in difflib.get_close_matches(word.lower(), TYPED, n=3, cutoff=0.5)]
+    near = [TYPED[one] for one in difflib.get_close_matches(word.lower(), TYPED, n=3, cutoff=0.6)]
     near = near or [noun.english for noun in NOUNS if noun.kind == "animal"][:3]
     told = " or ".join(filter(None, (", ".join(f"“{one}”" for one in near[:-1]), f"“{near[-1]}”")))
     return f"This translator does not know the word “{shortened(word)}”. It knows {len(ENGLISH)} words: try {told}."

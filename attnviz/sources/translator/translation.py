@@ -142,6 +142,20 @@ class Translator:
             beginnings = sorted(grown, key=lambda one: -one.score)[:beams]
         return Translation(english, beginnings[0].steps)
 
+    def told(self, english: tuple[str, ...], french: tuple[str, ...]) -> Translation:
+        """What it does when these French words are put in, whatever it would have said: each step's word is theirs.
+
+        Of more words than the decoder has places the first are taken.
+        """
+        encoded: list[Ran] = []
+        memory = self.model.encode(source([english]), Pass(ran=encoded))
+        words, steps = target([french]), list[Step]()
+        for length in range(1, min(words.shape[1], LIMIT + 1)):
+            ran = list(encoded)
+            scores = self.model.decode(words[:, :length], memory, Pass(ran=ran))[0, -1]
+            steps.append(Step(TARGET[int(words[0, length])], scores.softmax(-1), tuple(ran)))
+        return Translation(english, tuple(steps))
+
     def translations(self, sentences: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
         """The French of many sentences at once, at every step the likeliest word."""
         lengths = torch.tensor([len(words) for words in sentences])

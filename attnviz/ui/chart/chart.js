@@ -100,7 +100,7 @@ class Chart {
     const fanned = meta.queries && meta.fan;
     const most = meta.queries && !meta.fan ? Math.max(header.height, this.width) : 900;
     const room = header.grows && window.innerWidth > 640 ? Math.min(most, window.innerHeight - 330) : 0;
-    const height = meta.square ? Math.min(Math.max(header.height, room), this.width + 40) : Math.max(header.height, room);
+    const height = meta.square ? Math.min(Math.max(header.height, room), meta.square * this.width + 40) : Math.max(header.height, room);
     // In a presentation the page's own letters are larger, and the chart's follow.
     const large = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
     this.letters = Math.max(large, this.wide || meta.names ? Math.min(1.5, height / header.height) : 1);
@@ -309,10 +309,10 @@ class Chart {
   }
 
   sayCell(row, column) {
-    const { queries, keys, says, masked, whole, of, changed } = this.meta;
+    const { queries, keys, says, masked, cells, whole, of, changed } = this.meta;
     const weight = this.z[row][column];
     const words = { query: queries[row], key: keys[column], weight: whole ? String(weight) : number(weight) };
-    if (!of) return this.say(Number.isNaN(weight) ? masked : says, false, words);
+    if (!of) return this.say(cells?.[`${row} ${column}`] ?? (Number.isNaN(weight) ? masked : says), false, words);
     const [before, after] = of.map((key) => this.peers().find((chart) => chart.header.key === key)?.z[row][column]);
     if (before === undefined || after === undefined) return this.say("");
     this.say(changed[kind(before, after)], false, { ...words, before: number(before), after: number(after) });

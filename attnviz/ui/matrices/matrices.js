@@ -4,6 +4,7 @@
 
 const PACE = 2500; // milliseconds a stage is shown while playing
 const REPORT = 250; // milliseconds after the last step, until Python is told
+const MANY = 8; // columns, beyond which all numbers are smaller
 const HINT = "Point at a number to see what it was made from (rounded here). Click it to write another one.";
 const mounts = new WeakMap();
 
@@ -19,7 +20,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 class Matrices {
   constructor(root) {
     this.root = root;
-    for (const name of ["bar", "formula", "named", "concat", "title", "count", "says", "sum", "flow"])
+    for (const name of ["bar", "formula", "named", "learned", "concat", "title", "count", "says", "sum", "flow"])
       this[name] = root.querySelector(`.matrices-${name}`);
     this.closed = new AbortController();
     const listen = (target, kind, action) => target.addEventListener(kind, action, { signal: this.closed.signal });
@@ -70,6 +71,8 @@ class Matrices {
     this.named.textContent = data.named;
     this.measure();
     this.named.hidden = !data.named;
+    this.learned.textContent = this.of("W")?.symbol ?? "";
+    this.root.classList.toggle("matrices-dense", data.matrices[0].columns.length > MANY);
     this.concat.textContent = data.concat;
     this.buttons.undo.hidden = !data.edits;
     this.tell(data.problem);
@@ -209,7 +212,7 @@ class Matrices {
     const names = stages.map((one) => one.name);
     for (const part of this.formula.querySelectorAll("[data-part]")) {
       const parts = part.dataset.part.split(" ");
-      part.hidden = ["biases", "mask", "heads"].includes(parts[0]) && !names.includes(parts[0]);
+      part.hidden = ["scaling", "biases", "mask", "heads"].includes(parts[0]) && !names.includes(parts[0]);
       part.classList.toggle("matrices-now", parts.includes(stage.name));
     }
     this.flow.childNodes.forEach((section, i) => {

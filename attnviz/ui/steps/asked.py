@@ -1,54 +1,39 @@
 """What is to be written out: chosen in the sidebar."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
+from typing import get_args
 
 import streamlit as st
 
-from attnviz.biases import Bias
 from attnviz.masks import Causal, Full, Mask
-from attnviz.steps import LEAST, MOST, Example
+from attnviz.sources.translator import VARIANTS
+from attnviz.sources.translator.model import HEADS, LAYERS, Use
+from attnviz.steps import LEAST, MOST, Example, Kind, Translated
 from attnviz.ui import controls, pinned
 
 SECOND = "die Katze setzte sich"
-ATTENTION = {"Self": "keys and values from the same sentence", "Cross": "keys and values from a second sentence"}
 MASKS: dict[str, Mask] = {"Full": Full(), "Causal": Causal()}
 _ABOUT = {one.name: one.metadata for one in fields(Example)}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the controls say; an Example of it may be refused."""
+    """What the controls say: an example, which may be refused when it is made, and the head that is shown."""
 
-    text: str
-    second: str | None
-    d_k: int
-    heads: int
-    mask: Mask
-    biases: tuple[Bias, ...]
-    head: int
-
-    def example(self) -> Example:
-        return Example(self.text, self.second, self.d_k, self.heads, self.mask, self.biases)
+    example: Callable[[], Kind]
+    first: Kind  # one of this kind that is good
+    head: int = 0
 
 
 def controlled() -> Asked:
     """The controls of the page, but for the query."""
-    text = st.text_input(
-        _ABOUT["text"]["label"], Example.text, key="sentence", bind="query-params", help=f"{LEAST} to {MOST} words."
-    )
     kind = st.selectbox(
-        "Attention", list(ATTENTION), key="attention", bind="query-params",
-        help=" ".join(f"**{name}**: {about}." for name, about in ATTENTION.items()),
+        "Attention", list(KINDS), key="attention", bind="query-params",
+        help=" ".join(f"**{name}**: {about}." for name, (about, _) in KINDS.items()),
     )  # fmt: skip
-    second = None
-    if kind == "Cross":
-        about = "Keys and values are made of it."
-        second = st.text_input(_ABOUT["second"]["label"], SECOND, key="second", bind="query-params", help=about)
-    d_k, heads = _number("d_k"), _number("heads")
-    names = controls.head_names(heads)
-    head = names.index(st.selectbox("Head shown", names, key="head-shown", bind="query-params")) if heads > 1 else 0
-    mask = st.selectbox("Mask", list(MASKS), key="masked", bind="query-params", help="Causal: no key after the query.")
-    return Asked(text, second, d_k, heads, MASKS[mask], controls.biases("Biases", ()), head)
+    return KINDS[kind][1]()
 
 
 def followed(tokens: tuple[str, ...]) -> int:
@@ -61,6 +46,49 @@ def follow(tokens: tuple[str, ...], row: int) -> None:
     """Follows another query."""
     if row < len(tokens):
         st.session_state["query"] = pinned.numbered(range(len(tokens)), tokens)[row]
+
+
+def _sentence(cross: bool) -> Asked:
+    """One or two sentences with small vectors and matrices, made from names."""
+    text = st.text_input(
+        _ABOUT["text"]["label"], Example.text, key="sentence", bind="query-params", help=f"{LEAST} to {MOST} words."
+    )
+    second = None
+    if cross:
+        about = "Keys and values are made of it."
+        second = st.text_input(_ABOUT["second"]["label"], SECOND, key="second", bind="query-params", help=about)
+    d_k, heads = _number("d_k"), _number("heads")
+    names = controls.head_names(heads)
+    head = names.index(st.selectbox("Head shown", names, key="head-shown", bind="query-params")) if heads > 1 else 0
+    mask = st.selectbox("Mask", list(MASKS), key="masked", bind="query-params", help="Causal: no key after the query.")
+    example = partial(Example, text, second, d_k, heads, MASKS[mask], controls.biases("Biases", ()))
+    return Asked(example, Example(), head)
+
+
+def _translator() -> Asked:
+    """One head of the small translator, with learned numbers."""
+    english = st.text_input("English", Translated.english, key="english", bind="query-params")
+    similarity = st.selectbox(
+        "Similarity", list(VARIANTS), key="similarity", bind="query-params", format_func=str.capitalize,
+        help="Of the translator’s encoder–decoder attention; self-attention always has scaled dot products.",
+    )  # fmt: skip
+    uses: tuple[Use, ...] = get_args(Use)
+    use = st.selectbox(
+        "Use", uses, uses.index(Translated.use), key="use", bind="query-params",
+        help="Self-attention of the encoder or of the decoder, or cross: encoder–decoder attention.",
+    )  # fmt: skip
+    layer, head = (
+        int(st.selectbox(label, list(map(str, range(count))), key=label.lower(), bind="query-params"))
+        for label, count in (("Layer", LAYERS), ("Head", HEADS))
+    )
+    return Asked(partial(Translated, english, similarity, use, layer, head), Translated())
+
+
+KINDS: dict[str, tuple[str, Callable[[], Asked]]] = {
+    "Self": ("keys and values from the same sentence", lambda: _sentence(cross=False)),
+    "Cross": ("keys and values from a second sentence", lambda: _sentence(cross=True)),
+    "Translator": ("a head of the small translator of the Transformer page", _translator),
+}
 
 
 def _number(name: str) -> int:

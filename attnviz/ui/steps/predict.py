@@ -11,8 +11,8 @@ from attnviz.ui.steps.walk import Walk
 
 def show(shown: Walk, head: int, row: int) -> None:
     """The scores of one query, from which the reader guesses its weights."""
-    head = min(head, shown.example.heads - 1)
     inputs = shown.steps.inputs
+    head = min(head, inputs.heads - 1)
     attention = shown.steps.mechanism(inputs, heads=[head], rows=[row])
     scores = [f"{score:.2f}".replace("-", "−") if score.isfinite() else "masked" for score in attention.scores[0, 0]]
     query = inputs.query_tokens[row]

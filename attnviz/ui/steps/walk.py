@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import streamlit as st
 
 from attnviz.figures.sentences import visible
-from attnviz.masks import Full
-from attnviz.steps import Edits, Example, Matrix, Steps, read, steps, write
+from attnviz.scores import Dot, General, ScaledDot, Score
+from attnviz.steps import Edits, Kind, Matrix, Steps, read, steps, write
 from attnviz.ui import cache
 from attnviz.ui.matrices import Stage, as_shown, matrices
 from attnviz.ui.steps import asked
@@ -23,6 +23,11 @@ TITLES = {
     "output": "Weighted sum",
     "heads": "Heads together",
 }
+ALIKE: dict[type[Score], str] = {
+    ScaledDot: "Their dot product says it.",
+    Dot: "Their dot product says it.",
+    General: "A learned matrix W maps the query to the keys; then their dot product says it.",
+}
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -30,17 +35,17 @@ SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 class Walk:
     """An example with its edits, computed."""
 
-    example: Example
+    example: Kind
     edits: Edits
     steps: Steps
 
 
-def walk(example: Example, edits: Edits) -> Walk:
+def walk(example: Kind, edits: Edits) -> Walk:
     """The example, computed once for everybody who asks the same."""
     return Walk(example, edits, cache.once(lambda: steps(example, edits), "steps", example, write(edits)))
 
 
-def edited(example: Callable[[], Example]) -> tuple[Edits, str]:
+def edited(example: Callable[[], Kind]) -> tuple[Edits, str]:
     """What the link says was written by hand, as far as the example has a place for it; and what it has no place
     for, as a sentence."""
     try:
@@ -60,7 +65,7 @@ def edited(example: Callable[[], Example]) -> tuple[Edits, str]:
     return kept, f"{count} written by hand had a place that is not here, and can’t be shown." if lost else ""
 
 
-def refused(example: Callable[[], Example], edits: Edits) -> str:
+def refused(example: Callable[[], Kind], edits: Edits) -> str:
     """Why the example can't be shown, as a sentence; empty when it can."""
     try:
         walk(example(), edits)
@@ -71,8 +76,9 @@ def refused(example: Callable[[], Example], edits: Edits) -> str:
 
 def show(shown: Walk, head: int, row: int, problem: str) -> None:
     """The matrices of one head, and the query that is followed; a problem stands where a sum would."""
-    head = min(head, shown.example.heads - 1)  # that of the last good example may have had fewer
     whole = shown.steps
+    heads = whole.inputs.heads
+    head = min(head, heads - 1)  # that of the last good example may have had fewer
     tokens, keys = whole.inputs.query_tokens, whole.inputs.key_tokens
     drawn = whole.of_head(head)
 
@@ -94,7 +100,7 @@ def show(shown: Walk, head: int, row: int, problem: str) -> None:
 
     stage = _linked("stage")
     stages = tuple(_told(name, shown, drawn, head, row) for name in whole.stages)
-    several = shown.example.heads > 1
+    several = heads > 1
     matrices(
         cache.once(lambda: [named(one) for one in drawn], "shown", shown.example, write(shown.edits), head),
         stages,
@@ -102,7 +108,7 @@ def show(shown: Walk, head: int, row: int, problem: str) -> None:
         stage=stage if stage in whole.stages else whole.stages[0],
         row=row,
         named=f"head{_index(head)} =" if several else "",
-        concat=f"Concat({', '.join(f'head{_index(i)}' for i in range(shown.example.heads))})" if several else "",
+        concat=f"Concat({', '.join(f'head{_index(i)}' for i in range(heads))})" if several else "",
         problem=st.session_state.pop("steps refused", "") or problem,
         on_stage=lambda name: _write("stage", "" if name == whole.stages[0] else name),
         on_query=lambda i: asked.follow(tokens, i),
@@ -113,30 +119,28 @@ def show(shown: Walk, head: int, row: int, problem: str) -> None:
 
 def _told(name: str, shown: Walk, drawn: tuple[Matrix, ...], head: int, row: int) -> Stage:
     """A stage in a sentence, and the number of the followed query that it writes out: that of its greatest weight."""
-    whole, example = shown.steps, shown.example
+    whole, (heads, _, d_k) = shown.steps, shown.steps.inputs.key.shape
     query = visible(whole.inputs.query_tokens[row])
     weights = whole.matrices[f"weights{head}"].values[row]
-    best, second = weights.argsort(descending=True, stable=True)[:2].tolist()
+    best, *others = weights.argsort(descending=True, stable=True).tolist()
     key = visible(whole.inputs.key_tokens[best])
-    cross = example.second is not None
     says = {
-        "vectors": f"Every word is a vector. Multiplied by three matrices it becomes a query, a key and a value"
-        f"{'; keys and values come from the second sentence' if cross else ''}.",
-        "similarity": f"How alike are the query of “{query}” and each key? Their dot product says it.",
-        "scaling": f"Each dot product is divided by √d_k = √{example.d_k}, so that its spread does not grow with the "
+        "vectors": shown.example.vectors,
+        "similarity": f"How alike are the query of “{query}” and each key? {ALIKE[type(whole.mechanism.score)]}",
+        "scaling": f"Each dot product is divided by √d_k = √{d_k}, so that its spread does not grow with the "
         "vectors’ width.",
         "biases": "Each score is changed by where query and key stand, or by its size.",
-        "mask": f"What “{query}” may not see becomes −∞." if example.mask != Full() else "",
+        "mask": f"What “{query}” may not see becomes −∞.",
         "exp": "exp makes every score positive. The row’s greatest is subtracted first: no weight changes by that.",
         "softmax": f"Divided by its row’s sum, each number is a weight. The weights of “{query}” add up to 1.",
         "output": f"The values, each times its weight, add up to the output of “{query}”. Most comes from “{key}”.",
-        "heads": f"The outputs of the {example.heads} heads for “{query}” stand side by side.",
+        "heads": f"The outputs of the {heads} heads for “{query}” stand side by side.",
     }
     last = [matrix for matrix in drawn if matrix.stage == name and matrix.head in (head, None)][-1]
     if name == "vectors":
         rest = (f"Q{head}", row, 0)
     elif name == "exp":  # of the greatest it is always exp(0)
-        rest = (last.name, row, second)
+        rest = (last.name, row, [*others, best][0])
     else:
         rest = (last.name, row, best if last.columns == whole.inputs.key_tokens else 0)
     return Stage(name, TITLES[name], says[name], rest)

@@ -1,0 +1,71 @@
+"""What is measured again and again while something is learned."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float
+
+from attnviz.figures.mosaic import ACCENT
+from attnviz.figures.themes import THEMES
+
+LINE, OTHERS = "#1c7ed6", "rgba(134, 142, 150, 0.45)"  # seen on both themes
+TICKS = (0, 50, 200, 500, 1000, 2000, 4000, 8000)
+
+
+def curves(
+    steps: Sequence[int],
+    values: Float[np.ndarray, "lines steps"],
+    *,
+    last: int,
+    line: int = 0,
+    marked: tuple[int, float] | None = None,
+    share: bool = False,
+) -> go.Figure:
+    """Lines from step 0 to `last`, of which `line` is meant and the others stand behind it.
+
+    A mark stands at the step and the value that are `marked`. Shares are written as percent. Steps stand at their
+    square roots, so that what happens early has room.
+    """
+    figure, places = go.Figure(), np.sqrt(steps)
+    for i in sorted(range(len(values)), key=line.__eq__):
+        color, width = (LINE, 3) if i == line else (OTHERS, 1.5)
+        figure.add_scatter(
+            x=places, y=values[i].astype("f8"), mode="lines", line={"color": color, "width": width}, hoverinfo="skip"
+        )
+    highest = 1.0 if share else float(values.max(initial=1.0))
+    if marked is not None:
+        at, value = float(np.sqrt(marked[0])), marked[1]
+        figure.add_scatter(
+            x=[at], y=[value], mode="markers", marker={"color": ACCENT, "size": 12}, cliponaxis=False, hoverinfo="skip"
+        )
+        figure.add_shape(
+            type="line", x0=at, x1=at, y0=0, y1=1, yref="y domain", layer="below",
+            line={"color": ACCENT, "width": 2, "dash": "dot"},
+        )  # fmt: skip
+    ticks = [tick for tick in TICKS if tick <= last]
+    figure.update_layout(
+        template=THEMES["light"],
+        meta={"rows": len(values), "columns": len(steps)},
+        plot_bgcolor="rgba(0,0,0,0)",
+        title={
+            "x": 0,
+            "xref": "paper",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "font": {"size": 18},
+        },
+        margin={"l": 8, "r": 20, "t": 30, "b": 8},
+        showlegend=False,
+        dragmode=False,
+        hovermode=False,
+    )
+    figure.update_xaxes(
+        range=[-0.02 * np.sqrt(last), 1.02 * np.sqrt(last)], tickangle=0, automargin=True,
+        tickvals=np.sqrt(ticks).tolist(), ticktext=[f"{tick:,}" for tick in ticks],
+    )  # fmt: skip
+    figure.update_yaxes(
+        range=[-0.04 * highest, 1.06 * highest], nticks=4, automargin=True, tickformat=".0%" if share else ""
+    )
+    return figure

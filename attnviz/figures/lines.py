@@ -1,0 +1,78 @@
+"""What the words of one sentence look at in another, as lines from the left to the right."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float
+
+from attnviz.figures.sentences import label
+from attnviz.figures.themes import THEMES
+
+QUERY, BEFORE, TRUE = "#e8590c", "#868e96", "#1c7ed6"  # seen on both themes
+UNSEEN = "rgba(0,0,0,0)"
+LEAST = 0.01  # a weight that no line can show
+ACROSS = np.linspace(0, 1, 40)
+BEND = ACROSS**2 * (3 - 2 * ACROSS)  # level where a line begins and where it ends
+
+
+def lines(
+    weights: Float[np.ndarray, "queries keys"],
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    *,
+    row: int,
+    true: Sequence[Sequence[int]] = (),
+) -> go.Figure:
+    """Lines from the query of `row` to the keys, thicker and less transparent the more weight they have.
+
+    Of the rows before, the strongest line stands behind in gray. The words of the rows after are not there yet, but
+    have their place. Rings mark the keys that each row so far should look at, by `true`.
+    """
+    figure = go.Figure()
+    for i in range(row):
+        best = int(np.nanargmax(weights[i]))
+        _line(figure, i, best, BEFORE, 1 + 2 * float(weights[i, best]), 0.1 + 0.5 * float(weights[i, best]))
+    for key in np.argsort(np.nan_to_num(weights[row]), kind="stable").tolist():
+        if (weight := float(weights[row, key])) >= LEAST:
+            _line(figure, row, key, QUERY, 1.5 + 7 * weight, 0.15 + 0.85 * weight)
+    now = set(true[row]) if row < len(true) else set()
+    before = {key for keys in true[:row] for key in keys}
+    for marked, color, opacity in ((before, BEFORE, 0.6), (now, TRUE, 1.0)):
+        figure.add_scatter(
+            x=[1] * len(marked), y=sorted(marked), yaxis="y2", mode="markers", opacity=opacity, hoverinfo="skip",
+            marker={"symbol": "circle-open", "size": 15, "color": color, "line": {"width": 3}}, cliponaxis=False,
+        )  # fmt: skip
+    names = [_word(word, i, row) for i, word in enumerate(query_tokens)]
+    keys = [f"<b>{label(word)}</b>" if i in now else label(word) for i, word in enumerate(key_tokens)]
+    figure.update_layout(
+        template=THEMES["light"],
+        plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": 4, "r": 4, "t": 4, "b": 4},
+        dragmode=False,
+        hovermode=False,
+        showlegend=False,
+        meta={"rows": len(query_tokens), "columns": len(key_tokens)},
+    )
+    figure.update_xaxes(range=[-0.02, 1.04], visible=False, fixedrange=True)
+    last = max(len(query_tokens), len(key_tokens)) - 0.5
+    axis = {"range": [last, -0.5], "automargin": True, "showline": False, "ticklabelstandoff": 8, "fixedrange": True}
+    figure.update_layout(
+        yaxis={**axis, "tickvals": list(range(len(names))), "ticktext": names},
+        yaxis2={**axis, "tickvals": list(range(len(keys))), "ticktext": keys, "overlaying": "y", "side": "right"},
+    )
+    return figure
+
+
+def _line(figure: go.Figure, query: int, key: int, color: str, width: float, opacity: float) -> None:
+    figure.add_scatter(
+        x=ACROSS, y=query + (key - query) * BEND, name=f"{query}-{key}", mode="lines", opacity=opacity,
+        line={"color": color, "width": width, "simplify": False}, hoverinfo="skip",
+    )  # fmt: skip
+
+
+def _word(word: str, i: int, row: int) -> str:
+    """A word as it stands at the left; one that is to come keeps its room, so that nothing moves when it comes."""
+    color = QUERY if i == row else UNSEEN if i > row else ""
+    shown = f"<b>{label(word)}</b>" if i == row else label(word)
+    return f"<span style='color:{color}'>{shown}</span>" if color else shown

@@ -1,0 +1,222 @@
+"""The maps of one use of attention, and its two charts: the mosaic of its heads, and the heatmap of one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+import torch
+from jaxtyping import Bool, Float
+
+from attnviz.figures import head_at, heatmap, mosaic
+from attnviz.inputs import Layer
+from attnviz.measures import head_map
+from attnviz.sources.translator import Translation, Translator, log
+from attnviz.sources.translator.model import HEADS, LAYERS, Use
+from attnviz.ui.chart import chart
+
+USES: dict[Use, str] = {
+    "encoder": "Encoder self-attention",
+    "decoder": "Decoder self-attention",
+    "cross": "Encoder–decoder attention",
+}
+HEAD_NAMES = tuple(f"Layer {layer}, head {head}" for layer in range(LAYERS) for head in range(HEADS))
+# In these heads of the shipped weights adjectives look at their noun, and the word before "pas" at "ne".
+NOUNS = {"scaled dot": 7, "dot": 4, "general": 7, "additive": 7}
+NEGATION = 7
+SAYS: dict[Use, str] = {
+    "encoder": "“{query}” gives {weight} of its attention to “{key}”.",
+    "decoder": "“{query}” gives {weight} of its attention to “{key}”.",
+    "cross": "To say “{query}”, {weight} of the attention goes to “{key}”.",
+}
+MASKED = "“{query}” may not look at “{key}”."
+NOTHING = "“{query}” may look at nothing."
+TRUE = "To say “{query}”, {weight} of the attention goes to “{key}”, which it stands for."
+NOT_YET: dict[Use, str] = {
+    "encoder": "“{query}” is not there yet.",
+    "decoder": "“{query}” has not gone in yet.",
+    "cross": "“{query}” has not come out yet.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """The weights of all heads of one use in one step of decoding, layer by layer.
+
+    A cell is NaN where it is not allowed, or where the step has no such word yet: maps keep their size from step to
+    step. Of these, the cells that are `coming` will be allowed once the words are there.
+    """
+
+    use: Use
+    weights: Float[np.ndarray, "heads queries keys"]
+    coming: Bool[np.ndarray, "heads queries keys"]
+    names: tuple[str, ...]  # of heads: "Layer 0, head 1"
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    true: tuple[tuple[int, ...], ...] = ()  # for each row the keys that the true alignment gives it
+
+    @property
+    def marked(self) -> list[tuple[int, int]]:
+        """The cells of the true alignment, in the rows that are there."""
+        return [(row, key) for row, keys in enumerate(self.true) for key in keys if not self.coming[:, row].any()]
+
+    def agreed(self, head: int) -> int:
+        """How many rows of the true alignment have their greatest weight on a key that it gives them."""
+        return sum(
+            not np.isnan(row).all() and int(np.nanargmax(row)) in keys
+            for row, keys in zip(self.weights[head], self.true, strict=False)
+        )
+
+
+def of(translation: Translation, use: Use, step: int = -1) -> Maps:
+    """The maps of one use in a step of decoding, by default the last."""
+    step %= len(translation.steps)
+    ran = translation.steps[step].ran
+    layers = [layer for layer, one in zip(translation.layers(step), ran, strict=True) if one.use == use]
+    found = np.stack([head_map(one.inputs, one.mechanism, head).numpy() for one in layers for head in range(HEADS)])
+    fed, out = ("<start>", *translation.french), tuple(one.word for one in translation.steps)
+    queries = translation.english if use == "encoder" else fed[: len(out)] if use == "decoder" else out
+    keys = queries if use == "decoder" else translation.english
+    weights = np.full((len(found), len(queries), len(keys)), np.nan, dtype="f4")
+    weights[:, : found.shape[1], : found.shape[2]] = found
+    coming = np.concatenate([_allowed(layer, len(queries), len(keys)) for layer in layers]) & np.isnan(weights)
+    names = tuple(f"Layer {i}, head {head}" for i in range(len(layers)) for head in range(HEADS))
+    return Maps(use, weights, coming, names, queries, keys, (translation.alignment or ()) if use == "cross" else ())
+
+
+def _allowed(layer: Layer, queries: int, keys: int) -> Bool[np.ndarray, "heads queries keys"]:
+    """What each head may look at, once there are so many words."""
+    head, query, key = torch.arange(HEADS)[:, None, None], torch.arange(queries)[:, None], torch.arange(keys)
+    allowed = layer.mechanism.fit(queries, keys, HEADS).mask(torch.tensor(0), head, query, key)
+    return allowed.expand(HEADS, queries, keys).numpy()
+
+
+def first_head(use: Use, translator: Translator) -> int:
+    """The head that is shown until another is chosen.
+
+    In the encoder adjectives look at their noun there, in the decoder the word before "pas" looks at "ne"; of those
+    that look from one to the other it is the one that agrees most with the true alignment.
+    """
+    if use == "cross":
+        return int(np.argmax(agreement(translator)))
+    return NOUNS[translator.variant] if use == "encoder" else NEGATION
+
+
+def agreement(translator: Translator) -> list[float]:
+    """How far each head of the encoder–decoder attention agrees with the true alignment, in test sentences."""
+    return [share for heads in log(translator.variant).measured[-1].agreement for share in heads]
+
+
+def key(use: Use) -> str:
+    """The name of the menu of a use's heads, in the session and in the link."""
+    return f"{use}-head"
+
+
+def open_head(use: Use, head: int) -> None:
+    """Chooses a head in the menu."""
+    st.session_state[key(use)] = HEAD_NAMES[head]
+
+
+def show_mosaic(
+    maps: Maps,
+    key: str,
+    *,
+    chosen: int | None,
+    largest: float,
+    on_open: Callable[[int], None] | None = None,
+    labels: Sequence[str] = (),
+    names: Sequence[str] = (),
+) -> None:
+    """Draws all heads as small maps under `key`, the chosen one framed; a click on a head calls `on_open` with it.
+
+    `labels` stand above the heads; `names` are what is said of the head under the pointer.
+    """
+    figure = mosaic(
+        maps.weights,
+        columns=HEADS,
+        names=names or maps.names,
+        row_names=[str(layer) for layer in range(len(maps.names) // HEADS)],
+        column_names=[str(head) for head in range(HEADS)],
+        titles=("layers", "heads"),
+        labels=labels,
+        chosen=[] if chosen is None else [chosen],
+        largest=largest,
+        blank=maps.coming,
+        square=0.55,
+    )
+
+    def open_at(row: int, column: int) -> None:
+        head = head_at(figure, row, column)
+        if on_open and head is not None:
+            on_open(head)
+
+    chart(
+        figure,
+        key,
+        label=f"Heads of {_inline(maps.use)}",
+        name=f"{_inline(maps.use)} heads",
+        description=f"{len(maps.names)} small maps of weights, one for each head.",
+        height=300,
+        hint="Click to open" if on_open else "",
+        on_click=open_at if on_open else None,
+    )
+
+
+def picture(maps: Maps, head: int, *, largest: float, link: str = "") -> go.Figure:
+    """One head as a heatmap that says what each of its cells is."""
+    weights, coming = maps.weights[head], maps.coming[head]
+    not_yet = {(int(row), int(key)): NOT_YET[maps.use] for row, key in np.argwhere(coming)}
+    return heatmap(
+        weights,
+        maps.queries,
+        maps.keys,
+        largest=largest,
+        says=SAYS[maps.use],
+        masked=MASKED,
+        nothing=NOTHING,
+        fan=False,
+        link=link,
+        zoom=" ".join((maps.use, *maps.queries, "", *maps.keys)),
+        marked=maps.marked,
+        blank=coming,
+        cells=not_yet | {cell: TRUE for cell in maps.marked if not np.isnan(weights[cell])},
+    )
+
+
+def show_heatmap(
+    maps: Maps,
+    key: str,
+    *,
+    head: int,
+    largest: float,
+    pinned: int | None = None,
+    link: str = "",
+    on_click: Callable[[int], None] | None = None,
+    hint: str = "Point at a cell to read it.",
+    rows: int = 10,
+) -> None:
+    """Draws one head under `key`, the true alignment outlined where there is one, with room for so many `rows`; a
+    click calls `on_click` with its row."""
+    chart(
+        picture(maps, head, largest=largest, link=link),
+        key,
+        label=USES[maps.use],
+        name=f"{_inline(maps.use)} {maps.names[head].lower()}",
+        description=f"{maps.names[head]}: {len(maps.queries)} queries by {len(maps.keys)} keys. The arrow keys move "
+        "from cell to cell.",
+        height=130 + 18 * max(rows, len(maps.queries)),
+        pinned=pinned,
+        hint=hint,
+        on_click=(lambda row, _: on_click(row)) if on_click else None,
+    )
+
+
+def largest(shown: Sequence[Maps]) -> float:
+    """The end of a color scale for all of these."""
+    return max((float(np.nanmax(one.weights)) for one in shown), default=0) or 1.0
+
+
+def _inline(use: Use) -> str:
+    """The name of a use within a sentence."""
+    return USES[use][0].lower() + USES[use][1:]

@@ -1,0 +1,259 @@
+"""The three uses in the notation of "Attention Is All You Need", with the sizes of the tensors that ran."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from attnviz.inputs import Layer
+from attnviz.masks import Full
+from attnviz.scores import Additive, Dot, General, ScaledDot, Score
+from attnviz.sources.translator import VARIANTS, Translation, Translator
+from attnviz.sources.translator.model import HEADS, Attention, Use
+from attnviz.steps import Translated
+from attnviz.ui import present
+from attnviz.ui.steps import walk
+from attnviz.ui.transformer import maps
+
+T = r"^{\mathsf T}"
+D = r"d_\text{model}"
+TIMES = r" \times "
+SCORES: dict[type[Score], str] = {
+    ScaledDot: rf"\frac{{QK{T}}}{{\sqrt{{d_k}}}}",
+    Dot: rf"QK{T}",
+    General: rf"QWK{T}",
+    Additive: "S",
+}
+LEARNED = {  # the weights of a score: what they are called, and their size
+    "weight": ("W", ("d_k", "d_k")),
+    "query_weight": ("W_q", ("r", "d_k")),
+    "key_weight": ("W_k", ("r", "d_k")),
+    "vector": ("v", ("r",)),
+}
+MADE_OF: dict[Use, tuple[str, str]] = {"encoder": ("X", "X"), "decoder": ("Y", "Y"), "cross": ("Y", "Z")}
+COUNTED: dict[Use, tuple[str, str]] = {"encoder": ("n", "n"), "decoder": ("m", "m"), "cross": ("m", "n")}
+UNLIKE: dict[type[Score], str] = {
+    Dot: "the scores of encoder–decoder attention are not divided by $\\sqrt{d_k}$",
+    General: "the scores of encoder–decoder attention have a learned matrix $W$ (Luong et al. 2015)",
+    Additive: "the scores of encoder–decoder attention come from a small network (Bahdanau et al. 2014)",
+}
+PAPER = {"d_model": 512, "h": 8, "d_k": 64, "layers": 6}  # its base model (table 3)
+
+
+@dataclass(frozen=True)
+class Named:
+    """One tensor of an attention: what the paper calls it, how large it is, and what the code calls it."""
+
+    symbol: str  # in TeX
+    letters: tuple[str, ...]  # its size in TeX
+    shape: tuple[int, ...]  # its size in the running model
+    about: str
+    code: str
+
+
+@dataclass(frozen=True, eq=False)
+class Ran:
+    """One attention of the translator, as it ran in the last step of a translation."""
+
+    use: Use
+    number: int  # of its layer
+    layer: Layer
+    module: Attention
+    code: tuple[str, str]  # what the module and the layer are in the code
+
+    @property
+    def score(self) -> Score:
+        return self.layer.mechanism.score
+
+    @property
+    def masked(self) -> bool:
+        return self.layer.mechanism.mask != Full()
+
+
+def ran(translator: Translator, translation: Translation, use: Use, number: int) -> Ran:
+    """One attention of a translation."""
+    at = [i for i, one in enumerate(translation.steps[-1].ran) if one.use == use][number]
+    stack, name = ("encoder" if use == "encoder" else "decoder"), ("cross" if use == "cross" else "attention")
+    module = getattr(getattr(translator.model, stack)[number], name)
+    code = (f"translator.model.{stack}[{number}].{name}", f"translation.layers()[{at}]")
+    return Ran(use, number, translation.layers()[at], module, code)
+
+
+def show(translator: Translator, translation: Translation, heads: dict[Use, int]) -> None:
+    """Draws the formulas and the tensors of one use, and the link to the numbers of its chosen head."""
+    with st.container(horizontal=True, vertical_alignment="center", key="notation-asked"):
+        names = {name: use for use, name in maps.USES.items()}
+        chosen = st.segmented_control(
+            "Use of attention", list(names), default=maps.USES["encoder"], required=True, key="use",
+            bind="query-params", label_visibility="collapsed",
+        )  # fmt: skip
+        use = names[chosen or maps.USES["encoder"]]
+        number, head = divmod(heads[use], HEADS)
+        st.html(linked(translator, translation, use, number, head))
+    this = ran(translator, translation, use, number)
+    tensors = named(this)
+    with st.container(key="notation"):
+        left, right = st.columns([2, 3], gap="large")
+        with left:
+            st.markdown(f"**{maps.USES[use]}**, layer {number}")  # its menus are not seen in a presentation
+            st.latex(formulas(this), width="content")
+            st.markdown(compared(translator, this))
+        with right:
+            st.html(drawn(this, tensors))
+        st.markdown(table(tensors))
+        st.caption(told(this, translation, head))
+
+
+def formulas(this: Ran) -> str:
+    """What the attention computes, in TeX: the paper's equations, with the score and the mask of this use."""
+    masked = " + M" if this.masked else ""
+    scores = rf"\left({SCORES[type(this.score)]}{masked}\right)"
+    rows = [_equation(r"\mathrm{Attention}(Q, K, V)", rf"\mathrm{{softmax}}{scores}\, V")]
+    if isinstance(this.score, Additive):
+        rows.append(rf"&S_{{jl}} = v{T} \tanh(W_q\, q_j + W_k\, k_l)")
+    if this.masked:
+        rows.append(r"&M_{jl} = \begin{cases} 0 & \text{if } l \le j \\ -\infty & \text{if } l > j \end{cases}")
+    heads = r"\mathrm{head}_1, \ldots, \mathrm{head}_h"
+    rows += [
+        _equation(r"\mathrm{MultiHead}(Q, K, V)", rf"\mathrm{{Concat}}({heads})\, W^O"),
+        _equation(r"\mathrm{head}_i", r"\mathrm{Attention}(Q W_i^Q, K W_i^K, V W_i^V)"),
+    ]
+    return r"\begin{aligned} " + r" \\[0.9em] ".join(rows) + r" \end{aligned}"
+
+
+def _equation(left: str, right: str) -> str:
+    """In two lines, so that it fits on a phone."""
+    return rf"&{left} \\ &\quad = {right}"
+
+
+def named(this: Ran) -> dict[str, Named]:
+    """Every tensor of an attention in the order of the computation, with its size in the running model."""
+    inputs, module, done = this.layer.inputs, this.module, this.layer.mechanism(this.layer.inputs)
+    (query, memory), (n, m) = MADE_OF[this.use], COUNTED[this.use]
+    rows: dict[str, Named] = {}
+
+    def add(name: str, symbol: str, letters: tuple[str, ...], shape: Sequence[int], about: str, code: str) -> None:
+        rows[name] = Named(symbol, letters, tuple(shape), about, code)
+
+    came = "words + sinusoids of their places" if this.number == 0 else f"what layer {this.number - 1} made"
+    came = "what self-attention made in this layer" if this.use == "cross" else came
+    symbol = f"Q = K = V = {query}" if query == memory else f"Q = {query}"
+    add("vectors", symbol, (n, D), (inputs.queries, module.query.in_features), f"{came}, normalized", "vectors")
+    if query != memory:
+        made = "what the encoder made, normalized; the same for both layers"
+        add("memory", f"K = V = {memory}", (m, D), (inputs.keys, module.key.in_features), made, "memory")
+    for role, letter, d in (("query", "Q", "d_k"), ("key", "K", "d_k"), ("value", "V", "d_v")):
+        every, width = getattr(module, role).weight.shape
+        own = every // inputs.heads
+        code = f"attention.{role}.weight[{own} * i : {own} * (i + 1)].T"
+        add(f"{role} weight", f"W_i^{letter}", (D, d), (width, own), "learned", code)
+    for role, letter, rows_of, d in (("query", "Q", n, "d_k"), ("key", "K", m, "d_k"), ("value", "V", m, "d_v")):
+        shape = getattr(inputs, role)[0].shape
+        about = {"query": "queries of a head", "key": "its keys", "value": "its values"}[role]
+        add(role, f"{letter} W_i^{letter}", (rows_of, d), shape, about, f"layer.inputs.{role}[i]")
+    for name, weight in module.similarity.named_parameters():
+        symbol, letters = LEARNED[name]
+        add(name, symbol, letters, weight.shape, "learned, one for all heads", f"attention.similarity.{name}")
+    add("raw", SCORES[type(this.score)], (n, m), done.raw[0].shape, "scores", "done.raw[i]")
+    if this.masked:
+        about = "the mask: no word sees one after it"
+        add("allowed", "M", (n, m), done.allowed[0].shape, about, "done.allowed[i]")
+    joined, output = done.output.transpose(0, 1).flatten(1), module.output.weight.T
+    call = f"attention(vectors, told{', memory' if query != memory else ''})"
+    add("weights", r"\mathrm{softmax}(\ldots)", (n, m), done.weights[0].shape, "weights", "done.weights[i]")
+    add("output", r"\mathrm{head}_i", (n, "d_v"), done.output[0].shape, "values, by weight", "done.output[i]")
+    code = "done.output.transpose(0, 1).flatten(1)"
+    add("joined", r"\mathrm{Concat}(\ldots)", (n, "h d_v"), joined.shape, "all heads side by side", code)
+    add("output weight", "W^O", ("h d_v", D), output.shape, "learned", "attention.output.weight.T")
+    shape = (len(joined), output.shape[1])
+    add("result", r"\mathrm{MultiHead}(\ldots)", (n, D), shape, "added to what came in", call)
+    return rows
+
+
+def table(tensors: Mapping[str, Named]) -> str:
+    """Tensors as a table in Markdown."""
+    rows = "".join(
+        f"\n| ${one.symbol}$ | ${TIMES.join(one.letters)}$ | {size(one)} | {one.about} | `{one.code}` |"
+        for one in tensors.values()
+    )
+    return f"| tensor | size | here | what it is | in the code |\n|-|-|-|-|-|{rows}"
+
+
+def size(one: Named) -> str:
+    """Its size in numbers, such as 7 × 16."""
+    return " × ".join(map(str, one.shape))
+
+
+def drawn(this: Ran, tensors: Mapping[str, Named]) -> str:
+    """What is multiplied with what, in HTML: rectangles as large as the tensors are."""
+
+    def box(name: str, symbol: str, kind: str = "", turned: bool = False, pieces: int = 1) -> str:
+        rows, columns = tensors[name].shape[:: -1 if turned else 1]
+        return (
+            f"<div class='attnviz-tensor'><b>{symbol}</b>"
+            f"<i class='attnviz-{kind or name}' style='--rows:{rows};--columns:{columns};--pieces:{pieces}'></i>"
+            f"<span>{rows} × {columns}</span></div>"
+        )
+
+    query, memory = MADE_OF[this.use]
+    heads = this.layer.inputs.heads
+    root = f"/ √{tensors['key'].shape[1]}" if isinstance(this.score, ScaledDot) else ""
+    middle = box("weight", "W", "learned") if isinstance(this.score, General) else ""
+    scores = f"{box('query', 'Q')}{middle}{box('key', 'K<sup>T</sup>', turned=True)}"
+    if isinstance(this.score, Additive):
+        scores = box("raw", "S", "weights")
+    masked = " + M" if this.masked else ""
+    lines = (
+        ("Queries of a head; keys and values alike" + ("" if query == memory else f", from {memory}"),
+         box("vectors", query, "vectors") + box("query weight", "W<sub>i</sub><sup>Q</sup>", "learned") + "="
+         + box("query", "Q")),
+        ("Weights", f"softmax<em>(</em>{scores}{root}{masked}<em>)</em>=" + box("weights", "A")),
+        ("Values, by weight", box("weights", "A") + box("value", "V") + "=" + box("output", "head<sub>i</sub>")),
+        (f"All {heads} heads", box("joined", "Concat", "output", pieces=heads)
+         + box("output weight", "W<sup>O</sup>", "learned") + "=" + box("result", "MultiHead", "vectors")),
+    )  # fmt: skip
+    return "".join(
+        f"<p class='attnviz-line'>{says}</p><div class='attnviz-tensors'>{line}</div>" for says, line in lines
+    )
+
+
+def told(this: Ran, translation: Translation, head: int) -> str:
+    """What the letters and the names in the code stand for, in Markdown."""
+    module, layer = this.code
+    return (
+        f"$n$ = {len(translation.english)} English words, $m$ = {len(translation.steps)} places of the decoder; sizes "
+        f"are those of the tensors that ran, in both layers the same. Heads are counted from 0 here; $i$ is {head}. "
+        f"`attention` is `{module}`, `layer` is `{layer}`, and `done` is `layer.mechanism(layer.inputs)`."
+    )
+
+
+def compared(translator: Translator, this: Ran) -> str:
+    """This model beside the paper's, in Markdown."""
+    model, inputs = translator.model, this.layer.inputs
+    d_k, layers = inputs.key.shape[-1], f"{len(model.encoder)} + {len(model.decoder)}"
+    unlike = UNLIKE.get(VARIANTS[translator.variant], "")
+    return (
+        f"**Here** ${D}$ = {this.module.query.in_features}, $h$ = {inputs.heads}, $d_k = d_v$ = {d_k}, {layers} "
+        f"layers; in the paper’s base model {PAPER['d_model']}, {PAPER['h']}, {PAPER['d_k']}, "
+        f"{PAPER['layers']} + {PAPER['layers']}."
+        "\n\n**As in the paper**, places are told by sinusoids, embeddings are multiplied by "
+        f"$\\sqrt{{{D}}}$, and what an attention makes is added to what came in.\n\n**Unlike it**, each layer "
+        "normalizes what it reads, not what it made; every learned map also adds a learned vector; English has an "
+        f"embedding of its own; nothing is dropped out in training{'; ' if unlike else ''}{unlike}."
+    )
+
+
+def linked(translator: Translator, translation: Translation, use: Use, layer: int, head: int) -> str:
+    """A link to every number of a head on the Steps page, in HTML; or why there is none."""
+    english = " ".join(translation.english)
+    example = Translated(english, translator.variant, use, layer, head)
+    if why := walk.refused(lambda: example, {}):
+        return f"<p class='attnviz-nolink'>{escape(why)}</p>"
+    asked = {
+        "attention": "Translator", "english": english, "similarity": translator.variant.capitalize(), "use": use,
+        "layer": layer, "head": head, **({"present": 1} if present.presenting() else {}),
+    }  # fmt: skip
+    link = escape(f"./steps?{urlencode(asked)}")
+    return f"<a class='attnviz-link' href='{link}' target='_self'>Every number of this head, step by step</a>"

@@ -1,0 +1,100 @@
+"""The three uses of attention side by side, each with its heads."""
+
+from functools import partial
+
+import streamlit as st
+
+from attnviz.sources.translator import Translation, Translator
+from attnviz.sources.translator.grammar import ADJECTIVE
+from attnviz.sources.translator.model import Use
+from attnviz.ui.transformer import maps
+from attnviz.ui.transformer.decoded import WORD
+from attnviz.ui.transformer.maps import Maps
+
+WHAT: dict[Use, str] = {
+    "encoder": "Every English word looks at every English word. Queries and keys both come from the encoder.",
+    "decoder": "A French word looks at itself and at what came before. Queries and keys both come from the decoder.",
+    "cross": "A French word looks at every English word. Queries come from the decoder, keys from the encoder.",
+}
+TELLING: dict[Use, str] = {
+    "encoder": "In this head, most adjectives look most at the noun that they describe: in French they agree with it.",
+    "decoder": "In this head, the word before *pas* looks back at *ne*, the first half of “not”.",
+}
+NE = ("ne", "n'")
+LARGEST = 1.0  # a row adds up to 1 in all three uses
+ROW = "encoder-row"
+
+
+def show(translator: Translator, translation: Translation, step: int, heads: dict[Use, int]) -> None:
+    """Draws the maps of one step of decoding, the chosen head of each use large."""
+    for use, column in zip(maps.USES, st.columns(3, gap="medium"), strict=True):
+        with column, st.container(key=f"use-{use}"):
+            _show(use, translator, translation, step, heads[use])
+    st.caption(
+        "**What you are seeing.** Each row is a word that looks, a *query*; each column a word that is looked at, a "
+        "*key*; the color is the share of the query’s attention that goes to the key, from 0 to 1 in all maps. Gray is "
+        "masked: in the decoder a word may not look at those after it, which are still to be said. The framed row is "
+        "where the next word comes out; rows below are still to come. In encoder–decoder attention an outline marks "
+        "what the word stands for, by the grammar that made the sentences; the translator was never told. "
+        "The percentage above a head says for how many words its greatest weight lies there, in 500 test sentences; "
+        "the mark at the end counts as a word."
+    )
+
+
+def _show(use: Use, translator: Translator, translation: Translation, step: int, head: int) -> None:
+    st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}  \n{WHAT[use]}")
+    shown = maps.of(translation, use, step)
+    shares = [f"{share:.0%}" for share in maps.agreement(translator)] if use == "cross" else [""] * len(shown.names)
+    maps.show_mosaic(
+        shown,
+        f"{use}-heads",
+        chosen=head,
+        largest=LARGEST,
+        on_open=partial(maps.open_head, use),
+        labels=shares,
+        names=[f"{name}: {share}" if share else name for name, share in zip(shown.names, shares, strict=True)],
+    )
+    maps.show_heatmap(
+        shown,
+        f"{use}-map",
+        head=head,
+        largest=LARGEST,
+        pinned=_row(shown) if use == "encoder" else step,
+        on_click=_pin if use == "encoder" else _go_to,
+        hint="Point at a cell to read it, click to pin its query.",
+        rows=max(10, len(translation.english), len(translation.steps)),
+    )
+    st.markdown(_said(use, translator, translation, head))
+
+
+def _row(shown: Maps) -> int | None:
+    """The row of the encoder that the link pins."""
+    row = st.query_params.get(ROW, "")
+    return int(row) if row.isdecimal() and int(row) < len(shown.queries) else None
+
+
+def _pin(row: int) -> None:
+    if st.query_params.get(ROW) == str(row):
+        del st.query_params[ROW]
+    else:
+        st.query_params[ROW] = str(row)
+
+
+def _go_to(row: int) -> None:
+    """Goes to the step in which the word of a row comes out."""
+    st.session_state[WORD] = row + 1
+
+
+def _said(use: Use, translator: Translator, translation: Translation, head: int) -> str:
+    """What is to be said of a head."""
+    if use != "cross":
+        words, told = (translation.english, ADJECTIVE) if use == "encoder" else (translation.french, NE)
+        return TELLING[use] if head == maps.first_head(use, translator) and any(map(told.__contains__, words)) else ""
+    share = f"{maps.agreement(translator)[head]:.0%}"
+    whole = maps.of(translation, use)
+    if not whole.true:
+        why = "This is not the right translation" if translation.true else "The grammar does not know this sentence"
+        agreed = f"In 500 test sentences this head agrees on {share} of words."
+        return f"{why}, so there is no true alignment to outline. {agreed}"
+    agreed = f"**{whole.agreed(head)} of {len(whole.true)} words** look most at a word that they stand for"
+    return f"In this head {agreed}; {share} in 500 test sentences."

@@ -1,0 +1,151 @@
+"""What can be exchanged in the running translator: the widgets of each use of attention, and changes worth trying."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TypeVar
+
+import streamlit as st
+
+from attnviz.masks import Band, Full
+from attnviz.mechanism import Mechanism
+from attnviz.normalizers import NORMALIZERS, Normalizer, Softmax
+from attnviz.scores import Cosine, Dot, ScaledDot, Score
+from attnviz.sources.translator import Change, Changes, Translator
+from attnviz.sources.translator.model import HEADS, LAYERS, UNCHANGED, Use
+from attnviz.ui import controls
+from attnviz.ui.transformer import maps
+
+T = TypeVar("T")
+KEY = "change"  # of the use whose widgets and maps are shown
+USES: dict[Use, str] = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Encoder–decoder"}
+ALIGNS = 0.9  # a head aligns that agrees with the true alignment for so many words
+# General and additive scores have weights of their own: of no use where they were not trained.
+SCORE_MENU: dict[str, type[Score]] = {controls.title(kind): kind for kind in (ScaledDot, Dot, Cosine)}
+NORMALIZER_MENU: dict[str, type[Normalizer]] = {controls.title(kind): kind for kind in NORMALIZERS}
+
+
+def presets(translator: Translator) -> dict[str, Changes]:
+    """Changes worth trying, by name."""
+    agreement = maps.agreement(translator)
+    align = tuple(divmod(head, HEADS) for head, share in enumerate(agreement) if share >= ALIGNS)
+    best = divmod(maps.first_head("cross", translator), HEADS)
+    return {
+        "Everything as trained": UNCHANGED,
+        "Let the decoder see the future": Changes(decoder=Change(Full())),
+        "Show the decoder its last word only": Changes(decoder=Change(Band(0))),
+        "Cut the encoder to a window": Changes(encoder=Change(Band(1))),
+        "Switch off the head that aligns best": Changes(cross=Change(off=(best,))),
+        "Switch off all heads that align": Changes(cross=Change(off=align)),
+        "Encoder–decoder: temperature 5": Changes(cross=Change(normalizer=Softmax(5.0))),
+        "Encoder–decoder: cosine": Changes(cross=Change(score=Cosine())),
+    }
+
+
+def trained(translator: Translator) -> dict[Use, Mechanism]:
+    """How each use attends as it was trained."""
+    layer = translator.model.decoder[0]
+    parts: Mapping[Use, object] = {
+        "encoder": translator.model.encoder[0].attention,
+        "decoder": layer.attention,
+        "cross": layer.cross,
+    }
+    return {use: part.mechanism(UNCHANGED) for use, part in parts.items()}  # type: ignore[attr-defined]
+
+
+def choose(translator: Translator) -> tuple[Use, Changes, list[str]]:
+    """Draws the widgets; gives the use that is looked at, the changes, and why some of them were refused."""
+    top = st.container()
+    refused: list[str] = []
+    made: dict[Use, Change] = {}
+    looked_at: Use = "decoder"
+    tabs = st.tabs(list(USES.values()), default=USES["decoder"], key=KEY, bind="query-params")
+    for (use, start), tab in zip(trained(translator).items(), tabs, strict=True):
+        with tab:
+            made[use] = _change(use, start, refused)
+        looked_at = use if tab.open else looked_at
+    changes = Changes(**made)
+    with top:
+        _menu(translator, changes)
+    return looked_at, changes, refused
+
+
+def _change(use: Use, start: Mechanism, refused: list[str]) -> Change:
+    """The widgets of one use, and what they change in it."""
+    mask_column, score_column, normalizer_column, off_column = st.columns(4, gap="medium")
+    with mask_column:
+        mask = controls.part("Mask", controls.MASK_MENU, start.mask, f"{use}-mask", refused.append)
+    with score_column:
+        score = controls.part("Score", SCORE_MENU, start.score, f"{use}-score", refused.append)
+    with normalizer_column:
+        key = f"{use}-normalizer"
+        normalizer = controls.part("Normalizer", NORMALIZER_MENU, start.normalizer, key, refused.append)
+    with off_column:
+        off = tuple((layer, head) for layer in range(LAYERS) for head in _off(use, layer))
+    return Change(
+        None if mask == start.mask else mask,
+        None if score == start.score else score,
+        None if normalizer == start.normalizer else normalizer,
+        off,
+    )
+
+
+def _off(use: Use, layer: int) -> list[int]:
+    label = f"Off in layer {layer}"
+    return sorted(st.pills(label, range(HEADS), selection_mode="multi", key=_off_key(use, layer), bind="query-params"))
+
+
+def _off_key(use: Use, layer: int) -> str:
+    return f"{use}-off-{layer}"
+
+
+def _menu(translator: Translator, changes: Changes) -> None:
+    """The changes worth trying; the one that is tried is marked."""
+    choices = presets(translator)
+
+    def try_it() -> None:
+        if (name := st.session_state["try"]) is not None:
+            _write(translator, choices[name])
+
+    st.session_state["try"] = next((name for name, one in choices.items() if one == changes), None)
+    st.pills("Try", list(choices), key="try", on_change=try_it, label_visibility="collapsed")
+
+
+def _write(translator: Translator, changes: Changes) -> None:
+    """Makes these the changes that the widgets show, and looks at the first use that is changed."""
+    for use, start in reversed(trained(translator).items()):
+        change: Change = getattr(changes, use)
+        _show(controls.MASK_MENU, change.mask or start.mask, f"{use}-mask")
+        _show(SCORE_MENU, change.score or start.score, f"{use}-score")
+        _show(NORMALIZER_MENU, change.normalizer or start.normalizer, f"{use}-normalizer")
+        for layer in range(LAYERS):
+            st.session_state[_off_key(use, layer)] = [head for at, head in change.off if at == layer]
+        if change != Change():
+            st.session_state[KEY] = USES[use]
+
+
+def _show(menu: Mapping[str, type[T]], part: T, key: str) -> None:
+    """Makes this the part that the widgets under a key show."""
+    usual = controls.written(menu, type(part)(), key)
+    for name, value in controls.written(menu, part, key).items():
+        # What is set before its widget is there, Streamlit 1.67 leaves out of the link.
+        if name not in st.session_state and value != usual[name]:
+            st.query_params[name] = str(value)
+        st.session_state[name] = value
+
+
+def described(change: Change, start: Mechanism, head: int) -> str:
+    """How a head of a use attends after a change, in words."""
+    if divmod(head, HEADS) in change.off:
+        return "This head is off: it sees nothing, and adds nothing."
+    score, normalizer = _named(change.score or start.score), _named(change.normalizer or start.normalizer)
+    return f"{(change.mask or start.mask).describe()} {score}, {normalizer}."
+
+
+def _named(part: Score | Normalizer) -> str:
+    """What a part is called, with the values that are not what it begins with."""
+    values = [
+        f"{one.metadata.get('label', one.name)} {getattr(part, one.name):g}"
+        for one in fields(part)  # type: ignore[arg-type]
+        if one.metadata and getattr(part, one.name) != one.default
+    ]
+    return f"{controls.title(type(part))} with {', '.join(values)}" if values else controls.title(type(part))

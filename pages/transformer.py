@@ -1,0 +1,33 @@
+"""Transformer: how does a small, trained translator use attention three ways?"""
+
+from functools import partial
+
+import streamlit as st
+
+from attnviz.sources.translator import EXAMPLES
+from attnviz.ui import cache
+from attnviz.ui.transformer import asked, changed, decoded, forms, notation, training, uses
+
+st.subheader("Transformer", anchor=False)
+st.caption("How does a transformer use attention three ways? A small one translates English into French, word by word.")
+
+with st.sidebar:
+    translator = asked.translator()
+    heads = asked.heads(translator)
+text = asked.sentence()
+notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
+translation = cache.or_last_good(
+    "translation", lambda: translator.translate(text), lambda: translator.translate(EXAMPLES[0]), notes
+)
+step = decoded.show(translation, heads["cross"])
+views = {
+    "Three uses": partial(uses.show, translator, translation, step, heads),
+    "What if": partial(changed.show, translator, translation, step, heads),
+    "How attention forms": partial(forms.show, translation),
+    "In symbols": partial(notation.show, translator, translation, heads),
+}
+for tab, view in zip(st.tabs(list(views), key="part", bind="query-params"), views.values(), strict=True):
+    if tab.open:
+        with tab:
+            view()
+training.keep()  # also while another tab is open

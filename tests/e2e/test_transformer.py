@@ -1,0 +1,114 @@
+"""The Transformer page in a real browser: a sentence is translated, word by word."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from attnviz.sources.translator import load
+from tests.e2e.conftest import Shown, opened
+
+CATS = "the small black cat does not look at the birds ."
+LINK = "?english=" + CATS.replace(" ", "+")
+
+
+class Transformer(Shown):
+    """The Transformer page."""
+
+    path, charts = "transformer", ("lines",)
+
+    @property
+    def french(self) -> Locator:
+        return self.page.locator(".attnviz-translation")
+
+    @property
+    def said_now(self) -> Locator:
+        """The word that comes out in the chosen step."""
+        return self.french.locator("mark")
+
+    @property
+    def play(self) -> Locator:
+        return self.page.locator(".st-key-word-play button")
+
+    def translate(self, english: str) -> None:
+        box = self.page.get_by_label("English", exact=True)
+        box.fill(english)
+        box.press("Enter")
+
+    def words(self) -> list[str]:
+        """The French words beside the lines that are there so far."""
+        script = "e => e._fullLayout.yaxis.ticktext.filter(word => !word.includes('rgba(0,0,0,0)'))"
+        shown = self.chart("lines").locator(".attnviz-graph").evaluate(script)
+        return [word.partition("<b>")[2].partition("</b>")[0] if "<b>" in word else word for word in shown]
+
+
+@pytest.fixture
+def transformer(browser: Browser, address: str) -> Iterator[Transformer]:
+    with opened(browser, address, kind=Transformer) as page:
+        yield page
+
+
+def test_a_sentence_is_translated_and_an_unknown_word_is_named(transformer: Transformer) -> None:
+    transformer.open()
+    expect(transformer.french).to_contain_text("la petite voiture rouge est belle.")
+    transformer.translate("the old bird does not see the horses")
+    expect(transformer.french).to_contain_text("le vieil oiseau ne voit pas les chevaux.")
+    expect(transformer.page.locator(".attnviz-verdict")).to_have_text("Right, by the grammar.")
+    transformer.asked("english", "the+old+bird+does+not+see+the+horses")
+    transformer.translate("the old birdd sleeps")
+    expect(transformer.alert).to_contain_text("does not know the word “birdd”. It knows 180 words: try “bird”")
+    expect(transformer.french).to_contain_text("le vieil oiseau ne voit pas les chevaux.")
+    transformer.page.get_by_role("button", name="Examples").click()
+    transformer.page.get_by_text("some good apples are always red .").click()
+    expect(transformer.french).to_contain_text("de bonnes pommes sont toujours rouges.")
+    expect(transformer.alert).to_have_count(0)
+    transformer.page.get_by_role("button", name="Random sentence").click()
+    expect(transformer.french).not_to_contain_text("pommes sont toujours")
+    # The way back from a page with a similarity of its own.
+    text = transformer.french.inner_text()
+    transformer.page.get_by_role("link", name="Lookup").click()
+    expect(transformer.page.locator(".attnviz-result")).to_be_visible()
+    transformer.page.get_by_role("link", name="Transformer").click()
+    transformer.painted()
+    expect(transformer.french).to_have_text(text)
+
+
+def test_a_link_opens_its_step_and_play_goes_on_to_the_last(transformer: Transformer) -> None:
+    translation = load().translate("the red car is new .")
+    slider = transformer.page.get_by_role("slider", name="Word by word")
+    transformer.open("?english=the+red+car+is+new+.&word=4")
+    expect(transformer.said_now).to_have_text("est")
+    expect(transformer.page.locator(".attnviz-looks")).to_contain_text("To say “est”, ")
+    assert transformer.words() == ["la", "voiture", "rouge", "est"]
+    slider.press("ArrowRight")
+    expect(transformer.said_now).to_have_text("nouvelle")
+    transformer.asked("word", "5")
+    transformer.play.click()
+    expect(transformer.play).to_contain_text("Pause")
+    expect(transformer.said_now).to_have_text("end")
+    expect(transformer.play).to_contain_text("Play")
+    transformer.asked("word", None)
+    transformer.painted(len(translation.steps))
+    assert transformer.words() == [*translation.french, "&lt;end&gt;"]
+    # From the last it begins at the first, until it is told to stop; another sentence is whole.
+    transformer.play.click()
+    transformer.asked("word", "2")
+    transformer.play.click()
+    expect(transformer.play).to_contain_text("Play")
+    transformer.translate("who does not eat an egg")
+    expect(transformer.french).to_have_text("qui ne mange pas d'œuf ? end")
+    expect(transformer.said_now).to_have_text("end")
+
+
+def test_on_a_phone_in_a_presentation_the_translation_its_lines_and_the_way_on_stay(
+    browser: Browser, address: str
+) -> None:
+    with opened(browser, address, 390, 844, "dark", touch=True, kind=Transformer) as transformer:
+        transformer.open(f"{LINK}&word=6&present=1")
+        expect(transformer.said_now).to_have_text("regarde")
+        expect(transformer.said_now).to_be_visible()
+        expect(transformer.chart("lines")).to_be_visible()
+        expect(transformer.play).to_be_visible()
+        expect(transformer.page.get_by_label("English", exact=True)).to_be_hidden()
+        wide, shown = transformer.page.locator(".stMain").evaluate("e => [e.scrollWidth, e.clientWidth]")
+        assert wide <= shown

@@ -1,0 +1,287 @@
+"""The Transformer page without a browser: every tab, what the changes do, and what a person or a link can bring."""
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.masks import MASKS, Band, Causal, Full
+from attnviz.normalizers import NORMALIZERS, Softmax
+from attnviz.scores import Additive, Cosine, General
+from attnviz.sources.translator import EXAMPLES, Change, Changes, load, log
+from attnviz.ui.controls import title
+from attnviz.ui.transformer import what_if
+
+ROOT = Path(__file__).parents[2]
+TABS = ("Three uses", "What if", "How attention forms", "In symbols")
+CONTROLS = ("mask", "score", "normalizer")
+
+
+def page(**link: str | list[str]) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
+    app.switch_page("../../pages/transformer.py")
+    for name, value in link.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+def what_if_page(**link: str | list[str]) -> AppTest:
+    return page(part="What if", **link)
+
+
+def healthy(app: AppTest) -> AppTest:
+    assert not app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    bodies = [one.body for one in app.get("html")] + [one.value for one in (*app.error, *app.caption, *app.info)]
+    return unescape(" ".join(bodies)).replace("\\", "")
+
+
+def words(app: AppTest) -> list[list[tuple[str, str]]]:
+    """The two translations, each a list of words and probabilities."""
+    lists = [one.body for one in app.get("html") if "<ol class='attnviz-compared'" in one.body]
+    return [
+        [(unescape(word), number) for word, number in re.findall(r"<li[^>]*>([^<]*)<small>([^<]*)</small>", one)]
+        for one in lists
+    ]
+
+
+def marked(app: AppTest) -> list[list[str]]:
+    lists = [one.body for one in app.get("html") if "<ol class='attnviz-compared'" in one.body]
+    return [[unescape(word) for word in re.findall(r"<li class='attnviz-differs'[^>]*>([^<]*)<", one)] for one in lists]
+
+
+def expected(changes: Changes, text: str = EXAMPLES[0], variant: str = "scaled dot") -> list[str]:
+    return [step.word for step in load(variant).translate(text, changes).steps]
+
+
+@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("variant", ["scaled dot", "additive"])
+def test_every_tab_opens(tab: str, variant: str) -> None:
+    app = healthy(page(part=tab, similarity=variant.capitalize()))
+    assert not app.error
+    assert app.get("bidi_component")
+
+
+def test_an_unknown_word_is_named_and_the_example_stays() -> None:
+    app = healthy(page(english="the small zebra sleeps ."))
+    assert "zebra" in said(app)
+    assert "la petite voiture rouge" in said(app)
+
+
+def test_nothing_is_changed_until_somebody_changes_it() -> None:
+    app = healthy(what_if_page())
+    assert words(app)[0] == words(app)[1]
+    assert "Nothing is changed." in said(app)
+    assert app.pills(key="try").value == "Everything as trained"
+
+
+@pytest.mark.parametrize("variant", ["scaled dot", "additive"])
+def test_every_preset_gives_what_the_library_gives(variant: str) -> None:
+    app = what_if_page(similarity=variant.capitalize())
+    for name, changes in what_if.presets(load(variant)).items():
+        app.pills(key="try").select(name).run()
+        made = load(variant).translate(EXAMPLES[0], changes)
+        shown = words(healthy(app))
+        assert [word for word, _ in shown[0]] == expected(Changes(), variant=variant)
+        assert [word for word, _ in shown[1]] == [step.word for step in made.steps]
+        assert [float(number) for _, number in shown[1]] == pytest.approx(
+            [step.probability for step in made.steps], abs=0.006
+        )
+        assert app.pills(key="try").value == name
+        looked_at = [use for use in ("encoder", "decoder", "cross") if getattr(changes, use) != Change()]
+        assert not looked_at or app.session_state["change"] == what_if.USES[looked_at[0]]
+
+
+def test_presets_are_instructive() -> None:
+    """Some break the translation of some examples, some leave them all right, as trained."""
+    translator = load()
+    right = {
+        name: [translator.translate(text, changes).alignment is not None for text in EXAMPLES]
+        for name, changes in what_if.presets(translator).items()
+    }
+    assert all(right["Everything as trained"])
+    assert all(right["Let the decoder see the future"])
+    assert all(right["Switch off the head that aligns best"])
+    breaking = set(right) - {name for name, all_right in right.items() if all(all_right)}
+    assert breaking == {
+        "Show the decoder its last word only",
+        "Cut the encoder to a window",
+        "Switch off all heads that align",
+        "Encoder–decoder: temperature 5",
+        "Encoder–decoder: cosine",
+    }
+
+
+def test_heads_that_align_are_those_of_the_log() -> None:
+    agreement = log().measured[-1].agreement
+    off = what_if.presets(load())["Switch off all heads that align"].cross.off
+    assert off == tuple((i, j) for i in range(2) for j in range(4) if agreement[i][j] >= 0.9)
+    [best] = what_if.presets(load())["Switch off the head that aligns best"].cross.off
+    assert agreement[best[0]][best[1]] == max(map(max, agreement))
+
+
+def test_the_decoder_sees_the_future_and_stays_right() -> None:
+    app = healthy(what_if_page(**{"decoder-mask": "Full"}))
+    before, after = words(app)
+    assert [word for word, _ in before] == [word for word, _ in after] == expected(Changes(decoder=Change(Full())))
+    assert "The translation stays the same; its probabilities and maps change." in said(app)
+    assert "its last row has no future to see" in said(app)
+    assert marked(app) == [[], []]
+    assert "has no future" not in said(what_if_page(**{"decoder-mask": "Sliding window"}))
+    assert "has no future" not in said(what_if_page(**{"encoder-mask": "Causal"}))
+
+
+def test_a_mask_that_hides_nothing_changes_nothing() -> None:
+    app = healthy(what_if_page(**{"decoder-mask": "Sliding window", "decoder-mask.size": "100"}))
+    assert "The translation stays the same, and so do its probabilities." in said(app)
+
+
+def test_words_that_differ_are_marked() -> None:
+    app = healthy(what_if_page(**{"encoder-mask": "Band", "encoder-mask.width": "1"}))
+    before, after = expected(Changes()), expected(Changes(encoder=Change(Band(1))))
+    assert [[word for word, _ in one] for one in words(app)] == [before, after]
+    kept_before = [word for word in before if word not in marked(app)[0]]
+    kept_after = [word for word in after if word not in marked(app)[1]]
+    assert kept_before == kept_after
+    assert set(before) - set(after) <= set(marked(app)[0])
+    assert set(after) - set(before) <= set(marked(app)[1])
+    assert "The translation changes where words are marked." in said(app)
+
+
+def test_all_three_uses_can_be_changed_together() -> None:
+    link = {
+        "encoder-normalizer": "Hard", "decoder-mask": "Full", "decoder-off-1": ["0", "3"],
+        "cross-normalizer.temperature": "3", "cross-score": "Cosine", "cross-score.tau": "0.1",
+        "english": EXAMPLES[4],
+    }  # fmt: skip
+    app = healthy(what_if_page(**link))
+    changes = Changes(
+        Change(normalizer=next(kind for kind in NORMALIZERS if title(kind) == "Hard")()),
+        Change(Full(), off=((1, 0), (1, 3))),
+        Change(score=Cosine(0.1), normalizer=Softmax(3.0)),
+    )
+    assert [word for word, _ in words(app)[1]] == expected(changes, EXAMPLES[4])
+    assert app.pills(key="try").value is None
+    assert len(app.get("bidi_component")) == 5  # the lines, and two charts on either side
+
+
+PARTS = [("mask", kind) for kind in MASKS] + [("normalizer", kind) for kind in NORMALIZERS]
+
+
+@pytest.mark.parametrize("use", ["encoder", "decoder", "cross"])
+def test_every_mask_and_normalizer_of_the_menus_can_be_tried(use: str) -> None:
+    for part, kind in PARTS:
+        steps = load().translate(EXAMPLES[0], Changes(**{use: Change(**{part: kind()})})).steps
+        assert all(step.probabilities.sum() == pytest.approx(1, abs=1e-4) for step in steps), kind
+
+
+def test_menus_of_masks_and_normalizers_change_the_translator() -> None:
+    app = what_if_page()
+    for part, name in (("mask", "Prefix LM"), ("mask", "Causal"), ("normalizer", "Sink"), ("normalizer", "Softmax")):
+        app.selectbox(key=f"decoder-{part}").select(name).run()
+        assert ("Nothing is changed." in said(healthy(app))) == (name in ("Causal", "Softmax"))
+
+
+def test_scores_with_weights_of_their_own_are_only_where_they_were_trained() -> None:
+    for variant, kind in (("general", General), ("additive", Additive)):
+        app = healthy(what_if_page(similarity=variant.capitalize()))
+        menus = {use: app.selectbox(key=f"{use}-score") for use in ("encoder", "cross")}
+        assert not {title(General), title(Additive)} & {one for menu in menus.values() for one in menu.options}
+        assert menus["cross"].value == "As in the model"
+        assert isinstance(what_if.trained(load(variant))["cross"].score, kind)
+        assert "Nothing is changed." in said(app)
+        menus["cross"].select("Dot").run()
+        app.pills(key="try").select("Everything as trained").run()
+        assert healthy(app).selectbox(key="cross-score").value == "As in the model"
+
+
+def test_a_refused_change_is_said_and_the_last_good_one_stays() -> None:
+    app = what_if_page(**{"encoder-mask": "Longformer"})
+    good = words(healthy(app))
+    app.number_input(key="encoder-mask.window").set_value(3).run()
+    assert "needs an even window" in said(healthy(app))
+    assert words(app) == good
+    app.text_input(key="english").set_value(EXAMPLES[3]).run()
+    assert "needs an even window" in said(healthy(app))
+    assert [word for word, _ in words(app)[1]] == expected(Changes(), EXAMPLES[3])
+    app.number_input(key="encoder-mask.window").set_value(2).run()
+    assert not app.error
+    assert words(app)[1] != words(app)[0]
+
+
+def test_a_refused_change_in_a_link_leaves_what_was_trained() -> None:
+    app = healthy(what_if_page(**{"decoder-mask": "Longformer", "decoder-mask.longformer.global_positions": "two"}))
+    assert app.error
+    assert [word for word, _ in words(app)[1]] == expected(Changes())
+
+
+@pytest.mark.parametrize("value", ["", "nonsense", "-1", "1e999", "nan", "<b>", "9" * 400])
+def test_a_link_with_nonsense_opens(value: str) -> None:
+    names = ["change", "try", "similarity", "word", "english", "part"]
+    for use in ("encoder", "decoder", "cross"):
+        names += [f"{use}-{part}" for part in (*CONTROLS, "off-0", "off-1", "head")]
+        names += [f"{use}-normalizer.temperature", f"{use}-score.scale", f"{use}-mask.align"]
+    assert words(healthy(page(**dict.fromkeys(names, value) | {"part": "What if"})))
+
+
+def test_a_masks_number_out_of_range_falls_back() -> None:
+    app = healthy(what_if_page(**{"encoder-mask": "Band", "encoder-mask.width": "1e999"}))
+    assert [word for word, _ in words(app)[1]] == expected(Changes(encoder=Change(Band())))
+
+
+def test_the_chosen_head_carries_over_between_tabs() -> None:
+    app = what_if_page()
+    app.selectbox(key="decoder-head").select("Layer 0, head 2").run()
+    app.session_state["part"] = "Three uses"
+    assert healthy(app.run()).selectbox(key="decoder-head").value == "Layer 0, head 2"
+    app.selectbox(key="decoder-head").select("Layer 1, head 0").run()
+    app.session_state["part"] = "What if"
+    assert healthy(app.run()).selectbox(key="decoder-head").value == "Layer 1, head 0"
+
+
+def test_changes_are_kept_while_another_tab_or_page_is_open() -> None:
+    app = what_if_page(**{"encoder-mask": "Band", "encoder-mask.width": "1"})
+    shown = words(app)
+    app.session_state["part"] = "Three uses"
+    app.run()
+    app.session_state["part"] = "What if"
+    assert words(healthy(app.run())) == shown
+    app.switch_page("../../pages/lookup.py").run()
+    app.switch_page("../../pages/transformer.py").run()
+    assert words(healthy(app)) == shown
+
+
+def test_the_changed_translation_is_at_its_end_with_the_other() -> None:
+    link = {"decoder-mask": "Sinks", "english": EXAMPLES[5]}
+    assert [end for _, end in _current(what_if_page(**link))] == [True, True]
+    [(before, first), (after, second)] = _current(what_if_page(**link, word="5"))
+    assert (before, first, second) == (after, False, False) == (4, False, False)
+
+
+def _current(app: AppTest) -> list[tuple[int, bool]]:
+    """In each translation the word that is looked at, and whether it is the last."""
+    lists = [
+        re.findall(r"<li[^>]*>", one.body) for one in app.get("html") if "<ol class='attnviz-compared'" in one.body
+    ]
+    at = [next(i for i, item in enumerate(items) if "aria-current" in item) for items in lists]
+    return [(i, i == len(items) - 1) for i, items in zip(at, lists, strict=True)]
+
+
+def test_what_a_head_does_is_said_under_its_map() -> None:
+    app = healthy(what_if_page(**{"cross-off-0": ["0"], "change": "Encoder–decoder", "cross-head": "Layer 0, head 0"}))
+    assert "Every query sees every key. Scaled dot, Softmax." in said(app)
+    assert "This head is off" in said(app)
+    app.selectbox(key="cross-head").select("Layer 0, head 1").run()
+    assert "This head is off" not in said(app)
+    app.number_input(key="cross-normalizer.temperature").set_value(3.0).run()
+    assert "Softmax with temperature 3." in said(app)
+
+
+def test_the_trained_masks_are_those_of_the_paper() -> None:
+    masks = {use: mechanism.mask for use, mechanism in what_if.trained(load()).items()}
+    assert masks == {"encoder": Full(), "decoder": Causal(), "cross": Full()}

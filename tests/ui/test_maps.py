@@ -1,0 +1,237 @@
+"""The maps of the three uses of attention: as they ran, as they are marked, and what the page says of them."""
+
+import inspect
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+from attnviz.masks import Full
+from attnviz.sources.translator import VARIANTS, Change, Changes, Translator, load, measure, sentences
+from attnviz.sources.translator.grammar import ADJECTIVE, NOUN, Sentence
+from attnviz.sources.translator.model import Pass, Use
+from attnviz.sources.translator.translation import source, target
+from attnviz.ui.transformer import maps, uses
+from attnviz.ui.transformer.maps import HEAD_NAMES, USES
+
+ROOT = Path(__file__).parents[2]
+NEGATED = "the old king does not see the young birds ."
+LONGEST = "is her white apple of every beautiful flower pretty under these letters of an apple ?"
+SHORTEST = "I dance ."
+
+
+@cache
+def some(count: int) -> list[Sentence]:
+    return list(islice(sentences("test"), count))
+
+
+def page(**link: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
+    app.switch_page("../../pages/transformer.py")
+    for name, value in link.items():
+        app.query_params[name.replace("_", "-")] = value
+    return app.run()
+
+
+def said(app: AppTest) -> str:
+    assert not app.exception
+    return " ".join(one.value for one in app.markdown)
+
+
+@pytest.mark.parametrize("text", [SHORTEST, NEGATED, LONGEST])
+@pytest.mark.parametrize("use", USES)
+def test_maps_are_what_ran_and_keep_their_size(use: Use, text: str) -> None:
+    translation = load().translate(text)
+    english, words = len(translation.english), len(translation.steps)
+    for step, at in enumerate(translation.steps):
+        shown = maps.of(translation, use, step)
+        ran = [one.weights[0] for one in at.ran if one.use == use]
+        there = english if use == "encoder" else step + 1
+        keys = step + 1 if use == "decoder" else english
+        assert shown.weights.shape == (
+            8,
+            *{"encoder": (english,) * 2, "decoder": (words,) * 2}.get(use, (words, english)),
+        )
+        for head in range(8):
+            for i, j in np.ndindex(shown.weights.shape[1:]):
+                allowed = use != "decoder" or j <= i
+                cell = shown.weights[head, i, j]
+                if i < there and j < keys and allowed:
+                    assert cell == pytest.approx(float(ran[head // 4][head % 4, i, j]), abs=1e-6)
+                else:
+                    assert np.isnan(cell)
+                assert shown.coming[head, i, j] == (allowed and not (i < there and j < keys))
+
+
+def test_rows_are_named_by_what_goes_in_or_comes_out() -> None:
+    translation = load().translate(SHORTEST)
+    assert maps.of(translation, "encoder").queries == ("I", "dance", ".")
+    assert maps.of(translation, "decoder").queries == ("<start>", "je", "danse", ".")
+    assert maps.of(translation, "cross").queries == ("je", "danse", ".", "<end>")
+    assert maps.of(translation, "cross").keys == ("I", "dance", ".")
+
+
+def test_a_decoder_that_sees_the_future_waits_for_words_and_a_head_that_is_off_for_nothing() -> None:
+    seeing = load().translate(NEGATED, Changes(decoder=Change(mask=Full(), off=((1, 2),))))
+    shown = maps.of(seeing, "decoder", 3)
+    assert not np.isnan(shown.weights[0, :4, :4]).any()
+    assert shown.coming[0, :4, 4:].all()
+    assert shown.coming[0, 4:].all()
+    assert np.isnan(shown.weights[6]).all()
+    assert not shown.coming[6].any()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_agreement_of_one_sentence_is_that_of_the_library(variant: str) -> None:
+    translator, compared = load(variant), 0
+    for sentence in some(12):
+        shown = maps.of(translator.translate(" ".join(sentence.english)), "cross")
+        if shown.true:
+            words = len(sentence.french)
+            expected = (translator.agreement([sentence]) * words).flatten().round().int().tolist()
+            assert [shown.agreed(head) for head in range(8)] == expected
+            compared += 1
+    assert compared > 8
+
+
+def test_the_true_alignment_is_outlined_in_the_rows_that_are_there() -> None:
+    shown = maps.of(load().translate(NEGATED), "cross", 5)
+    # le vieux roi ne voit pas: "ne" and "pas" both stand for "not".
+    expected = [(0, 0), (1, 1), (2, 2), (3, 4), (4, 5), (5, 4)]
+    assert shown.marked == expected
+    figure = maps.picture(shown, 7, largest=1.0)
+    outlined = {(round((one.y0 + one.y1) / 2), round((one.x0 + one.x1) / 2)) for one in figure.layout.shapes}
+    assert outlined == set(expected)
+    cells = figure.layout.meta["cells"]
+    assert {cell for cell, words in cells.items() if "stands for" in words} == {f"{row} {key}" for row, key in expected}
+    assert cells["6 0"] == cells["10 9"] == "“{query}” has not come out yet."
+    assert "5 0" not in cells
+
+
+def test_masked_cells_and_words_to_come_look_and_read_differently() -> None:
+    figure = maps.picture(maps.of(load().translate(NEGATED), "decoder", 3), 0, largest=1.0)
+    cells = figure.layout.meta["cells"]
+    assert cells["4 0"] == "“{query}” has not gone in yet."  # a row to come
+    assert "0 4" not in cells  # masked, whatever comes
+    assert "4 5" not in cells
+    assert figure.layout.meta["masked"] == "“{query}” may not look at “{key}”."
+    covered = ~np.isnan(figure.data[1].z)
+    assert covered[4, 0]
+    assert not covered[4, 5]
+    assert not covered[:4].any()
+    labels = figure.layout.meta["queryLabels"]
+    assert ["span" in label for label in labels] == [False] * 4 + [True] * (len(labels) - 4)
+
+
+def test_nothing_is_outlined_where_no_true_alignment_is_known() -> None:
+    shown = maps.of(load().translate("cat the sleeps red"), "cross")
+    assert not shown.marked
+    assert not maps.picture(shown, 0, largest=1.0).layout.shapes
+
+
+def described(words: tuple[str, ...], place: int) -> int | None:
+    """The place of the noun that an adjective describes: the one before which it stands, or the subject."""
+    after = next((i for i in range(place + 1, len(words)) if words[i] not in ADJECTIVE), None)
+    if after is not None and words[after] in NOUN:
+        return after
+    first = next((i for i in range(place) if words[i] in NOUN), None)
+    return first if words[0] not in ("I", "he", "she", "they", "who") else None
+
+
+def looked(translator: Translator, asked: list[Sentence]) -> dict[Use, torch.Tensor]:
+    """Where each word of each sentence looks most: sentences, layers times heads, words."""
+    english, ran = [one.english for one in asked], []
+    told = Pass(lengths=torch.tensor([len(words) for words in english]), ran=ran)
+    memory = translator.model.encode(source(english), told)
+    translator.model.decode(target([one.french for one in asked]), memory, told)
+    return {use: torch.cat([one.weights for one in ran if one.use == use], 1).argmax(-1) for use in USES}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_is_said_of_the_telling_heads_is_so(variant: str) -> None:
+    translator = load(variant)
+    asked = some(150)
+    top = looked(translator, asked)
+    nouns, negations = [], []
+    for sentence, encoder, decoder in zip(asked, top["encoder"], top["decoder"], strict=True):
+        for place, word in enumerate(sentence.english):
+            if word in ADJECTIVE and (noun := described(sentence.english, place)) is not None:
+                nouns.append(int(encoder[maps.first_head("encoder", translator), place]) == noun)
+        if "pas" in sentence.french:
+            (ne,) = (i for i, word in enumerate(sentence.french) if word in uses.NE)
+            # Row i is where word i comes out; column i + 1 is word i, after <start>.
+            row = decoder[maps.first_head("decoder", translator), sentence.french.index("pas")]
+            negations.append(int(row) == ne + 1)
+    assert len(nouns) > 100
+    assert np.mean(nouns) > 0.7  # "most"
+    assert len(negations) > 20
+    assert np.mean(negations) > 0.9
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_head_that_is_shown_first_agrees_most(variant: str) -> None:
+    translator = load(variant)
+    found = translator.agreement(some(150)).flatten()
+    first = maps.first_head("cross", translator)
+    assert found[first] > found.max() - 0.02  # of fewer sentences than the log's
+    assert maps.agreement(translator)[first] == max(maps.agreement(translator))
+    assert inspect.signature(measure).parameters["count"].default == 500  # as the page says
+
+
+def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
+    app = page(english=NEGATED)
+    words = said(app)
+    for name in USES.values():
+        assert f"**{name}**" in words
+    shown = maps.of(load().translate(NEGATED), "cross")
+    assert f"**{shown.agreed(7)} of 10 words**" in words
+    assert "97% in 500 test sentences" in words
+    assert uses.TELLING["encoder"] in words
+    assert uses.TELLING["decoder"] in words
+    other = said(app.selectbox(key="cross-head").select("Layer 1, head 2").run())
+    assert f"**{shown.agreed(6)} of 10 words**" in other
+    assert "71% in 500 test sentences" in other
+
+
+def test_what_a_sentence_does_not_have_is_not_said() -> None:
+    words = said(page(english=SHORTEST))
+    assert uses.TELLING["encoder"] not in words
+    assert uses.TELLING["decoder"] not in words
+
+
+def test_a_sentence_that_the_grammar_does_not_know_has_no_score() -> None:
+    words = said(page(english="cat the sleeps red"))
+    assert "The grammar does not know this sentence" in words
+    assert "look most at a word" not in words
+
+
+@pytest.mark.parametrize("row", ["2", "99", "-1", "x", "²", ""])
+def test_a_link_pins_a_row_of_the_encoder_or_none(row: str) -> None:
+    said(page(english=NEGATED, encoder_row=row))
+
+
+def script() -> None:
+    import streamlit as st
+
+    from attnviz.sources.translator import load
+    from attnviz.ui.transformer import asked
+
+    st.text(str(asked.heads(load(st.session_state.get("variant", "scaled dot")))["cross"]))
+
+
+def test_a_head_that_nobody_chose_follows_the_translator_and_one_that_was_chosen_stays() -> None:
+    app = AppTest.from_function(script).run()
+    best = {variant: str(maps.first_head("cross", load(variant))) for variant in VARIANTS}
+    assert app.text[0].value == best["scaled dot"]
+    for variant in ("additive", "general", "scaled dot"):
+        app.session_state["variant"] = variant
+        assert app.run().text[0].value == best[variant]
+    app.selectbox(key="cross-head").select(HEAD_NAMES[2]).run()
+    for variant in ("additive", "general"):
+        app.session_state["variant"] = variant
+        assert app.run().text[0].value == "2"
+    assert not app.exception
