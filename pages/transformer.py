@@ -4,7 +4,7 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.sources.translator import EXAMPLES
+from attnviz.sources.translator import EXAMPLES, check
 from attnviz.ui import cache
 from attnviz.ui.transformer import asked, changed, decoded, forms, notation, training, uses
 
@@ -16,9 +16,8 @@ with st.sidebar:
     heads = asked.heads(translator)
 text = asked.sentence()
 notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
-translation = cache.or_last_good(
-    "translation", lambda: translator.translate(text), lambda: translator.translate(EXAMPLES[0]), notes
-)
+english = cache.or_last_good("english", lambda: " ".join(check(text)), lambda: EXAMPLES[0], notes)
+translation = translator.translate(english)
 step = decoded.show(translation, heads["cross"])
 views = {
     "Three uses": partial(uses.show, translator, translation, step, heads),

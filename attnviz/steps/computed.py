@@ -9,7 +9,7 @@ import torch
 from attnviz.inputs import Inputs
 from attnviz.masks import Full
 from attnviz.mechanism import Mechanism
-from attnviz.scores import Additive, Dot, General, ScaledDot
+from attnviz.scores import Dot, General, ScaledDot
 from attnviz.steps.edits import Edits
 from attnviz.steps.matrix import Matrix
 from attnviz.steps.operations import Biased, Concatenated, Divided, Exp, Masked, Product, RowSum, Scaled
@@ -88,12 +88,6 @@ def _similarity(work: Work, head: int, query: Matrix, key: Matrix, mechanism: Me
             f"mapped{head}", "QW", "queries, mapped to keys", "similarity", Product(), query, work.matrices["W"]
         )
         return add(f"raw{head}", "QWK^T", "their dot products", "similarity", dot, mapped, key)
-    if isinstance(score, Additive):
-        hidden = len(score.matrices(query.values.shape[1], key.values.shape[1])[2])
-        raise ValueError(
-            f"An additive score has a small network with {hidden} hidden numbers for each pair of a query and a key: "
-            "too many to be written out. Choose another similarity, or a self-attention, which has dot products."
-        )
     if score not in (Dot(), ScaledDot()):
         raise ValueError(
             f"{score} is not written out here; dot product, scaled dot product and general are. Choose one of them."

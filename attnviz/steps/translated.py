@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from attnviz.inputs import Layer
 from attnviz.mechanism import Mechanism
-from attnviz.sources.translator import EXAMPLES, VARIANTS, Translation, load
-from attnviz.sources.translator.model import HEADS, LAYERS, Use
+from attnviz.scores import Additive
+from attnviz.sources.translator import EXAMPLES, VARIANTS, load
+from attnviz.sources.translator.model import HEADS, HIDDEN, LAYERS, Use, score_of
 from attnviz.steps.work import Head, Kind, Work
 
 USES: dict[Use, str] = {
@@ -30,9 +30,17 @@ class Translated(Kind):
     head: int = 0
 
     def __post_init__(self) -> None:
+        if self.use not in USES:
+            raise ValueError(f"The translator’s uses of attention are {', '.join(USES)}; {self.use!r} was asked for.")
         for name, value, count in (("layer", self.layer, LAYERS), ("head", self.head, HEADS)):
             if not 0 <= value < count:
                 raise ValueError(f"The translator has {count} {name}s, counted from 0; {name} {value} was asked for.")
+        if self.use == "cross" and score_of(self.similarity) is Additive:
+            raise ValueError(
+                f"An additive score has a small network with {HIDDEN} hidden numbers for each pair of a query and a "
+                "key: too many to be written out. Choose another similarity, or a self-attention, which has dot "
+                "products."
+            )
 
     @property
     def vectors(self) -> str:
@@ -43,7 +51,7 @@ class Translated(Kind):
 
     def begin(self, work: Work) -> tuple[Mechanism, list[Head]]:
         translation = load(self.similarity).translate(self.english)
-        layer = attention(translation, self.use, self.layer)
+        layer = translation.layers(use=self.use)[self.layer]
         inputs, made = layer.inputs, "made by the translator, with learned weights"
         queries, keys = inputs.query_tokens, inputs.key_tokens
         if self.use == "cross":
@@ -53,10 +61,3 @@ class Translated(Kind):
         k = work.given("K0", "K", "keys", key, keys, made, head=0)
         v = work.given("V0", "V", "values", value, keys, made, head=0)
         return layer.mechanism, [(q, k, v)]
-
-
-def attention(translation: Translation, use: Use, layer: int) -> Layer:
-    """One attention as it ran in the last step of a translation."""
-    ran = translation.steps[-1].ran
-    found = [one for one, told in zip(translation.layers(), ran, strict=True) if told.use == use]
-    return found[layer]

@@ -6,16 +6,17 @@ from typing import TypeVar
 import streamlit as st
 
 T = TypeVar("T")
+EVERY = 1.0  # seconds from one option to the next
 PLAYING = "plays"  # in the session: the key of the slider that plays; one at a time, so that none disturbs another
 
 
 def slider(
-    label: str, options: Sequence[T], key: str, *, start: T, seconds: float = 1.0, shown: Callable[[T], str] = str
+    label: str, options: Sequence[T], key: str, *, start: T, shown: Callable[[T], str] = str
 ) -> T:
     """One of several options along a line; beside it a button that plays from here, or from the first, to the last.
 
     What is `shown` of the option is `key` in the link; a link that says something else gives `start`. The page runs
-    again every so many seconds while it plays, and not at all when it does not. In a presentation both stay.
+    again every second while it plays, and not at all when it does not. In a presentation both stay.
     """
     plays = st.session_state.get(PLAYING) == key
     with st.container(key=f"play-{key}", horizontal=True, vertical_alignment="bottom", wrap=False, gap="small"):
@@ -26,7 +27,7 @@ def slider(
         )  # fmt: skip
         chosen = st.select_slider(label, options, start, format_func=shown, key=key, bind="query-params")
     if plays:
-        _go_on(key, options, seconds)
+        _go_on(key, options)
     return chosen
 
 
@@ -39,11 +40,11 @@ def _press(key: str, options: Sequence[T]) -> None:
         st.session_state[key] = options[0]
 
 
-def _go_on(key: str, options: Sequence[T], seconds: float) -> None:
-    """Has the browser ask for the next option after so many seconds."""
+def _go_on(key: str, options: Sequence[T]) -> None:
+    """Has the browser ask for the next option in a while."""
     drawn = False
 
-    @st.fragment(run_every=seconds)
+    @st.fragment(run_every=EVERY)
     def ask() -> None:
         nonlocal drawn
         if not drawn:  # with the page, and not by the clock

@@ -229,7 +229,7 @@ def test_why_dot_products_are_divided_is_drawn_and_follows_the_width(walk: Steps
 
 def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: Steps) -> None:
     english = "does the horse of the queen sleep near the castle ?"
-    asked = f"part=In+symbols&use=Decoder+self-attention&decoder-head=Layer+1%2C+head+2&english={english}"
+    asked = f"part=In+symbols&symbols-of=Decoder+self-attention&decoder-head=Layer+1%2C+head+2&english={english}"
     walk.page.goto(f"{walk.address}/transformer?{asked}")
     walk.page.get_by_role("link", name="Every number of this head, step by step").click()
     walk.painted().at("vectors")

@@ -202,7 +202,13 @@ def test_a_link_that_says_infinity_opens_with_the_usual_number(name: str) -> Non
 
 def test_a_link_opens_a_head_of_the_translator() -> None:
     english = "I like my new school ."
-    link = {"english": english, "similarity": "General", "use": "cross", "layer": "1", "head": "2"}
+    link = {
+        "english": english,
+        "similarity": "General",
+        "translator-use": "cross",
+        "translator-layer": "1",
+        "translator-head": "2",
+    }
     app = page(attention="Translator", **link, stage="softmax", edits="Q0.1.15_0.5~W.2.3_-1.0", query="1 · aime")
     expected = steps(Translated(english, "general", "cross", 1, 2), {"Q0": {(1, 15): 0.5}, "W": {(2, 3): -1.0}})
     assert shows(app, expected)
@@ -212,7 +218,8 @@ def test_a_link_opens_a_head_of_the_translator() -> None:
 
 def test_the_numbers_shown_are_those_that_ran() -> None:
     english = "some good apples are always red ."
-    app = page(attention="Translator", english=english, use="decoder", layer="0", head="3")
+    link = {"translator-use": "decoder", "translator-layer": "0", "translator-head": "3"}
+    app = page(attention="Translator", english=english, **link)
     layer = load().translate(english).layers()[2]
     weights = layer.mechanism(layer.inputs).weights[3]
     [drawn] = [one for one in shown(app)["matrices"] if one["name"] == "weights0"]
@@ -233,7 +240,7 @@ def test_what_the_translator_cannot_read_or_show_is_refused_and_the_last_good_st
     app.selectbox(key="similarity").select("Additive").run()
     assert "Choose another similarity, or a self-attention" in said(app)
     assert shows(app, good)
-    app.selectbox(key="use").select("encoder").run()
+    app.selectbox(key="translator-use").select("encoder").run()
     assert not said(app)
     assert shows(app, steps(Translated("the cat sleeps .", "additive", "encoder")))
 
@@ -245,7 +252,7 @@ def test_a_link_to_what_cannot_be_shown_begins_with_an_example_of_its_kind() -> 
 
 
 def test_also_the_weights_of_the_translator_are_guessed() -> None:
-    app = page(attention="Translator", use="encoder", part="Predict")
+    app = page(attention="Translator", part="Predict", **{"translator-use": "encoder"})
     assert not app.exception
     found = steps(Translated(use="encoder")).matrices
     told = " ".join(one.body for one in app.get("html"))

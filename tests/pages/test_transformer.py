@@ -1,18 +1,21 @@
 """The Transformer page without a browser: every tab, what the changes do, and what a person or a link can bring."""
 
 import re
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.masks import MASKS, Band, Causal, Full
+from attnviz.masks import Band, Causal, Full
 from attnviz.normalizers import NORMALIZERS, Softmax
 from attnviz.scores import Additive, Cosine, General
-from attnviz.sources.translator import EXAMPLES, Change, Changes, load, log
+from attnviz.sources.translator import EXAMPLES, Change, Changes, load
+from attnviz.sources.translator.live import State, Training
 from attnviz.ui.controls import title
-from attnviz.ui.transformer import what_if
+from attnviz.ui.transformer import maps, what_if
+from attnviz.ui.transformer.training import ASKED, DESK
 
 ROOT = Path(__file__).parents[2]
 TABS = ("Three uses", "What if", "How attention forms", "In symbols")
@@ -94,7 +97,7 @@ def test_every_preset_gives_what_the_library_gives(variant: str) -> None:
         )
         assert app.pills(key="try").value == name
         looked_at = [use for use in ("encoder", "decoder", "cross") if getattr(changes, use) != Change()]
-        assert not looked_at or app.session_state["change"] == what_if.USES[looked_at[0]]
+        assert not looked_at or app.session_state["change"] == maps.SHORT[looked_at[0]]
 
 
 def test_presets_are_instructive() -> None:
@@ -115,14 +118,6 @@ def test_presets_are_instructive() -> None:
         "Encoder–decoder: temperature 5",
         "Encoder–decoder: cosine",
     }
-
-
-def test_heads_that_align_are_those_of_the_log() -> None:
-    agreement = log().measured[-1].agreement
-    off = what_if.presets(load())["Switch off all heads that align"].cross.off
-    assert off == tuple((i, j) for i in range(2) for j in range(4) if agreement[i][j] >= 0.9)
-    [best] = what_if.presets(load())["Switch off the head that aligns best"].cross.off
-    assert agreement[best[0]][best[1]] == max(map(max, agreement))
 
 
 def test_the_decoder_sees_the_future_and_stays_right() -> None:
@@ -170,16 +165,6 @@ def test_all_three_uses_can_be_changed_together() -> None:
     assert len(app.get("bidi_component")) == 5  # the lines, and two charts on either side
 
 
-PARTS = [("mask", kind) for kind in MASKS] + [("normalizer", kind) for kind in NORMALIZERS]
-
-
-@pytest.mark.parametrize("use", ["encoder", "decoder", "cross"])
-def test_every_mask_and_normalizer_of_the_menus_can_be_tried(use: str) -> None:
-    for part, kind in PARTS:
-        steps = load().translate(EXAMPLES[0], Changes(**{use: Change(**{part: kind()})})).steps
-        assert all(step.probabilities.sum() == pytest.approx(1, abs=1e-4) for step in steps), kind
-
-
 def test_menus_of_masks_and_normalizers_change_the_translator() -> None:
     app = what_if_page()
     for part, name in (("mask", "Prefix LM"), ("mask", "Causal"), ("normalizer", "Sink"), ("normalizer", "Softmax")):
@@ -200,6 +185,56 @@ def test_scores_with_weights_of_their_own_are_only_where_they_were_trained() -> 
         assert healthy(app).selectbox(key="cross-score").value == "As in the model"
 
 
+def test_another_translator_is_as_it_was_trained_too() -> None:
+    app = what_if_page()
+    for variant in ("Additive", "General", "Dot", "Scaled dot"):
+        app.selectbox(key="similarity").select(variant).run()
+        assert "Nothing is changed." in said(healthy(app)), variant
+    app.selectbox(key="cross-score").select("Cosine").run()
+    app.selectbox(key="similarity").select("Dot").run()
+    before, after = words(healthy(app))
+    assert [word for word, _ in before] == expected(Changes(), variant="dot")
+    assert [word for word, _ in after] == expected(Changes(cross=Change(score=Cosine())), variant="dot")
+
+
+def test_a_refused_sentence_leaves_the_last_good_one_to_the_translator_that_is_chosen() -> None:
+    app = page(part="In symbols", **{"symbols-of": "Encoder–decoder attention"})
+    app.text_input(key="english").set_value("the zebra sleeps .").run()
+    app.selectbox(key="similarity").select("Additive").run()
+    formulas = healthy(app).get("latex") or app.latex
+    assert "tanh" in " ".join(one.value for one in formulas)
+
+
+def waiting_behind() -> Training:
+    training, first = Training("dot", 1), Training("dot", 2)
+    DESK._line[:] = [first, training]
+    DESK._seen.update({first: 0, training: 0})
+    return training
+
+
+def ended(state: State, problem: str = "") -> Training:
+    training = Training("dot", 1)
+    training.state, training.problem = state, problem
+    return training
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (waiting_behind, "Somebody else is training: about 40 s are left. You are next."),
+        (lambda: ended("left"), "Stopped, because nobody looked on for a while."),
+        (lambda: ended("stopped"), "Stopped: dot, seed 1."),
+        (lambda: ended("failed", "The training broke off after step 0."), "The training broke off after step 0."),
+    ],
+)
+def test_who_trains_is_told_how_it_stands(make: Callable[[], Training], sentence: str) -> None:
+    app = page(part="How attention forms", training="Trained here")
+    app.session_state[ASKED] = training = make()
+    assert sentence in said(healthy(app.run()))
+    assert [one.label for one in app.button if one.key == "train-stop"] == ["Leave the line"] * (not training.over)
+    DESK._line.clear()
+
+
 def test_a_refused_change_is_said_and_the_last_good_one_stays() -> None:
     app = what_if_page(**{"encoder-mask": "Longformer"})
     good = words(healthy(app))
@@ -218,6 +253,13 @@ def test_a_refused_change_in_a_link_leaves_what_was_trained() -> None:
     app = healthy(what_if_page(**{"decoder-mask": "Longformer", "decoder-mask.longformer.global_positions": "two"}))
     assert app.error
     assert [word for word, _ in words(app)[1]] == expected(Changes())
+
+
+@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("value", ["nonsense", "-1", "1e999"])
+def test_a_link_with_nonsense_opens_every_tab(tab: str, value: str) -> None:
+    names = ("step", "trained-step", "training", "map", "train-seed", "train-similarity", "symbols-of", "encoder-row")
+    healthy(page(**dict.fromkeys(names, value) | {"part": tab}))
 
 
 @pytest.mark.parametrize("value", ["", "nonsense", "-1", "1e999", "nan", "<b>", "9" * 400])

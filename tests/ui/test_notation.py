@@ -124,7 +124,8 @@ def test_the_link_opens_the_same_head_on_the_steps_page(variant: str, use: Use, 
     assert link.path == "./steps"
     assert asked["attention"] == "Translator"
     similarity = next(name for name in VARIANTS if name.capitalize() == asked["similarity"])
-    example = Translated(asked["english"], similarity, asked["use"], int(asked["layer"]), int(asked["head"]))
+    layer, head = (int(asked[f"translator-{name}"]) for name in ("layer", "head"))
+    example = Translated(asked["english"], similarity, asked["translator-use"], layer, head)
     weights = (
         ran(translator, translation, use, number)
         .layer.mechanism(ran(translator, translation, use, number).layer.inputs)

@@ -21,14 +21,14 @@ from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 
 from attnviz.sources.translator import weights
-from attnviz.sources.translator.model import VARIANTS, Transformer
+from attnviz.sources.translator.model import Transformer, score_of
 from attnviz.sources.translator.train import EVERY, TIMELINE, train
 from attnviz.sources.translator.translation import Translator
 from attnviz.sources.translator.weights import Measured
 
 ROOT = Path(__file__).parents[3]
 STEPS = 1000
-SECONDS = 40  # that so many steps take, about, until it is known better
+SECONDS = 40.0  # that so many steps take, about, until it is known better
 KEPT = (0, 10, 25, 50, 75, 100, 125, 150, 175, 200, 250, 300, 350, 400, 500, 600, 700, 800, 900)  # and the last
 SENTENCES = 48  # that are translated to measure how good it is
 TICK = 0.1  # seconds from one look at the line to the next
@@ -68,8 +68,7 @@ class Training:
     """
 
     def __init__(self, variant: str, seed: int, steps: int = STEPS) -> None:
-        if variant not in VARIANTS:
-            raise ValueError(f"The translator's variants are {', '.join(VARIANTS)}; {variant!r} was asked for.")
+        score_of(variant)
         self.seed = seed
         self.state: State = "waiting"
         self.problem = ""  # why it failed
@@ -108,7 +107,7 @@ class Training:
         self._reader.start()
 
     def stop(self, state: Literal["stopped", "left"] = "stopped") -> None:
-        """Ends it, or gives up its place in the line; nothing comes after this."""
+        """Ends it, or gives up its place in the line; nothing comes after this. The desk's, which knows who starts."""
         if self.over:
             return
         self.state = state
@@ -119,14 +118,16 @@ class Training:
     def _read(self) -> None:
         assert self._process
         assert self._process.stdout
-        with self._process as process, self._process.stdout as told:
-            while self.state == "running" and (heard := _heard(told)):
-                self._heard = time.monotonic()
-                self._began = self._began or self._heard
-                self._take(*heard)
-            process.wait()
-        if self.state == "running":
-            self._end(process.returncode)
+        try:
+            with self._process.stdout as told:
+                while self.state == "running" and (heard := _heard(told)):
+                    self._heard = time.monotonic()
+                    self._began = self._began or self._heard
+                    self._take(*heard)
+        finally:  # also where it cannot be understood: those in the line must not wait for it
+            code = self._process.wait()
+            if self.state == "running":
+                self._end(code)
 
     def _take(self, measured: Measured, losses: list[float], halves: bytes) -> None:
         before = self.history
@@ -159,7 +160,7 @@ def _heard(told: IO[bytes]) -> tuple[Measured, list[float], bytes] | None:
 
 
 def _translator(variant: str, step: int, halves: bytes) -> Translator:
-    model = Transformer(VARIANTS[variant])
+    model = Transformer(score_of(variant))
     model.load_state_dict(unpacked(halves))
     return Translator(model, variant, step)
 
@@ -185,6 +186,11 @@ class Desk:
             self._seen[training] = self._ticks
             if len(self._line) == 1:
                 threading.Thread(target=self._serve, daemon=True).start()
+
+    def stop(self, training: Training) -> None:
+        """Ends a training, or gives up its place in the line."""
+        with self._lock:  # it may be about to start
+            training.stop()
 
     def look(self, training: Training) -> list[Training]:
         """Those that come before a training that waits, the one that runs first. Who looks is still there."""
@@ -226,7 +232,7 @@ def main(variant: str, seed: int, steps: int) -> None:
         if now.step not in (*KEPT, steps) and time.monotonic() - said < 1:
             continue
         translator = now.translator()
-        measured = weights.measure(translator, now.loss, SENTENCES)
+        measured = weights.measure(translator, now.loss, SENTENCES, new=False)
         halves = packed({name: tensor.half() for name, tensor in translator.model.state_dict().items()})
         header = {"measured": asdict(measured), "losses": losses, "bytes": len(halves)}
         try:

@@ -22,6 +22,15 @@ PAD, START, END = 0, 1, 2
 SOURCE = ("<pad>", *ENGLISH)
 TARGET = ("<pad>", "<start>", "<end>", *FRENCH)
 VARIANTS: dict[str, type[Score]] = {"scaled dot": ScaledDot, "dot": Dot, "general": General, "additive": Additive}
+
+
+def score_of(variant: str) -> type[Score]:
+    """The score of a variant. Raises ValueError, in words, where there is none of that name."""
+    if variant not in VARIANTS:
+        raise ValueError(f"The translator's variants are {', '.join(VARIANTS)}; {variant!r} was asked for.")
+    return VARIANTS[variant]
+
+
 Use = Literal["encoder", "decoder", "cross"]
 
 

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from attnviz.sources.translator import weights
 from attnviz.sources.translator.grammar import sentences
-from attnviz.sources.translator.model import PAD, VARIANTS, Pass, Transformer
+from attnviz.sources.translator.model import PAD, VARIANTS, Pass, Transformer, score_of
 from attnviz.sources.translator.translation import Translator, source, target
 
 SEED, STEPS = 0, 2400
@@ -41,11 +41,10 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
     rises and then falls (after Vaswani et al. 2017, 5.3 and 5.4; here the rate falls to 0, along a line). The same
     seed gives the same losses. Who asks for no more stops it.
     """
-    if variant not in VARIANTS:
-        raise ValueError(f"The translator's variants are {', '.join(VARIANTS)}; {variant!r} was asked for.")
+    score_of(variant)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Transformer(VARIANTS[variant])
+        model = Transformer(score_of(variant))
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=DECAY, fused=True)
     step = 0

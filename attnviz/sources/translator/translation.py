@@ -26,6 +26,7 @@ from attnviz.sources.translator.model import (
     Pass,
     Ran,
     Transformer,
+    Use,
 )
 
 SOURCE_NUMBER = {word: i for i, word in enumerate(SOURCE)}
@@ -82,15 +83,16 @@ class Translation:
         """For each French word the places of its English ones; None unless this is the right translation."""
         return self.true.alignment if self.true and self.true.french == self.french else None
 
-    def layers(self, step: int = -1) -> list[Layer]:
-        """Every attention as it ran in a step, by default the last: of the encoder, then of each decoder layer.
+    def layers(self, step: int = -1, use: Use | None = None) -> list[Layer]:
+        """Every attention, or those of one use, as it ran in a step, by default the last: of the encoder, then of each
+        decoder layer.
 
         Row i of the decoder's queries is where French word i comes out; its token is what went in there, <start> or
         the word before.
         """
         ran = self.steps[step].ran
         fed = ("<start>", *self.french)[: ran[-1].query.shape[-2]]
-        return [_layer(one, self.english, fed) for one in ran]
+        return [_layer(one, self.english, fed) for one in ran if use in (None, one.use)]
 
 
 def _layer(ran: Ran, english: tuple[str, ...], fed: tuple[str, ...]) -> Layer:

@@ -8,10 +8,10 @@ from typing import get_args
 import streamlit as st
 
 from attnviz.masks import Causal, Full, Mask
-from attnviz.sources.translator import VARIANTS
 from attnviz.sources.translator.model import HEADS, LAYERS, Use
 from attnviz.steps import LEAST, MOST, Example, Kind, Translated
 from attnviz.ui import controls, pinned
+from attnviz.ui.transformer.asked import similarity
 
 SECOND = "die Katze setzte sich"
 MASKS: dict[str, Mask] = {"Full": Full(), "Causal": Causal()}
@@ -68,20 +68,17 @@ def _sentence(cross: bool) -> Asked:
 def _translator() -> Asked:
     """One head of the small translator, with learned numbers."""
     english = st.text_input("English", Translated.english, key="english", bind="query-params")
-    similarity = st.selectbox(
-        "Similarity", list(VARIANTS), key="similarity", bind="query-params", format_func=str.capitalize,
-        help="Of the translator’s encoder–decoder attention; self-attention always has scaled dot products.",
-    )  # fmt: skip
+    variant = similarity()
     uses: tuple[Use, ...] = get_args(Use)
     use = st.selectbox(
-        "Use", uses, uses.index(Translated.use), key="use", bind="query-params",
+        "Use", uses, uses.index(Translated.use), key="translator-use", bind="query-params",
         help="Self-attention of the encoder or of the decoder, or cross: encoder–decoder attention.",
     )  # fmt: skip
     layer, head = (
-        int(st.selectbox(label, list(map(str, range(count))), key=label.lower(), bind="query-params"))
+        int(st.selectbox(label, list(map(str, range(count))), key=f"translator-{label.lower()}", bind="query-params"))
         for label, count in (("Layer", LAYERS), ("Head", HEADS))
     )
-    return Asked(partial(Translated, english, similarity, use, layer, head), Translated())
+    return Asked(partial(Translated, english, variant, use, layer, head), Translated())
 
 
 KINDS: dict[str, tuple[str, Callable[[], Asked]]] = {

@@ -29,13 +29,18 @@ KINDS = {"person": "People", "animal": "Animals", "food": "Food", "thing": "Thin
 
 def translator() -> Translator:
     """The translator chosen in the sidebar."""
+    return load(similarity())
+
+
+def similarity() -> str:
+    """The similarity of the encoder–decoder attention, one of VARIANTS; on every page with a translator."""
     formulas = "\n\n".join(f"**{name}:** {FORMULAS[variant]}" for name, variant in SIMILARITIES.items())
     chosen = st.selectbox(
         "Similarity", list(SIMILARITIES), key="similarity", bind="query-params",
         help="How a French word is compared with each English word, in the encoder–decoder attention. Each choice "
         f"is a translator of its own, trained with it.\n\n{formulas}",
     )  # fmt: skip
-    return load(SIMILARITIES[chosen])
+    return SIMILARITIES[chosen]
 
 
 def heads(translator: Translator) -> dict[Use, int]:

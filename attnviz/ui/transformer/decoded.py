@@ -42,7 +42,7 @@ def show(translation: Translation, head: int) -> int:
 def _lines(translation: Translation, step: int, head: int) -> None:
     """What the word of a step looked at, in a head of the encoder–decoder attention."""
     cross = maps.of(translation, "cross", step)
-    looked = looks(translation, step, cross.names[head], cross.weights[head, step])
+    looked = looks(translation, step, maps.HEAD_NAMES[head], cross.weights[head, step])
     st.html(f"<p class='attnviz-said attnviz-looks'>{escape(looked)}</p>")
     high = 24 + 27 * max(len(cross.queries), len(cross.keys))
     chart(
@@ -60,12 +60,12 @@ def _lines(translation: Translation, step: int, head: int) -> None:
 def _step(translation: Translation) -> int:
     """The step in the link; where another translation has come, the last."""
     count = len(translation.steps)
-    seen = (translation.french, st.session_state.get(WORD))
-    before = st.session_state.get("word of", seen)
-    if before[0] != seen[0] and before[1] == seen[1]:  # with both from the link, as on the way back, it stays
+    step_before, french_before = st.session_state.get("word of", (None, translation.french))
+    another = french_before != translation.french
+    if another and st.session_state.get(WORD) == step_before:  # not where the link says both, as on the way back
         st.session_state[WORD] = count
     step = slider("Word by word", range(1, count + 1), WORD, start=count)
-    st.session_state["word of"] = (translation.french, step)
+    st.session_state["word of"] = (step, translation.french)
     return step - 1
 
 

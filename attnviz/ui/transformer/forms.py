@@ -13,6 +13,7 @@ from attnviz.sources.translator import Translation
 from attnviz.sources.translator.live import SENTENCES, History, Point, shipped
 from attnviz.sources.translator.model import Use
 from attnviz.sources.translator.train import EVERY
+from attnviz.sources.translator.weights import TESTED
 from attnviz.ui import play
 from attnviz.ui.chart import chart
 from attnviz.ui.transformer import maps, training
@@ -23,15 +24,10 @@ SHIPPED, HERE = "As shipped", "Trained here"
 HEAD, STEP_HERE = "map", "trained-step"
 BEST = "Encoder–decoder, the head that agrees best in the end"
 HEADS: dict[object, tuple[Use, int]] = {
-    f"{maps.USES[use].removesuffix(' self-attention').removesuffix(' attention')}, {name[0].lower()}{name[1:]}": (
-        use,
-        head,
-    )
+    f"{maps.SHORT[use]}, {name.lower()}": (use, head)
     for use in reversed(maps.USES)
     for head, name in enumerate(maps.HEAD_NAMES)
 }
-TESTED = 500  # sentences by which the shipped weights were measured
-LARGEST = 1.0  # a row adds up to 1
 MANY = 4  # times that a word comes in a row, from which they are counted
 SEEN = (
     "**What you are seeing.** *Exact sentences*: how many of {count} test sentences it translates right in every word. "
@@ -57,7 +53,6 @@ def show(translation: Translation) -> None:
 def _show(translation: Translation, busy: bool) -> None:
     if busy and not training.busy():
         st.rerun()  # the last time that it runs by the clock
-    training.look()
     with st.container(key="forms"):  # one place for what comes and goes, so that the charts below stay what they are
         chosen = _chosen()
     if chosen is None:
@@ -113,10 +108,10 @@ def _curves(history: History, point: Point, head: int) -> None:
         f"Loss: {now.loss:.2f}": curves(
             range(0, EVERY * len(history.losses), EVERY), losses, last=history.steps, marked=(now.step, now.loss)
         ),
-        f"Exact sentences: {_percent(now.exact)}": curves(
+        f"Exact sentences: {maps.percent(now.exact)}": curves(
             steps, exact, last=history.steps, marked=(now.step, now.exact), share=True
         ),
-        f"Agreement: {_percent(agrees)}": curves(
+        f"Agreement: {maps.percent(agrees)}": curves(
             steps, heads, line=head, last=history.steps, marked=(now.step, agrees), share=True
         ),
     }
@@ -131,11 +126,6 @@ def _curves(history: History, point: Point, head: int) -> None:
                 )  # fmt: skip
 
 
-def _percent(share: float) -> str:
-    """A share that is no more than it is: 99.6 % is not 100 %."""
-    return f"{share:.1%}" if 0.99 < share < 1 else f"{share:.0%}"
-
-
 def _maps(translation: Translation, point: Point, use: Use, head: int) -> None:
     """What it makes of the sentence at a point of the training, and the maps of its heads."""
     translator, english = point.translator(), translation.english
@@ -146,9 +136,9 @@ def _maps(translation: Translation, point: Point, use: Use, head: int) -> None:
     left, beside = st.columns(2)
     with left:
         st.selectbox("Map", [BEST, *HEADS], key=HEAD, bind="query-params", label_visibility="collapsed")
-        maps.show_heatmap(maps.of(told, use), "forms-map", head=head, largest=LARGEST, rows=12)
+        maps.show_heatmap(maps.of(told, use), "forms-map", head=head, rows=12)
     with beside:
-        agreement = [f"{share:.0%}" for share in np.ravel(point.measured.agreement)]
+        agreement = [maps.percent(float(share)) for share in np.ravel(point.measured.agreement)]
         _mosaic(maps.of(told, "cross"), head if use == "cross" else None, agreement)
     others: tuple[Use, ...] = ("encoder", "decoder")
     for other, place in zip(others, st.columns(2), strict=True):
@@ -164,7 +154,7 @@ def _mosaic(shown: Maps, chosen: int | None, labels: Sequence[str] = ()) -> None
 
     st.markdown(f"**{maps.USES[shown.use]}**")
     key = f"forms-{shown.use}"
-    maps.show_mosaic(shown, key, chosen=chosen, largest=LARGEST, on_open=open_head, labels=labels)
+    maps.show_mosaic(shown, key, chosen=chosen, on_open=open_head, labels=labels)
 
 
 def said(made: Translation, right: Sequence[str] | None, step: int) -> str:

@@ -1,5 +1,6 @@
 """The maps of one use of attention, and its two charts: the mosaic of its heads, and the heatmap of one."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ USES: dict[Use, str] = {
     "decoder": "Decoder self-attention",
     "cross": "Encoder–decoder attention",
 }
+SHORT: dict[Use, str] = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Encoder–decoder"}
 HEAD_NAMES = tuple(f"Layer {layer}, head {head}" for layer in range(LAYERS) for head in range(HEADS))
 # In these heads of the shipped weights adjectives look at their noun, and the word before "pas" at "ne".
 NOUNS = {"scaled dot": 7, "dot": 4, "general": 7, "additive": 7}
@@ -51,7 +53,6 @@ class Maps:
     use: Use
     weights: Float[np.ndarray, "heads queries keys"]
     coming: Bool[np.ndarray, "heads queries keys"]
-    names: tuple[str, ...]  # of heads: "Layer 0, head 1"
     queries: tuple[str, ...]
     keys: tuple[str, ...]
     true: tuple[tuple[int, ...], ...] = ()  # for each row the keys that the true alignment gives it
@@ -72,8 +73,7 @@ class Maps:
 def of(translation: Translation, use: Use, step: int = -1) -> Maps:
     """The maps of one use in a step of decoding, by default the last."""
     step %= len(translation.steps)
-    ran = translation.steps[step].ran
-    layers = [layer for layer, one in zip(translation.layers(step), ran, strict=True) if one.use == use]
+    layers = translation.layers(step, use)
     found = np.stack([head_map(one.inputs, one.mechanism, head).numpy() for one in layers for head in range(HEADS)])
     fed, out = ("<start>", *translation.french), tuple(one.word for one in translation.steps)
     queries = translation.english if use == "encoder" else fed[: len(out)] if use == "decoder" else out
@@ -81,8 +81,7 @@ def of(translation: Translation, use: Use, step: int = -1) -> Maps:
     weights = np.full((len(found), len(queries), len(keys)), np.nan, dtype="f4")
     weights[:, : found.shape[1], : found.shape[2]] = found
     coming = np.concatenate([_allowed(layer, len(queries), len(keys)) for layer in layers]) & np.isnan(weights)
-    names = tuple(f"Layer {i}, head {head}" for i in range(len(layers)) for head in range(HEADS))
-    return Maps(use, weights, coming, names, queries, keys, (translation.alignment or ()) if use == "cross" else ())
+    return Maps(use, weights, coming, queries, keys, (translation.alignment or ()) if use == "cross" else ())
 
 
 def _allowed(layer: Layer, queries: int, keys: int) -> Bool[np.ndarray, "heads queries keys"]:
@@ -123,8 +122,8 @@ def show_mosaic(
     key: str,
     *,
     chosen: int | None,
-    largest: float,
-    on_open: Callable[[int], None] | None = None,
+    on_open: Callable[[int], None],
+    largest: float = 1.0,
     labels: Sequence[str] = (),
     names: Sequence[str] = (),
 ) -> None:
@@ -135,8 +134,8 @@ def show_mosaic(
     figure = mosaic(
         maps.weights,
         columns=HEADS,
-        names=names or maps.names,
-        row_names=[str(layer) for layer in range(len(maps.names) // HEADS)],
+        names=names or HEAD_NAMES,
+        row_names=[str(layer) for layer in range(LAYERS)],
         column_names=[str(head) for head in range(HEADS)],
         titles=("layers", "heads"),
         labels=labels,
@@ -148,7 +147,7 @@ def show_mosaic(
 
     def open_at(row: int, column: int) -> None:
         head = head_at(figure, row, column)
-        if on_open and head is not None:
+        if head is not None:
             on_open(head)
 
     chart(
@@ -156,10 +155,10 @@ def show_mosaic(
         key,
         label=f"Heads of {_inline(maps.use)}",
         name=f"{_inline(maps.use)} heads",
-        description=f"{len(maps.names)} small maps of weights, one for each head.",
+        description=f"{len(HEAD_NAMES)} small maps of weights, one for each head.",
         height=300,
-        hint="Click to open" if on_open else "",
-        on_click=open_at if on_open else None,
+        hint="Click to open",
+        on_click=open_at,
     )
 
 
@@ -189,7 +188,7 @@ def show_heatmap(
     key: str,
     *,
     head: int,
-    largest: float,
+    largest: float = 1.0,
     pinned: int | None = None,
     link: str = "",
     on_click: Callable[[int], None] | None = None,
@@ -202,8 +201,8 @@ def show_heatmap(
         picture(maps, head, largest=largest, link=link),
         key,
         label=USES[maps.use],
-        name=f"{_inline(maps.use)} {maps.names[head].lower()}",
-        description=f"{maps.names[head]}: {len(maps.queries)} queries by {len(maps.keys)} keys. The arrow keys move "
+        name=f"{_inline(maps.use)} {HEAD_NAMES[head].lower()}",
+        description=f"{HEAD_NAMES[head]}: {len(maps.queries)} queries by {len(maps.keys)} keys. The arrow keys move "
         "from cell to cell.",
         height=130 + 18 * max(rows, len(maps.queries)),
         pinned=pinned,
@@ -212,9 +211,9 @@ def show_heatmap(
     )
 
 
-def largest(shown: Sequence[Maps]) -> float:
-    """The end of a color scale for all of these."""
-    return max((float(np.nanmax(one.weights)) for one in shown), default=0) or 1.0
+def percent(share: float) -> str:
+    """A share that is not said to be more than it is: 99.96 % is not 100 %."""
+    return "100%" if share == 1 else f"{math.floor(1000 * share) / 10:.1f}%" if share > 0.99 else f"{share:.0%}"
 
 
 def _inline(use: Use) -> str:

@@ -14,7 +14,6 @@ from attnviz.sources.translator import VARIANTS, Translation, Translator
 from attnviz.sources.translator.model import HEADS, Attention, Use
 from attnviz.steps import Translated
 from attnviz.ui import present
-from attnviz.ui.steps import walk
 from attnviz.ui.transformer import maps
 
 T = r"^{\mathsf T}"
@@ -74,11 +73,10 @@ class Ran:
 
 def ran(translator: Translator, translation: Translation, use: Use, number: int) -> Ran:
     """One attention of a translation."""
-    at = [i for i, one in enumerate(translation.steps[-1].ran) if one.use == use][number]
     stack, name = ("encoder" if use == "encoder" else "decoder"), ("cross" if use == "cross" else "attention")
     module = getattr(getattr(translator.model, stack)[number], name)
-    code = (f"translator.model.{stack}[{number}].{name}", f"translation.layers()[{at}]")
-    return Ran(use, number, translation.layers()[at], module, code)
+    code = (f"translator.model.{stack}[{number}].{name}", f'translation.layers(use="{use}")[{number}]')
+    return Ran(use, number, translation.layers(use=use)[number], module, code)
 
 
 def show(translator: Translator, translation: Translation, heads: dict[Use, int]) -> None:
@@ -86,10 +84,10 @@ def show(translator: Translator, translation: Translation, heads: dict[Use, int]
     with st.container(horizontal=True, vertical_alignment="center", key="notation-asked"):
         names = {name: use for use, name in maps.USES.items()}
         chosen = st.segmented_control(
-            "Use of attention", list(names), default=maps.USES["encoder"], required=True, key="use",
+            "Use of attention", list(names), default=maps.USES["encoder"], required=True, key="symbols-of",
             bind="query-params", label_visibility="collapsed",
         )  # fmt: skip
-        use = names[chosen or maps.USES["encoder"]]
+        use = names[chosen]
         number, head = divmod(heads[use], HEADS)
         st.html(linked(translator, translation, use, number, head))
     this = ran(translator, translation, use, number)
@@ -248,12 +246,14 @@ def compared(translator: Translator, this: Ran) -> str:
 def linked(translator: Translator, translation: Translation, use: Use, layer: int, head: int) -> str:
     """A link to every number of a head on the Steps page, in HTML; or why there is none."""
     english = " ".join(translation.english)
-    example = Translated(english, translator.variant, use, layer, head)
-    if why := walk.refused(lambda: example, {}):
-        return f"<p class='attnviz-nolink'>{escape(why)}</p>"
+    try:
+        Translated(english, translator.variant, use, layer, head)
+    except ValueError as problem:
+        return f"<p class='attnviz-nolink'>{escape(str(problem))}</p>"
     asked = {
-        "attention": "Translator", "english": english, "similarity": translator.variant.capitalize(), "use": use,
-        "layer": layer, "head": head, **({"present": 1} if present.presenting() else {}),
+        "attention": "Translator", "english": english, "similarity": translator.variant.capitalize(),
+        "translator-use": use, "translator-layer": layer, "translator-head": head,
+        **({"present": 1} if present.presenting() else {}),
     }  # fmt: skip
     link = escape(f"./steps?{urlencode(asked)}")
     return f"<a class='attnviz-link' href='{link}' target='_self'>Every number of this head, step by step</a>"

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from attnviz.sources.translator import VARIANTS, Translator
+from attnviz.sources.translator import VARIANTS
 from attnviz.sources.translator.live import STEPS, Desk, History, Training
 from attnviz.sources.translator.train import BATCH
 from attnviz.ui.controls import whole
@@ -42,22 +42,18 @@ def history() -> History | None:
     return st.session_state.get(LEARNT)
 
 
-def trained() -> Translator | None:
-    """The translator that this session has trained last."""
-    learnt = history()
-    return learnt.points[-1].translator() if learnt else None
-
-
 def keep() -> None:
     """Has the page say, for as long as its training runs or waits, that it is still there."""
     if busy():
-        st.fragment(look, run_every=2.0)()
+        st.fragment(_look, run_every=2.0)()
 
 
-def look() -> None:
-    """Says once that the page is still there."""
+def _look() -> None:
+    """Says once that the page is still there; when it is over the page runs once more, without the clock."""
     if asked := _asked():
         DESK.look(asked)
+        if asked.over:
+            st.rerun()
 
 
 def controls() -> None:
@@ -81,7 +77,7 @@ def controls() -> None:
         if asked and at_work:
             waits = asked.state == "waiting"
             if st.button("Leave the line" if waits else "Stop", key="train-stop", icon=":material/stop:"):
-                asked.stop()
+                DESK.stop(asked)
                 st.rerun()
         elif st.button("Train", key="train", type="primary", icon=":material/model_training:"):
             st.session_state[ASKED] = training = Training(variant, seed)

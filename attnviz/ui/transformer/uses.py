@@ -7,6 +7,7 @@ import streamlit as st
 from attnviz.sources.translator import Translation, Translator
 from attnviz.sources.translator.grammar import ADJECTIVE
 from attnviz.sources.translator.model import Use
+from attnviz.sources.translator.weights import TESTED
 from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.decoded import WORD
 from attnviz.ui.transformer.maps import Maps
@@ -21,7 +22,6 @@ TELLING: dict[Use, str] = {
     "decoder": "In this head, the word before *pas* looks back at *ne*, the first half of “not”.",
 }
 NE = ("ne", "n'")
-LARGEST = 1.0  # a row adds up to 1 in all three uses
 ROW = "encoder-row"
 
 
@@ -36,29 +36,29 @@ def show(translator: Translator, translation: Translation, step: int, heads: dic
         "masked: in the decoder a word may not look at those after it, which are still to be said. The framed row is "
         "where the next word comes out; rows below are still to come. In encoder–decoder attention an outline marks "
         "what the word stands for, by the grammar that made the sentences; the translator was never told. "
-        "The percentage above a head says for how many words its greatest weight lies there, in 500 test sentences; "
-        "the mark at the end counts as a word."
+        f"The percentage above a head says for how many words its greatest weight lies there, in {TESTED} test "
+        "sentences; the mark at the end counts as a word."
     )
 
 
 def _show(use: Use, translator: Translator, translation: Translation, step: int, head: int) -> None:
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}  \n{WHAT[use]}")
     shown = maps.of(translation, use, step)
-    shares = [f"{share:.0%}" for share in maps.agreement(translator)] if use == "cross" else [""] * len(shown.names)
+    shares = (
+        [maps.percent(share) for share in maps.agreement(translator)] if use == "cross" else [""] * len(maps.HEAD_NAMES)
+    )
     maps.show_mosaic(
         shown,
         f"{use}-heads",
         chosen=head,
-        largest=LARGEST,
         on_open=partial(maps.open_head, use),
         labels=shares,
-        names=[f"{name}: {share}" if share else name for name, share in zip(shown.names, shares, strict=True)],
+        names=[f"{name}: {share}" if share else name for name, share in zip(maps.HEAD_NAMES, shares, strict=True)],
     )
     maps.show_heatmap(
         shown,
         f"{use}-map",
         head=head,
-        largest=LARGEST,
         pinned=_row(shown) if use == "encoder" else step,
         on_click=_pin if use == "encoder" else _go_to,
         hint="Point at a cell to read it, click to pin its query.",
@@ -69,8 +69,8 @@ def _show(use: Use, translator: Translator, translation: Translation, step: int,
 
 def _row(shown: Maps) -> int | None:
     """The row of the encoder that the link pins."""
-    row = st.query_params.get(ROW, "")
-    return int(row) if row.isdecimal() and int(row) < len(shown.queries) else None
+    said = st.query_params.get(ROW)
+    return next((row for row in range(len(shown.queries)) if str(row) == said), None)
 
 
 def _pin(row: int) -> None:
@@ -90,11 +90,11 @@ def _said(use: Use, translator: Translator, translation: Translation, head: int)
     if use != "cross":
         words, told = (translation.english, ADJECTIVE) if use == "encoder" else (translation.french, NE)
         return TELLING[use] if head == maps.first_head(use, translator) and any(map(told.__contains__, words)) else ""
-    share = f"{maps.agreement(translator)[head]:.0%}"
+    share = maps.percent(maps.agreement(translator)[head])
     whole = maps.of(translation, use)
     if not whole.true:
         why = "This is not the right translation" if translation.true else "The grammar does not know this sentence"
-        agreed = f"In 500 test sentences this head agrees on {share} of words."
+        agreed = f"In {TESTED} test sentences this head agrees on {share} of words."
         return f"{why}, so there is no true alignment to outline. {agreed}"
     agreed = f"**{whole.agreed(head)} of {len(whole.true)} words** look most at a word that they stand for"
-    return f"In this head {agreed}; {share} in 500 test sentences."
+    return f"In this head {agreed}; {share} in {TESTED} test sentences."

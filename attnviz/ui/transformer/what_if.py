@@ -17,10 +17,9 @@ from attnviz.ui.transformer import maps
 
 T = TypeVar("T")
 KEY = "change"  # of the use whose widgets and maps are shown
-USES: dict[Use, str] = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Encoder–decoder"}
 ALIGNS = 0.9  # a head aligns that agrees with the true alignment for so many words
 # General and additive scores have weights of their own: of no use where they were not trained.
-SCORE_MENU: dict[str, type[Score]] = {controls.title(kind): kind for kind in (ScaledDot, Dot, Cosine)}
+PLAIN_SCORES: tuple[type[Score], ...] = (ScaledDot, Dot, Cosine)
 NORMALIZER_MENU: dict[str, type[Normalizer]] = {controls.title(kind): kind for kind in NORMALIZERS}
 
 
@@ -52,13 +51,18 @@ def trained(translator: Translator) -> dict[Use, Mechanism]:
     return {use: part.mechanism(UNCHANGED) for use, part in parts.items()}  # type: ignore[attr-defined]
 
 
+def scores(start: Mechanism) -> dict[str, type[Score]]:
+    """The scores that can take the place of the trained one, which is the same choice for every translator."""
+    return {controls.title(kind): kind for kind in PLAIN_SCORES if kind is not type(start.score)}
+
+
 def choose(translator: Translator) -> tuple[Use, Changes, list[str]]:
     """Draws the widgets; gives the use that is looked at, the changes, and why some of them were refused."""
     top = st.container()
     refused: list[str] = []
     made: dict[Use, Change] = {}
     looked_at: Use = "decoder"
-    tabs = st.tabs(list(USES.values()), default=USES["decoder"], key=KEY, bind="query-params")
+    tabs = st.tabs(list(maps.SHORT.values()), default=maps.SHORT["decoder"], key=KEY, bind="query-params")
     for (use, start), tab in zip(trained(translator).items(), tabs, strict=True):
         with tab:
             made[use] = _change(use, start, refused)
@@ -75,7 +79,7 @@ def _change(use: Use, start: Mechanism, refused: list[str]) -> Change:
     with mask_column:
         mask = controls.part("Mask", controls.MASK_MENU, start.mask, f"{use}-mask", refused.append)
     with score_column:
-        score = controls.part("Score", SCORE_MENU, start.score, f"{use}-score", refused.append)
+        score = controls.part("Score", scores(start), start.score, f"{use}-score", refused.append)
     with normalizer_column:
         key = f"{use}-normalizer"
         normalizer = controls.part("Normalizer", NORMALIZER_MENU, start.normalizer, key, refused.append)
@@ -114,16 +118,16 @@ def _write(translator: Translator, changes: Changes) -> None:
     """Makes these the changes that the widgets show, and looks at the first use that is changed."""
     for use, start in reversed(trained(translator).items()):
         change: Change = getattr(changes, use)
-        _show(controls.MASK_MENU, change.mask or start.mask, f"{use}-mask")
-        _show(SCORE_MENU, change.score or start.score, f"{use}-score")
-        _show(NORMALIZER_MENU, change.normalizer or start.normalizer, f"{use}-normalizer")
+        show_part(controls.MASK_MENU, change.mask or start.mask, f"{use}-mask")
+        show_part(scores(start), change.score or start.score, f"{use}-score")
+        show_part(NORMALIZER_MENU, change.normalizer or start.normalizer, f"{use}-normalizer")
         for layer in range(LAYERS):
             st.session_state[_off_key(use, layer)] = [head for at, head in change.off if at == layer]
         if change != Change():
-            st.session_state[KEY] = USES[use]
+            st.session_state[KEY] = maps.SHORT[use]
 
 
-def _show(menu: Mapping[str, type[T]], part: T, key: str) -> None:
+def show_part(menu: Mapping[str, type[T]], part: T, key: str) -> None:
     """Makes this the part that the widgets under a key show."""
     usual = controls.written(menu, type(part)(), key)
     for name, value in controls.written(menu, part, key).items():
@@ -137,11 +141,11 @@ def described(change: Change, start: Mechanism, head: int) -> str:
     """How a head of a use attends after a change, in words."""
     if divmod(head, HEADS) in change.off:
         return "This head is off: it sees nothing, and adds nothing."
-    score, normalizer = _named(change.score or start.score), _named(change.normalizer or start.normalizer)
+    score, normalizer = named(change.score or start.score), named(change.normalizer or start.normalizer)
     return f"{(change.mask or start.mask).describe()} {score}, {normalizer}."
 
 
-def _named(part: Score | Normalizer) -> str:
+def named(part: Score | Normalizer) -> str:
     """What a part is called, with the values that are not what it begins with."""
     values = [
         f"{one.metadata.get('label', one.name)} {getattr(part, one.name):g}"
