@@ -25,7 +25,7 @@ views = {
     "How attention forms": partial(forms.show, translation),
     "In symbols": partial(notation.show, translator, translation, heads),
 }
-for tab, view in zip(st.tabs(list(views), key="part", bind="query-params"), views.values(), strict=True):
+for tab, view in zip(st.tabs(list(views), key="tab", bind="query-params"), views.values(), strict=True):
     if tab.open:
         with tab:
             view()

@@ -10,9 +10,7 @@ EVERY = 1.0  # seconds from one option to the next
 PLAYING = "plays"  # in the session: the key of the slider that plays; one at a time, so that none disturbs another
 
 
-def slider(
-    label: str, options: Sequence[T], key: str, *, start: T, shown: Callable[[T], str] = str
-) -> T:
+def slider(label: str, options: Sequence[T], key: str, *, start: T, shown: Callable[[T], str] = str) -> T:
     """One of several options along a line; beside it a button that plays from here, or from the first, to the last.
 
     What is `shown` of the option is `key` in the link; a link that says something else gives `start`. The page runs

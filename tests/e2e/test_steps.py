@@ -229,9 +229,11 @@ def test_why_dot_products_are_divided_is_drawn_and_follows_the_width(walk: Steps
 
 def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: Steps) -> None:
     english = "does the horse of the queen sleep near the castle ?"
-    asked = f"part=In+symbols&symbols-of=Decoder+self-attention&decoder-head=Layer+1%2C+head+2&english={english}"
+    asked = f"tab=In+symbols&symbols-of=Decoder+self-attention&decoder-head=Layer+1%2C+head+2&english={english}"
     walk.page.goto(f"{walk.address}/transformer?{asked}")
-    walk.page.get_by_role("link", name="Every number of this head, step by step").click()
+    with walk.page.context.expect_page() as opened_page:
+        walk.page.get_by_role("link", name="Every number of this head, step by step").click()
+    walk = Steps(opened_page.value, walk.address)
     walk.painted().at("vectors")
     layer = load().translate(english).layers()[4]
     weights = layer.mechanism(layer.inputs).weights[2]

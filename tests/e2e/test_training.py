@@ -10,7 +10,7 @@ from attnviz.sources.translator import load, log
 from tests.e2e.conftest import Shown, opened
 
 CATS = "the small black cat does not look at the birds ."
-TAB = f"?part=How+attention+forms&english={CATS.replace(' ', '+')}"
+TAB = f"?tab=How+attention+forms&english={CATS.replace(' ', '+')}"
 CURVES = ("curve-loss", "curve-exact", "curve-agreement")
 
 

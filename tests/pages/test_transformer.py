@@ -31,7 +31,7 @@ def page(**link: str | list[str]) -> AppTest:
 
 
 def what_if_page(**link: str | list[str]) -> AppTest:
-    return page(part="What if", **link)
+    return page(tab="What if", **link)
 
 
 def healthy(app: AppTest) -> AppTest:
@@ -65,7 +65,7 @@ def expected(changes: Changes, text: str = EXAMPLES[0], variant: str = "scaled d
 @pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize("variant", ["scaled dot", "additive"])
 def test_every_tab_opens(tab: str, variant: str) -> None:
-    app = healthy(page(part=tab, similarity=variant.capitalize()))
+    app = healthy(page(tab=tab, similarity=variant.capitalize()))
     assert not app.error
     assert app.get("bidi_component")
 
@@ -198,7 +198,7 @@ def test_another_translator_is_as_it_was_trained_too() -> None:
 
 
 def test_a_refused_sentence_leaves_the_last_good_one_to_the_translator_that_is_chosen() -> None:
-    app = page(part="In symbols", **{"symbols-of": "Encoder–decoder attention"})
+    app = page(tab="In symbols", **{"symbols-of": "Encoder–decoder attention"})
     app.text_input(key="english").set_value("the zebra sleeps .").run()
     app.selectbox(key="similarity").select("Additive").run()
     formulas = healthy(app).get("latex") or app.latex
@@ -228,7 +228,7 @@ def ended(state: State, problem: str = "") -> Training:
     ],
 )
 def test_who_trains_is_told_how_it_stands(make: Callable[[], Training], sentence: str) -> None:
-    app = page(part="How attention forms", training="Trained here")
+    app = page(tab="How attention forms", training="Trained here")
     app.session_state[ASKED] = training = make()
     assert sentence in said(healthy(app.run()))
     assert [one.label for one in app.button if one.key == "train-stop"] == ["Leave the line"] * (not training.over)
@@ -259,16 +259,16 @@ def test_a_refused_change_in_a_link_leaves_what_was_trained() -> None:
 @pytest.mark.parametrize("value", ["nonsense", "-1", "1e999"])
 def test_a_link_with_nonsense_opens_every_tab(tab: str, value: str) -> None:
     names = ("step", "trained-step", "training", "map", "train-seed", "train-similarity", "symbols-of", "encoder-row")
-    healthy(page(**dict.fromkeys(names, value) | {"part": tab}))
+    healthy(page(**dict.fromkeys(names, value) | {"tab": tab}))
 
 
 @pytest.mark.parametrize("value", ["", "nonsense", "-1", "1e999", "nan", "<b>", "9" * 400])
 def test_a_link_with_nonsense_opens(value: str) -> None:
-    names = ["change", "try", "similarity", "word", "english", "part"]
+    names = ["change", "try", "similarity", "word", "english", "tab"]
     for use in ("encoder", "decoder", "cross"):
         names += [f"{use}-{part}" for part in (*CONTROLS, "off-0", "off-1", "head")]
         names += [f"{use}-normalizer.temperature", f"{use}-score.scale", f"{use}-mask.align"]
-    assert words(healthy(page(**dict.fromkeys(names, value) | {"part": "What if"})))
+    assert words(healthy(page(**dict.fromkeys(names, value) | {"tab": "What if"})))
 
 
 def test_a_masks_number_out_of_range_falls_back() -> None:

@@ -168,11 +168,11 @@ def _translator(variant: str, step: int, halves: bytes) -> Translator:
 class Desk:
     """Where trainings are asked for: one runs, the others wait in a line, and start by themselves.
 
-    Who has not looked for more than `patience` seconds has gone: the place is lost, or the training stopped. Seconds in
-    which the whole server was held up do not count.
+    Who has not looked for more than `patience` seconds has gone: the place is lost, or the training stopped, if anybody
+    else is in the line. Seconds in which the whole server was held up do not count.
     """
 
-    def __init__(self, patience: float = 12.0) -> None:
+    def __init__(self, patience: float = 20.0) -> None:
         self.patience = patience
         self._line: list[Training] = []
         self._seen: dict[Training, int] = {}  # when each was looked at, in ticks
@@ -209,7 +209,8 @@ class Desk:
         with self._lock:
             self._ticks += 1
             for one in self._line:
-                if (self._ticks - self._seen[one]) * TICK > self.patience:
+                alone = len(self._line) == 1  # whoever has gone is in nobody's way, and may come back
+                if not alone and (self._ticks - self._seen[one]) * TICK > self.patience:
                     one.stop("left")
             self._line = [one for one in self._line if not one.over]
             self._seen = {one: self._seen[one] for one in self._line}
@@ -225,11 +226,12 @@ def main(variant: str, seed: int, steps: int) -> None:
     # What anything else prints must not get between.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    said, losses = 0.0, list[float]()
+    said, took, losses = 0.0, 0.0, list[float]()
     for now in train(seed, variant, steps):
         if now.step % EVERY == 0:
             losses.append(round(now.loss, 4))
-        if now.step not in (*KEPT, steps) and time.monotonic() - said < 1:
+        began = time.monotonic()
+        if now.step not in (*KEPT, steps) and began - said < max(1, 10 * took):
             continue
         translator = now.translator()
         measured = weights.measure(translator, now.loss, SENTENCES, new=False)
@@ -241,6 +243,7 @@ def main(variant: str, seed: int, steps: int) -> None:
         except BrokenPipeError:
             os._exit(0)  # who asked is gone; there is nothing to put in order
         said, losses = time.monotonic(), []
+        took = said - began
 
 
 if __name__ == "__main__":

@@ -27,13 +27,15 @@ Both = tuple[Translation, Translation]
 
 def show(translator: Translator, translation: Translation, step: int, heads: dict[Use, int]) -> None:
     """Draws the widgets, the translation as trained and as changed, and the maps of the use that is looked at."""
-    use, asked, refused = what_if.choose(translator)
+    top = st.container()
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
+    beside = st.columns(2, gap="medium")
+    use, asked, refused = what_if.choose(translator, top)
     changes, changed = _made(translator, translation, asked, refused, notes)
     both = (translation, changed)
     with notes:
         st.html(f"<p class='attnviz-said' role='status'>{escape(verdict(both, changes))}</p>")
-    for i, column in enumerate(st.columns(2, gap="medium")):
+    for i, column in enumerate(beside):
         column.html(words(SIDES[i], both[i], differing(both)[i], _at(both, step)[i]))
     _maps(translator, both, changes, use, heads[use], _at(both, step))
 
@@ -52,8 +54,9 @@ def _maps(translator: Translator, both: Both, changes: Changes, use: Use, head: 
     end, rows = max(1.0, largest([one.weights for one in shown])), max(len(one.queries) for one in shown)
     trained, changed = what_if.trained(translator)[use], getattr(changes, use)
     described = [what_if.described(change, trained, head) for change in (Change(), changed)]
-    for key, one, column in zip(KEYS, shown, st.columns(2, gap="medium"), strict=True):
+    for key, side, one, column in zip(KEYS, SIDES, shown, st.columns(2, gap="medium"), strict=True):
         with column:
+            st.markdown(f"**{side}**")
             maps.show_mosaic(one, f"{key}-heads", chosen=head, largest=end, on_open=partial(maps.open_head, use))
     for i, column in enumerate(st.columns(2, gap="medium")):
         with column:
@@ -85,7 +88,7 @@ def verdict(both: Both, changes: Changes) -> str:
     """What the changes do to the translation, in a sentence or two."""
     before, after = both
     if changes == UNCHANGED:
-        return "Nothing is changed. Try one of the changes above, or make one of your own."
+        return "Nothing is changed. Try one of the changes above, or make one of your own below."
     told = "The translation changes where words are marked."
     if before.french == after.french and before.finished == after.finished:
         told = "The translation stays the same; its probabilities and maps change."

@@ -135,9 +135,9 @@ def show_mosaic(
         maps.weights,
         columns=HEADS,
         names=names or HEAD_NAMES,
-        row_names=[str(layer) for layer in range(LAYERS)],
-        column_names=[str(head) for head in range(HEADS)],
-        titles=("layers", "heads"),
+        row_names=[f"layer {layer}" for layer in range(LAYERS)],
+        column_names=[f"head {head}" for head in range(HEADS)],
+        titles=("", ""),
         labels=labels,
         chosen=[] if chosen is None else [chosen],
         largest=largest,
@@ -166,7 +166,7 @@ def picture(maps: Maps, head: int, *, largest: float, link: str = "") -> go.Figu
     """One head as a heatmap that says what each of its cells is."""
     weights, coming = maps.weights[head], maps.coming[head]
     not_yet = {(int(row), int(key)): NOT_YET[maps.use] for row, key in np.argwhere(coming)}
-    return heatmap(
+    figure = heatmap(
         weights,
         maps.queries,
         maps.keys,
@@ -181,6 +181,8 @@ def picture(maps: Maps, head: int, *, largest: float, link: str = "") -> go.Figu
         blank=coming,
         cells=not_yet | {cell: TRUE for cell in maps.marked if not np.isnan(weights[cell])},
     )
+    # In a narrow column the words need the room; what rows and columns are stands below.
+    return figure.update_xaxes(title_text="").update_yaxes(title_text="")
 
 
 def show_heatmap(

@@ -213,7 +213,7 @@ def drawn(this: Ran, tensors: Mapping[str, Named]) -> str:
          + box("output weight", "W<sup>O</sup>", "learned") + "=" + box("result", "MultiHead", "vectors")),
     )  # fmt: skip
     return "".join(
-        f"<p class='attnviz-line'>{says}</p><div class='attnviz-tensors'>{line}</div>" for says, line in lines
+        f"<p class='attnviz-product'>{says}</p><div class='attnviz-tensors'>{line}</div>" for says, line in lines
     )
 
 
@@ -223,6 +223,7 @@ def told(this: Ran, translation: Translation, head: int) -> str:
     return (
         f"$n$ = {len(translation.english)} English words, $m$ = {len(translation.steps)} places of the decoder; sizes "
         f"are those of the tensors that ran, in both layers the same. Heads are counted from 0 here; $i$ is {head}. "
+        "Within $\\mathrm{Attention}(Q, K, V)$, $Q$ is one head’s $QW_i^Q$, and so are $K$ and $V$. "
         f"`attention` is `{module}`, `layer` is `{layer}`, and `done` is `layer.mechanism(layer.inputs)`."
     )
 
@@ -256,4 +257,5 @@ def linked(translator: Translator, translation: Translation, use: Use, layer: in
         **({"present": 1} if present.presenting() else {}),
     }  # fmt: skip
     link = escape(f"./steps?{urlencode(asked)}")
-    return f"<a class='attnviz-link' href='{link}' target='_self'>Every number of this head, step by step</a>"
+    # In a window of its own: this one may be training.
+    return f"<a class='attnviz-link' href='{link}' target='_blank'>Every number of this head, step by step</a>"

@@ -89,7 +89,7 @@ def progress() -> None:
     """How far it is, in a sentence."""
     asked = _asked()
     if asked is None:
-        st.caption(f"It learns from nothing, in {STEPS:,} steps of {BATCH} sentences each: in less than a minute.")
+        st.caption(f"It learns from nothing, in {STEPS:,} steps of {BATCH} sentences each, in about a minute.")
         return
     before = DESK.look(asked)
     waits = asked.state == "waiting"

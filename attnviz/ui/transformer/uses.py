@@ -4,10 +4,12 @@ from functools import partial
 
 import streamlit as st
 
+from attnviz.figures.sentences import visible
 from attnviz.sources.translator import Translation, Translator
 from attnviz.sources.translator.grammar import ADJECTIVE
 from attnviz.sources.translator.model import Use
 from attnviz.sources.translator.weights import TESTED
+from attnviz.ui.plain import plain
 from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.decoded import WORD
 from attnviz.ui.transformer.maps import Maps
@@ -64,6 +66,9 @@ def _show(use: Use, translator: Translator, translation: Translation, step: int,
         hint="Point at a cell to read it, click to pin its query.",
         rows=max(10, len(translation.english), len(translation.steps)),
     )
+    if use == "decoder":
+        fed, out = (visible(word) for word in (shown.queries[step], translation.steps[step].word))
+        st.markdown(plain(f"In the row of “{fed}”, the word that went in last, “{out}” comes out."))
     st.markdown(_said(use, translator, translation, head))
 
 

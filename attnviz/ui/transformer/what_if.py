@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.masks import Band, Full
 from attnviz.mechanism import Mechanism
@@ -56,9 +57,9 @@ def scores(start: Mechanism) -> dict[str, type[Score]]:
     return {controls.title(kind): kind for kind in PLAIN_SCORES if kind is not type(start.score)}
 
 
-def choose(translator: Translator) -> tuple[Use, Changes, list[str]]:
-    """Draws the widgets; gives the use that is looked at, the changes, and why some of them were refused."""
-    top = st.container()
+def choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Changes, list[str]]:
+    """Draws the widgets, and the changes worth trying in `top`; gives the use that is looked at, the changes, and why some
+    of them were refused."""
     refused: list[str] = []
     made: dict[Use, Change] = {}
     looked_at: Use = "decoder"
