@@ -58,8 +58,8 @@ def scores(start: Mechanism) -> dict[str, type[Score]]:
 
 
 def choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Changes, list[str]]:
-    """Draws the widgets, and the changes worth trying in `top`; gives the use that is looked at, the changes, and why some
-    of them were refused."""
+    """Draws the widgets, and the changes worth trying in `top`; gives the use that is looked at, the changes, and why
+    some of them were refused."""
     refused: list[str] = []
     made: dict[Use, Change] = {}
     looked_at: Use = "decoder"
