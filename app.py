@@ -10,7 +10,7 @@ from pathlib import Path
 # handed to the system page by page.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import streamlit as st
 import transformers

@@ -127,6 +127,37 @@ class T5Buckets(ByContent, Bias):
         return scores + _fitted(self, self.table).to(scores.device, scores.dtype)[self.bucket(q, k), h]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Distances(ByContent, Bias):
+    """Adds a number for each head and each distance from query to key, as a model has learned it.
+
+    `table` has, for each head, the numbers of the distances k − q from 1 − queries to keys − 1: what is left of a
+    whole bias (heads, queries, keys) that depends on the distance alone, such as T5's.
+    """
+
+    table: Float[Tensor, "heads distances"]
+    queries: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.queries <= self.table.shape[-1]:
+            raise ValueError(
+                f"Distances needs a number for each of queries + keys − 1 distances; its table has "
+                f"{self.table.shape[-1]} for {self.queries} queries."
+            )
+
+    def fit(self, queries: int, keys: int, heads: int, mask: Allowed) -> Bias:
+        shape = (heads, self.queries + keys - 1)
+        if queries != self.queries or self.table.shape != shape:
+            raise ValueError(
+                f"Distances is made for {len(self.table)} heads, {self.queries} queries and "
+                f"{self.table.shape[-1] + 1 - self.queries} keys; here there are {heads}, {queries} and {keys}."
+            )
+        return self
+
+    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+        return scores + self.table.to(scores)[h, k - q + self.queries - 1]
+
+
 @dataclass(frozen=True)
 class KERPLE(Bias):
     """Lowers a score by the distance of its key, quickly at first and then ever more slowly:

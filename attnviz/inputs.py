@@ -93,6 +93,9 @@ class Layer:
     inputs: Inputs
     mechanism: "attnviz.mechanism.Mechanism"  # the one it was made for; a page may swap any part of it
     fixed: str = ""  # why the mechanism may not be swapped, as a sentence; empty when it may
+    # Of a model's layer, how sure its weights are: "verified" (some rows were compared with the model's own) ·
+    # "captured, unchecked" · "the model's own weights" (as it computed them). Empty for what is from no model.
+    standing: str = ""
 
 
 def cut_heads(vectors: Float[Tensor, "tokens width"], heads: int) -> Float[Tensor, "heads tokens d_head"]:

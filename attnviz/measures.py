@@ -1,19 +1,19 @@
 """What the weights of heads say, looked at one head at a time, so that no more than one head's map is held."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.functional import adaptive_max_pool2d
 
-from attnviz.inputs import Inputs, Layer
+from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
 
 Special = Literal["shown", "hidden", "rescaled"]
-Together = Literal["mean", "maximum"]
+Together = Literal["mean", "maximum", "minimum"]
+Map = Float[Tensor, "queries keys"]
 
 
 def kept(count: int, special: Sequence[int], how: Special) -> list[int]:
@@ -22,65 +22,55 @@ def kept(count: int, special: Sequence[int], how: Special) -> list[int]:
 
 
 def head_map(
-    inputs: Inputs, mechanism: Mechanism, head: int, special: Special = "shown"
+    inputs: Inputs, mechanism: Mechanism, head: int, special: Special = "shown", rows: slice = slice(None)
 ) -> Float[Tensor, "queries keys"]:
-    """The weights of one head, NaN where not allowed.
+    """The weights of one head, NaN where not allowed; of the queries in `rows`, all of them unless it says which.
 
     Special tokens are shown, or hidden with the other weights as they are, or hidden and each row rescaled to the
     sum that it had with them (a row that lay on special tokens alone stays zero; negative weights have no share to
     scale, so with them nothing is rescaled).
     """
-    attention = mechanism(inputs, heads=[head])
-    rows = kept(inputs.queries, inputs.special_queries, special)
+    attention = mechanism(inputs, heads=[head], rows=rows)
+    if special == "shown":
+        return torch.where(attention.allowed[0], attention.weights[0], torch.nan)
+    seen = [i for i, place in enumerate(range(inputs.queries)[rows]) if place not in inputs.special_queries]
     keys = kept(inputs.keys, inputs.special_keys, special)
-    weights = attention.weights[0][rows]
+    weights = attention.weights[0][seen]
     total, weights = weights.sum(-1, keepdim=True), weights[:, keys]
     if special == "rescaled" and not mechanism.normalizer.negative:
         rest = weights.sum(-1, keepdim=True)
         weights = torch.where(rest > 0, weights / rest * total, 0)  # in this order no tiny rest overflows
-    return torch.where(attention.allowed[0][rows][:, keys], weights, torch.nan)
+    return torch.where(attention.allowed[0][seen][:, keys], weights, torch.nan)
 
 
 def heads_map(
     inputs: Inputs, mechanism: Mechanism, how: Together, special: Special = "shown"
 ) -> Float[Tensor, "queries keys"]:
-    """The mean or the maximum of all heads' weights, cell by cell; NaN where no head is allowed to look.
+    """The mean, the maximum or the minimum of all heads' weights, cell by cell; NaN where no head is allowed to look.
 
     A head that is not allowed there counts as weight 0.
     """
-    weights = head_map(inputs, mechanism, 0, special)
-    allowed, weights = ~weights.isnan(), weights.nan_to_num(0)
-    for head in range(1, inputs.heads):
-        one = head_map(inputs, mechanism, head, special)
-        allowed, one = allowed | ~one.isnan(), one.nan_to_num(0)
-        weights = weights + one if how == "mean" else torch.maximum(weights, one)
-    if how == "mean":
-        weights = weights / inputs.heads
-    return torch.where(allowed, weights, torch.nan)
+    return over((head_map(inputs, mechanism, head, special) for head in range(inputs.heads)), how)
 
 
-def thumbnails(
-    layers: Sequence[Layer], mechanisms: Sequence[Mechanism], size: int, special: Special = "shown"
-) -> Float[Tensor, "heads height width"]:
-    """Every head of every layer as a small map of at most `size` cells a side, NaN where nothing is allowed.
+def over(maps: Iterable[Map], how: Together) -> Map:
+    """The mean, the maximum or the minimum of maps of one shape, cell by cell; NaN where all of them have NaN.
 
-    A cell that stands for several has their maximum, so that no strong weight is lost.
+    Where only some have NaN, they count as weight 0. The maps are looked at one after the other.
     """
-    maps = (
-        reduced(head_map(layer.inputs, mechanism, head, special), size)
-        for layer, mechanism in zip(layers, mechanisms, strict=True)
-        for head in range(layer.inputs.heads)
-    )
-    return torch.stack(list(maps))
+    maps = iter(maps)
+    one, count = next(maps), 1
+    allowed, whole = ~one.isnan(), one.nan_to_num(0)
+    for one in maps:
+        allowed, whole, count = allowed | ~one.isnan(), _OVER[how](whole, one.nan_to_num(0)), count + 1
+    return torch.where(allowed, whole / count if how == "mean" else whole, torch.nan)
 
 
-def reduced(weights: Float[Tensor, "queries keys"], size: int) -> Float[Tensor, "height width"]:
-    """The map in at most `size` cells a side, each the maximum of those it stands for."""
-    shape = [min(size, length) for length in weights.shape]
-    if shape == list(weights.shape):
-        return weights
-    pooled = adaptive_max_pool2d(weights.nan_to_num(nan=-torch.inf)[None], shape)[0]
-    return torch.where(pooled.isneginf(), torch.nan, pooled)
+_OVER: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mean": torch.add,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+}
 
 
 def strongest(weights: Float[Tensor, " keys"], count: int = 5) -> list[tuple[int, float]]:

@@ -45,3 +45,15 @@ def random_inputs():
         )
 
     return make
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The tables that tests have written, a row each, with record_property(header, row)."""
+    tables = {}
+    for report in [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]:
+        for header, row in report.user_properties:
+            tables.setdefault(header, set()).add(row)
+    for header, rows in tables.items():
+        terminalreporter.write_line("")
+        for line in (header, *sorted(rows)):
+            terminalreporter.write_line(line)

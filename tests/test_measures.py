@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from attnviz import Layer, Mechanism
+from attnviz import Mechanism
 from attnviz.inputs import Inputs
 from attnviz.masks import Causal, Full, Mask, Padding
-from attnviz.measures import Row, empty_rows, head_map, heads_map, kept, outside, reduced, row, strongest, thumbnails
+from attnviz.measures import Row, empty_rows, head_map, heads_map, kept, outside, over, row, strongest
 from attnviz.normalizers import Differential, Hard, Softmax
 from attnviz.scores import ScaledDot
 
@@ -73,7 +73,9 @@ def test_kept():
 
 
 @pytest.mark.parametrize("special", ["shown", "hidden", "rescaled"])
-@pytest.mark.parametrize(("how", "together"), [("mean", lambda cells: sum(cells) / len(cells)), ("maximum", max)])
+@pytest.mark.parametrize(
+    ("how", "together"), [("mean", lambda cells: sum(cells) / len(cells)), ("maximum", max), ("minimum", min)]
+)
 @pytest.mark.parametrize("mask", [Full(), Causal(), PerHead()], ids=repr)
 def test_a_map_of_all_heads(inputs, special, how, together, mask):
     mechanism = Mechanism(mask=mask)
@@ -85,58 +87,26 @@ def test_a_map_of_all_heads(inputs, special, how, together, mask):
     same(heads_map(inputs, mechanism, how, special), expected)
 
 
+@pytest.mark.parametrize("special", ["shown", "hidden", "rescaled"])
+@pytest.mark.parametrize("rows", [slice(0, 3), slice(2, None), slice(-1, None), slice(0, 1)], ids=str)
+def test_a_part_of_a_map_is_what_the_whole_has_there(inputs, special, rows):
+    whole = head_map(inputs, Mechanism(mask=Causal()), 1, special)
+    inside = [i for i, q in enumerate(kept(inputs.queries, SPECIAL_QUERIES, special)) if q in range(5)[rows]]
+    part = head_map(inputs, Mechanism(mask=Causal()), 1, special, rows)
+    assert torch.equal(part.nan_to_num(9), whole[inside].nan_to_num(9))
+
+
+def test_maps_are_taken_together_one_after_the_other():
+    maps = [torch.tensor([[1.0, NAN, NAN]]), torch.tensor([[0.5, -0.5, NAN]])]
+    same(over(iter(maps), "mean"), [[0.75, -0.25, NAN]])
+    same(over(iter(maps), "maximum"), [[1.0, 0.0, NAN]])
+    same(over(iter(maps), "minimum"), [[0.5, -0.5, NAN]])
+    same(over(iter(maps[:1]), "mean"), maps[0])
+
+
 def test_the_maximum_of_heads_is_one_heads_weight_and_the_mean_adds_up_to_1(inputs):
     same(heads_map(inputs, Mechanism(), "maximum"), Mechanism()(inputs).weights.amax(0))
     same(heads_map(inputs, Mechanism(), "mean").sum(-1), [1] * inputs.queries)
-
-
-def slow_reduced(weights, size):
-    """Torch's adaptive pooling: cell i of s stands for ⌊i·n/s⌋ up to ⌈(i + 1)·n/s⌉."""
-    height, width = (min(size, length) for length in weights.shape)
-    small = torch.full((height, width), NAN)
-    for i in range(height):
-        for j in range(width):
-            top, bottom = i * len(weights) // height, -(-(i + 1) * len(weights) // height)
-            left, right = j * weights.shape[1] // width, -(-(j + 1) * weights.shape[1] // width)
-            seen = [w for w in weights[top:bottom, left:right].flatten().tolist() if not math.isnan(w)]
-            if seen:
-                small[i, j] = max(seen)
-    return small
-
-
-@given(
-    st.integers(1, 20),
-    st.integers(1, 20),
-    st.integers(1, 12),
-    st.sampled_from([0.0, 0.5, 0.95, 1.0]),
-    st.integers(0, 99),
-)
-def test_reduced_keeps_the_maximum_of_what_a_cell_stands_for(queries, keys, size, masked, seed):
-    generator = torch.Generator().manual_seed(seed)
-    weights = torch.rand(queries, keys, generator=generator)
-    weights[torch.rand(queries, keys, generator=generator) < masked] = NAN
-    small = reduced(weights, size)
-    same(small, slow_reduced(weights, size))
-    assert small.nan_to_num(-1).max() == weights.nan_to_num(-1).max()
-
-
-def test_reduced_leaves_a_small_map_as_it_is():
-    weights = torch.rand(4, 6)
-    assert torch.equal(reduced(weights, 6), weights)
-    assert reduced(weights, 5).shape == (4, 5)
-
-
-@pytest.mark.parametrize("special", ["shown", "hidden"])
-def test_thumbnails_are_every_head_of_every_layer_in_order(inputs, random_inputs, special):
-    other = random_inputs(heads=2, seed=1, special_queries=SPECIAL_QUERIES, special_keys=SPECIAL_KEYS)
-    layers = [Layer("a", "self", inputs, Mechanism()), Layer("b", "causal", other, Mechanism(mask=Causal()))]
-    shown_with = [Mechanism(mask=PerHead()), Mechanism()]  # not the layers' own
-    expected = [
-        slow_reduced(torch.tensor(slow_map(layer.inputs, mechanism, head, special)), 3)
-        for layer, mechanism in zip(layers, shown_with, strict=True)
-        for head in range(layer.inputs.heads)
-    ]
-    same(thumbnails(layers, shown_with, 3, special), torch.stack(expected))
 
 
 def test_strongest_are_the_greatest_first_and_of_equal_ones_the_earlier():
@@ -212,11 +182,6 @@ def test_negative_weights_have_no_entropy_and_what_is_masked_counts_nothing():
     one = row(torch.tensor([0.5, -0.25, math.nan, 0.0]))
     assert one == Row(total=0.25, nonzero=2, entropy=None, negative=True)
     assert one.keys is None
-
-
-def test_a_negative_weight_is_not_taken_for_a_masked_cell_where_cells_are_gathered():
-    weights = torch.tensor([[-0.5, -0.25, NAN, NAN]])
-    assert torch.equal(reduced(weights, 2).nan_to_num(9), torch.tensor([[-0.25, 9.0]]))
 
 
 def test_the_maximum_of_heads_that_are_all_negative_is_negative(random_inputs):

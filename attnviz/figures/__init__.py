@@ -1,10 +1,17 @@
 """Arrays to plotly figures: no computation, no Streamlit."""
 
 from attnviz.figures.curves import curves
+from attnviz.figures.head_grid import head_grid
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.lines import lines
+from attnviz.figures.long_map import long_map
 from attnviz.figures.mosaic import head_at, mosaic
+from attnviz.figures.products import products
+from attnviz.figures.scatter import scatter
 from attnviz.figures.sentences import label, sentence
 from attnviz.figures.themes import THEMES, themed
 
-__all__ = ["THEMES", "curves", "head_at", "heatmap", "label", "lines", "mosaic", "sentence", "themed"]
+__all__ = [
+    "THEMES", "curves", "head_at", "head_grid", "heatmap", "label", "lines", "long_map", "mosaic", "products",
+    "scatter", "sentence", "themed",
+]  # fmt: skip

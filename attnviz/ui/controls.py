@@ -104,14 +104,16 @@ def biases(label: str, start: Sequence[Bias], side: str = "") -> tuple[Bias, ...
 
 
 def several(label: str, kinds: Sequence[type[T]], start: Sequence[T], side: str = "", about: str = "") -> list[T]:
-    """Several parts of one menu, each with its widgets; they begin as `start`."""
+    """Several parts of one menu, each with its widgets; they begin as `start`. What no menu has, a model's own, stays."""
     menu = _named(kinds)
+    own = [one for one in start if type(one) not in kinds]
+    start = [one for one in start if type(one) in kinds]
     names = [title(type(one)) for one in start]
     chosen = st.multiselect(
         label, list(menu), names, key=_key(label), bind="query-params", placeholder="None", help=about or None
     )
     made = {type(one): one for one in start}
-    parts = []
+    parts = own
     for name in chosen:
         st.markdown(f"**{name}**", help=explained(menu[name]))
         parts.append(_filled(f"{side} {name}".strip(), made.get(menu[name], menu[name]())))

@@ -9,7 +9,8 @@ from jaxtyping import Float
 
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
 from attnviz.inputs import Inputs, Layer
-from attnviz.measures import Special, head_map, heads_map, kept, thumbnails
+from attnviz.long_maps import thumbnails
+from attnviz.measures import Special, head_map, heads_map, kept
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.ui import cache
@@ -35,20 +36,28 @@ class View:
     mosaic: Float[np.ndarray, "heads height width"] = field(init=False)
 
     def __post_init__(self) -> None:
-        shown = range(len(self.layers)) if self.every else [self.layer]
-        layers, mechanisms = [self.layers[i] for i in shown], [self.mechanisms[i] for i in shown]
+        layers, mechanisms = [self.layers[i] for i in self.beside], [self.mechanisms[i] for i in self.beside]
         _check_cost(layers, mechanisms)
         size = THUMBNAIL_CELLS // (max(self.heads, len(layers)) if self.every else 6)
-        mechanism = self.mechanisms[self.layer]
         made = {
-            "weights": head_weights(self.source, self.layers, self.layer, mechanism, self.head, self.special),
+            "weights": self._weights(),
             "mosaic": cache.once(
                 lambda: thumbnails(layers, mechanisms, size, self.special).numpy(),
-                *(self.source, self.special, list(shown), mechanisms),
+                *(self.source, self.special, self.beside, mechanisms),
             ),
         }
         for name, array in made.items():
             object.__setattr__(self, name, array)
+
+    def _weights(self) -> Float[np.ndarray, "queries keys"]:
+        mechanism = self.mechanisms[self.layer]
+        return head_weights(self.source, self.layers, self.layer, mechanism, self.head, self.special)
+
+    @property
+    def beside(self) -> list[int]:
+        """The layers in the mosaic: this one, or all of its kind that have as many heads, queries and keys."""
+        like = [fitting(layer) for layer in self.layers]
+        return [i for i, one in enumerate(like) if i == self.layer or (self.every and one == like[self.layer])]
 
     @property
     def heads(self) -> int:
@@ -92,6 +101,13 @@ class View:
         return f"{self.layers[self.layer].name}, {head}"
 
 
+def fitting(layer: Layer) -> tuple[object, ...]:
+    """What is the same of layers that fit into one mosaic: the stack, the kind, and how much there is to look at."""
+    inputs = layer.inputs
+    sizes = (inputs.heads, inputs.queries, inputs.keys, len(inputs.special_queries), len(inputs.special_keys))
+    return layer.name.partition(" ")[0], layer.kind == "cross", *sizes
+
+
 def head_weights(
     source: Source, layers: Sequence[Layer], layer: int, mechanism: Mechanism, head: int | str, special: Special
 ) -> Float[np.ndarray, "queries keys"]:
@@ -117,12 +133,17 @@ def tokens_stamp(inputs: Inputs) -> str:
     return str(zlib.crc32("\0".join((*inputs.query_tokens, "", *inputs.key_tokens)).encode(errors="replace")))
 
 
-def _check_cost(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> None:
-    """Refuses what would keep a core busy for long: a page is asked for by anybody who has a link."""
-    work = sum(
+def cost(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> int:
+    """How many steps it takes, roughly, to compute all heads of these layers."""
+    return sum(
         layer.inputs.heads * layer.inputs.queries * layer.inputs.keys * mechanism.score.work
         for layer, mechanism in zip(layers, mechanisms, strict=True)
     )
+
+
+def _check_cost(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> None:
+    """Refuses what would keep a core busy for long: a page is asked for by anybody who has a link."""
+    work = cost(layers, mechanisms)
     if work > MOST_WORK:
         raise ValueError(
             f"All these heads would take {work:,} steps to compute; at most {MOST_WORK:,} are done for one picture. "

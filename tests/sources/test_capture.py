@@ -4,10 +4,12 @@ import transformers as hf
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz import Mechanism
-from attnviz.biases import SoftCap
-from attnviz.masks import Causal, Full
+from attnviz.biases import Distances, SoftCap
+from attnviz.masks import Causal, Chunked, Full, Padding, SlidingWindow
+from attnviz.normalizers import Sink
 from attnviz.scores import General, ScaledDot
 from attnviz.sources.capture import capture
+from tests.sources.zoo import overheard
 
 SMALL = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 GROUPED = SMALL | {"num_key_value_heads": 2}
@@ -43,6 +45,21 @@ def bart():
     return hf.BartModel(hf.BartConfig(**small))
 
 
+def t5():
+    small = {"vocab_size": 60, "d_model": 32, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 4}
+    return hf.T5Model(hf.T5Config(**small, attn_implementation="eager"))
+
+
+def gpt_oss():
+    experts = {"head_dim": 8, "num_local_experts": 2, "num_experts_per_tok": 1, "sliding_window": 4}
+    return hf.GptOssModel(hf.GptOssConfig(**GROUPED, **experts, attn_implementation="eager"))
+
+
+def llama4():
+    more = {"head_dim": 8, "num_local_experts": 2, "attention_chunk_size": 5, "no_rope_layer_interval": 2}
+    return hf.Llama4TextModel(hf.Llama4TextConfig(**GROUPED, **more, attn_implementation="eager"))
+
+
 MODELS = [bert, gpt2, llama, mistral, gemma2]
 
 
@@ -57,6 +74,12 @@ def sharpened(make):
 
 def batch(real=N):
     return {"input_ids": torch.arange(1, N + 1)[None], "attention_mask": (torch.arange(N) < real).long()[None]}
+
+
+def pair():
+    """Two texts, of which the second is the longer one."""
+    ids = torch.arange(1, 2 * N + 1).reshape(2, N)
+    return {"input_ids": ids, "attention_mask": torch.stack([(torch.arange(N) < N - 3).long(), torch.ones(N).long()])}
 
 
 @torch.no_grad()
@@ -127,12 +150,69 @@ def test_values_are_the_models_own_too():
         torch.testing.assert_close(expected, own[0], atol=1e-5, rtol=0)
 
 
-def test_what_the_model_computes_is_unchanged_by_being_looked_at():
-    model, ends = sharpened(llama), []
-    model.norm.register_forward_hook(lambda module, given, result: ends.append(result))
-    capture(model, batch())
-    eager(model, batch())
+@pytest.mark.parametrize("make", [llama, mistral, gemma2, gpt_oss, llama4])
+@pytest.mark.parametrize("real", [N, N - 3], ids=["whole", "padded"])
+def test_what_the_model_computes_is_unchanged_by_being_looked_at(make, real):
+    model, ends = sharpened(make), []
+    model.norm.register_forward_hook(lambda module, given, result: ends.append(result[0, :real]))
+    capture(model, batch(real))
+    eager(model, batch(real))
     torch.testing.assert_close(ends[0], ends[1], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("make", [bert, mistral, gemma2, gpt_oss, llama4, t5])
+def test_texts_longer_than_a_block_of_rows(make):
+    model = sharpened(make)
+    ids = torch.randint(60, (1, 560))
+    if make is bert:
+        model.embeddings.position_embeddings = torch.nn.Embedding(560, 32)
+        model.embeddings.position_ids = torch.arange(560)[None]
+        model.embeddings.token_type_ids = torch.zeros(1, 560, dtype=torch.long)
+    given = {"input_ids": ids, "attention_mask": (torch.arange(560) >= 30).long()[None]}
+    if make is t5:
+        given |= {"decoder_input_ids": ids[:, :530]}
+    with overheard(model) as heard, torch.no_grad():
+        model(**given)
+    for layer, own in zip(capture(model, given), list(heard), strict=True):
+        assert layer.standing == "verified"
+        real = slice(30 if layer.inputs.queries == 560 else 0, None)
+        torch.testing.assert_close(layer.mechanism(layer.inputs).weights[:, real], own[0, :, real], atol=1e-5, rtol=0)
+
+
+def test_a_mask_that_one_brings():
+    model, allowed = sharpened(llama), torch.ones(N, N).tril().bool()
+    allowed[5:, 2] = False
+    for given in (allowed, torch.zeros(N, N).masked_fill(~allowed, torch.finfo(torch.float32).min)):
+        layers = capture(model, {"input_ids": batch()["input_ids"], "attention_mask": given[None, None]})
+        for layer in layers:
+            found = layer.mechanism(layer.inputs)
+            assert layer.standing == "verified"
+            assert torch.equal(found.allowed, allowed.expand(4, N, N))
+    for weights, own in zip(
+        recomputed(layers), eager(model, {**batch(), "attention_mask": given[None, None]}), strict=True
+    ):
+        torch.testing.assert_close(weights, own, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("make", [bert, llama])
+def test_an_example_of_a_batch_is_what_it_is_alone(make):
+    model = sharpened(make)
+    for example in range(2):
+        alone = {name: tensor[example][None] for name, tensor in pair().items()}
+        for inside, outside in zip(capture(model, pair(), example=example), capture(model, alone), strict=True):
+            assert inside.mechanism == outside.mechanism
+            torch.testing.assert_close(inside.inputs.query, outside.inputs.query)
+            torch.testing.assert_close(inside.inputs.value, outside.inputs.value)
+
+
+def test_an_example_that_is_not_there():
+    with pytest.raises(ValueError, match="There is no example 2: the batch holds 2, counted from 0"):
+        capture(bert(), pair(), example=2)
+
+
+def test_a_batch_of_no_tensors():
+    with pytest.raises(ValueError, match="This batch holds no tensor"):
+        capture(bert(), {})
 
 
 # What is said of a layer
@@ -176,8 +256,20 @@ def test_a_mechanism_is_made_of_the_parts_that_the_model_uses():
     # Gemma 2 scales by a number of its own and caps; its first layer slides, its second sees all that came before.
     sliding, whole = capture(gemma2(), batch())
     assert whole.mechanism == Mechanism(ScaledDot(4**-0.5), (SoftCap(3.0),), Causal())
-    allowed = sliding.mechanism(sliding.inputs).allowed
-    assert torch.equal(allowed[0], torch.ones(N, N).tril().triu(-3).bool())
+    assert sliding.mechanism == Mechanism(ScaledDot(4**-0.5), (SoftCap(3.0),), SlidingWindow(4))
+    (padded, _) = capture(gpt2(), batch(N - 3))
+    assert padded.mechanism.mask == Causal() & Padding(N - 3)
+    model = gpt_oss()
+    (layer, _) = capture(model, batch())
+    assert layer.mechanism == Mechanism(
+        mask=SlidingWindow(4), normalizer=Sink(model.layers[0].self_attn.sinks.detach())
+    )
+    assert [layer.mechanism.mask for layer in capture(llama4(), batch())] == [Chunked(5), Causal()]
+    (first, *_) = capture(t5(), batch() | {"decoder_input_ids": torch.arange(5)[None]})
+    (distances,) = first.mechanism.biases
+    assert first.mechanism == Mechanism(ScaledDot(1.0), (distances,))
+    assert isinstance(distances, Distances)
+    assert distances.table.shape == (4, 2 * N - 1)
 
 
 def test_tokens_are_what_one_asks_for_and_positions_by_default():
@@ -189,9 +281,24 @@ def test_tokens_are_what_one_asks_for_and_positions_by_default():
     assert first.inputs.special_queries == first.inputs.special_keys == (0, 11)
 
 
+def test_tokens_of_a_decoder():
+    given = batch() | {"decoder_input_ids": torch.arange(20, 25)[None]}
+    named = {
+        "tokens": tuple("abcdefghijkl"),
+        "special": (0,),
+        "decoder_tokens": tuple("vwxyz"),
+        "decoder_special": (4,),
+    }
+    encoder, decoder, cross = (layer.inputs for layer in capture(bart(), given, **named))
+    assert encoder.query_tokens == encoder.key_tokens == cross.key_tokens == named["tokens"]
+    assert decoder.query_tokens == decoder.key_tokens == cross.query_tokens == named["decoder_tokens"]
+    assert encoder.special_queries == cross.special_keys == (0,)
+    assert decoder.special_keys == cross.special_queries == (4,)
+
+
 def test_tokens_of_a_tokenizers_own_batch():
     given = hf.BatchEncoding(batch())
-    given.tokens = lambda: list("abcdefghijkl")
+    given.tokens = lambda example: list("abcdefghijkl")
     (first, _) = capture(bert(), given)
     assert first.inputs.query_tokens == tuple("abcdefghijkl")
 
@@ -227,17 +334,23 @@ def test_half_precision_is_shown_in_full():
 # The model is left as it was found
 
 
-def t5():
-    return hf.T5Model(hf.T5Config(vocab_size=60, d_model=32, d_kv=8, d_ff=32, num_layers=1, num_heads=4))
+class Broken(Exception):
+    pass
 
 
-def gpt_oss():
-    experts = {"head_dim": 8, "num_local_experts": 2, "num_experts_per_tok": 1}
-    return hf.GptOssModel(hf.GptOssConfig(**GROUPED, **experts))
+def broken():
+    """A model that fails in its second layer."""
+
+    def fail(module, given):
+        raise Broken
+
+    model = bert()
+    model.encoder.layer[1].output.register_forward_pre_hook(fail)
+    return model
 
 
-def pair():
-    return {name: tensor.expand(2, -1) for name, tensor in batch().items()}
+def hooks(model):
+    return [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -252,23 +365,20 @@ def test_a_model_is_left_as_it_was_found(training, implementation):
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize(
-    ("make", "given", "error", "words"),
-    [
-        (bert, pair(), ValueError, "One example at a time can be captured; the batch holds 2"),
-        (t5, {"input_ids": batch()["input_ids"]}, NotImplementedError, "depends on position_bias"),
-        (gpt_oss, batch(), NotImplementedError, "depends on s_aux"),
-        (bert, {"input_ids": torch.tensor([[1, 99]])}, IndexError, "index out of range"),
-    ],
-    ids=["a batch of two", "T5", "gpt-oss", "an unknown token"],
+    ("make", "given", "error"),
+    [(broken, batch(), Broken), (bert, {"input_ids": torch.tensor([[1, 99]])}, IndexError)],
+    ids=["in the middle", "an unknown token"],
 )
-def test_a_model_that_fails_or_is_refused_is_left_as_it_was_found(make, given, error, words, training):
+def test_a_model_that_fails_is_left_as_it_was_found(make, given, error, training):
     model = make().train(training)
-    before = model.config._attn_implementation
-    with pytest.raises(error, match=words):
-        capture(model, given)
+    before, hooked = model.config._attn_implementation, hooks(model)
+    for _ in range(2):
+        with pytest.raises(error):
+            capture(model, given)
     assert model.config._attn_implementation == before
+    assert hooks(model) == hooked
     assert all(module.training == training for module in model.modules())
-    capture(sharpened(bert), batch())  # and the next capture starts afresh
+    assert len(capture(sharpened(bert), batch())) == 2  # and the next capture starts afresh
 
 
 def test_a_model_of_which_a_part_is_frozen_is_left_as_it_was_found():
@@ -296,19 +406,11 @@ def test_dropout_does_not_blur_what_is_seen():
     assert model.training
 
 
-def test_queries_that_continue_a_cache_are_refused_in_words():
+def test_queries_that_continue_a_cache_are_not_shown_and_why():
     model, given = llama().eval(), batch()
     with torch.no_grad():
         past = model(**given).past_key_values
-    with pytest.raises(NotImplementedError, match="Give the model use_cache=False"):
-        capture(model, {"input_ids": torch.tensor([[5]]), "past_key_values": past})
+    layers = capture(model, {"input_ids": torch.tensor([[5]]), "past_key_values": past})
+    assert layers == []
+    assert layers.missing[0] == "layer 0 is not shown: its queries continue a cache. Give the model use_cache=False."
     assert model.config._attn_implementation == "eager"
-
-
-def test_a_model_with_an_attention_of_its_own_is_refused_in_words():
-    small = {"vocab_size": 60, "hidden_size": 32, "n_layer": 1, "n_head": 4}
-    model = hf.BloomModel(hf.BloomConfig(**small))
-    with pytest.raises(
-        NotImplementedError, match="BloomModel does not hand its queries and keys to AttentionInterface"
-    ):
-        capture(model, batch())

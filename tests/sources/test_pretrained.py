@@ -11,7 +11,9 @@ from transformers import AutoModel
 
 from attnviz import Mechanism
 from attnviz.sources import pretrained
-from attnviz.sources.pretrained import Model, Pretrained, minilm
+from attnviz.sources.models import Model
+from attnviz.sources.models import model as kept
+from attnviz.sources.pretrained import Pretrained, minilm
 from attnviz.sources.text import EXAMPLE
 
 LONGEST = "word " * 510  # with [CLS] and [SEP] 512 tokens
@@ -156,9 +158,10 @@ def test_the_same_text_is_read_once(counted):
 
 
 def test_the_text_not_asked_for_longest_is_forgotten_first(counted, monkeypatch):
-    monkeypatch.setattr(pretrained, "TEXTS_KEPT", 2)
     model, read = counted
-    for text in ("a", "b", "a", "c", "a"):
+    size = kept._bytes(model.layers("a"))
+    monkeypatch.setattr(kept, "BYTES_KEPT", 2 * size)
+    for text in ("b", "a", "c", "a"):
         model.layers(text)
     assert len(read) == 3
     model.layers("b")
@@ -169,7 +172,7 @@ def test_a_text_that_failed_is_not_kept(counted, monkeypatch):
     model, read = counted
     with monkeypatch.context() as failing:
         failing.setattr(model.model.embeddings, "forward", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(ValueError, match="`division by zero`"):
             model.layers("a")
     assert len(model.layers("a")) == 6
     assert len(read) == 2

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from attnviz.figures.themes import THEMES
 
 SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an array type for
-SCRIPTS = ("chart", "fan", "paint", "drag", "browser")
+SCRIPTS = ("chart", "fan", "paint", "points", "drag", "browser")
 _HERE = Path(__file__).parent
 _PLOTLY = f"/vendor/plotly-{get_plotlyjs_version()}.min.js"
 

@@ -1,7 +1,8 @@
 // Shows one plotly figure and keeps it. A heatmap (layout.meta.queries) can be read: the pointer or the arrow keys
 // pick a cell, which is said in a sentence, and its query's weights fan out to the keys as lines and bars.
-// A mosaic (layout.meta.names) names the head under the pointer. Any other figure is only shown. Heatmaps of one link
-// (layout.meta.link) mark the same cell and show the same part. Text goes in as textContent only.
+// A mosaic (layout.meta.names) names the head under the pointer, a figure of points (layout.meta.points) the point that
+// is nearest. Any other figure is only shown. Heatmaps of one link (layout.meta.link) mark the same cell and show the
+// same part. Text goes in as textContent only.
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 15; // pixels between two labels of 14 pixels that can both be read
@@ -83,7 +84,8 @@ class Chart {
     const meta = (this.meta = figure.layout.meta ?? {});
     this.theme = isDark(getComputedStyle(this.root).getPropertyValue("--st-background-color")) ? "dark" : "light";
     this.root.dataset.theme = this.theme;
-    this.z = meta.queries || meta.names ? figure.data[0].z : []; // the cells that can be pointed at
+    // The cells that can be pointed at; a point is a row of one.
+    this.z = meta.points?.map(() => [NaN]) ?? (meta.queries || meta.names ? figure.data[0].z : []);
     const { row = 0, column = 0 } = this.cursor ?? {};
     if (row >= this.z.length || column >= this.z[0].length) this.cursor = null;
     this.drawn = false; // until then the pointer would read the new numbers at the places of the old picture
@@ -217,6 +219,7 @@ class Chart {
   cell(event) {
     const full = this.graph._fullLayout;
     if (!this.drawn || !full?.xaxis) return null;
+    if (this.meta.points) return nearest(this, event);
     const box = this.stage.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left - full._size.l, event.clientY - box.top - full._size.t];
     if (y < 0 || y > full._size.h || x > full._size.w) return null;
@@ -258,15 +261,16 @@ class Chart {
     if (!this.drawn || !this.z.length || event.target !== this.stage || event.altKey || event.ctrlKey || event.metaKey) return;
     const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     // From cell to cell within the part in view; in a mosaic from head to head.
-    const { names, tall = 1, broad = 1, above = 0 } = this.meta;
+    const { names, points, tall = 1, broad = 1, above = 0 } = this.meta;
     const [left, right, top, bottom] = ["xaxis", "yaxis"].flatMap((axis) => {
       const range = this.graph._fullLayout[axis].range;
       return [Math.ceil(Math.min(...range)), Math.floor(Math.max(...range))];
     });
-    const first = names ? { row: above, column: 0 } : { row: this.header.pinned ?? top, column: left };
+    const first = names ? { row: above, column: 0 } : points ? beside(this) : { row: this.header.pinned ?? top, column: left };
     const at = { ...(this.cursor ?? first) };
     const step = steps[event.key];
-    if (step && this.cursor) {
+    if (step && this.cursor && points) Object.assign(at, beside(this, at, step));
+    else if (step && this.cursor) {
       at.row = Math.max(top, Math.min(bottom, at.row + step[0] * tall));
       at.column = Math.max(left, Math.min(right, (at.column ?? 0) + step[1] * broad));
     } else if (event.key === "Home") at.column = left;
@@ -289,7 +293,7 @@ class Chart {
 
   read(cell) {
     this.cursor = cell;
-    const { names } = this.meta;
+    const names = this.meta.names ?? this.meta.points;
     if (names) {
       this.say(cell ? names[this.tile(cell)] : this.header.hint, !cell);
       this.stage.style.cursor = cell && this.header.clicks ? "pointer" : "";
@@ -309,9 +313,11 @@ class Chart {
   }
 
   sayCell(row, column) {
-    const { queries, keys, says, masked, cells, whole, of, changed } = this.meta;
+    const { queries, keys, says, masked, cells, whole, of, changed, at } = this.meta;
     const weight = this.z[row][column];
-    const words = { query: queries[row], key: keys[column], weight: whole ? String(weight) : number(weight) };
+    // In a reduced map the cell says where its largest weight stands.
+    const [query, key] = at ? [at.queries[at.query[row][column]], at.keys[at.key[row][column]]] : [queries[row], keys[column]];
+    const words = { query, key, weight: whole ? String(weight) : number(weight) };
     if (!of) return this.say(cells?.[`${row} ${column}`] ?? (Number.isNaN(weight) ? masked : says), false, words);
     const [before, after] = of.map((key) => this.peers().find((chart) => chart.header.key === key)?.z[row][column]);
     if (before === undefined || after === undefined) return this.say("");
@@ -333,8 +339,8 @@ class Chart {
   }
 
   tile({ row, column }) {
-    const { tall, broad, columns } = this.meta;
-    return Math.floor(row / tall) * columns + Math.floor(column / broad);
+    const { tall, broad, columns, points } = this.meta;
+    return points ? row : Math.floor(row / tall) * columns + Math.floor(column / broad);
   }
 
   // Everything drawn over the heatmap: the marked row and cell, and the fan of the query's weights.
@@ -355,6 +361,7 @@ class Chart {
         this.add("rect", { x: l + left, y: t + top, width: right - left, height, fill: "none", ...style });
     };
     const accent = getComputedStyle(this.root).getPropertyValue("--accent").trim();
+    if (this.meta.points) return ring(this, accent);
     if (this.meta.names) {
       if (!this.cursor) return;
       const { tall, broad, above, width } = this.meta;

@@ -1,0 +1,64 @@
+"""Which dimensions of a query and a key make their score."""
+
+import math
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float
+
+from attnviz.figures.bars import AFTER, NEGATIVE
+from attnviz.figures.sentences import number
+from attnviz.figures.themes import THEMES
+
+NAMED = 3  # dimensions that have their number written at their bar
+ABOVE = 1.15  # an axis goes so far beyond its longest bar, for the number
+
+
+def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, scale: float = 1.0) -> go.Figure:
+    """A bar for each dimension, the query's number times the key's times `scale`; together they are the score.
+
+    For scores that are dot products: the scale is 1/√d unless a model has another. The largest bars are named.
+    """
+    query, key = query.astype("f8"), key.astype("f8")
+    each = query * key * scale
+    figure = go.Figure(
+        go.Bar(
+            x=np.arange(len(each), dtype="f8"),
+            y=each,
+            marker={"color": [NEGATIVE if one < 0 else AFTER for one in each]},
+            hoverinfo="skip",
+        )
+    )
+    for i in np.argsort(-np.abs(each), kind="stable")[:NAMED].tolist():
+        beyond = {"yanchor": "bottom", "yshift": 2} if each[i] >= 0 else {"yanchor": "top", "yshift": -2}
+        figure.add_annotation(x=i, y=float(each[i]), text=str(i), showarrow=False, **beyond)
+    low, high = min(0.0, float(each.min())), max(0.0, float(each.max()))
+    figure.update_layout(
+        template=THEMES["light"],
+        plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        bargap=0.2,
+        dragmode=False,
+        hovermode=False,
+        showlegend=False,
+        meta={
+            "rows": len(each),
+            "columns": 1,
+            "bars": True,
+            "points": [_said(i, (*factors, scale)) for i, factors in enumerate(zip(query, key, strict=True))],
+        },
+    )
+    title = {"text": "dimension", "standoff": 8}
+    figure.update_xaxes(range=[-0.7, len(each) - 0.3], title=title, tickformat="d", nticks=9, automargin=True)
+    figure.update_yaxes(
+        range=[ABOVE * low, ABOVE * high] if low < high else [-1, 1],
+        title={"text": "part of the score", "standoff": 8}, automargin=True, nticks=6,
+        zeroline=True, zerolinecolor="rgba(128,128,128,0.6)",
+    )  # fmt: skip
+    return figure
+
+
+def _said(dimension: int, factors: tuple[float, float, float]) -> str:
+    shown = factors if factors[2] != 1 else factors[:2]
+    written = " × ".join(f"({number(one)})" if one < 0 else number(one) for one in shown)
+    return f"Dimension {dimension}: {written} = {number(math.prod(factors))}"

@@ -1,0 +1,79 @@
+"""Many heads as points, one measure against another."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float, Int
+
+from attnviz.figures.mosaic import ACCENT
+from attnviz.figures.themes import THEMES
+
+# From the first group to the last: steps of one lightness to the next, seen on both themes.
+GROUPS = ("#4356c4", "#8a52c4", "#c8509f", "#e7696b", "#ee8f47", "#e5b73b")
+EDGE = "rgba(128,128,128,0.9)"
+ROOM = 0.06  # of what an axis spans, beyond its last point
+
+
+def scatter(
+    x: Float[np.ndarray, " points"],
+    y: Float[np.ndarray, " points"],
+    names: Sequence[str],
+    groups: Int[np.ndarray, " points"],
+    chosen: Sequence[int] = (),
+    *,
+    titles: tuple[str, str] = ("", ""),
+    group: str = "layer",
+) -> go.Figure:
+    """A point for each head, where its two measures are, in the color of its group; NaN has no point.
+
+    `names` say each point in a sentence. The `chosen` ones have a ring. `titles` say what x and y are.
+    """
+    last = int(groups.max(initial=0))
+    colorbar = {
+        "orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.4, "thickness": 8,
+        "outlinewidth": 0, "tickfont": {"size": 12}, "xpad": 0, "ypad": 0, "tickformat": "d", "nticks": 7,
+        "title": {"text": group, "side": "top", "font": {"size": 12}},
+    }  # fmt: skip
+    marker = {
+        "size": 13,
+        "opacity": 0.85,
+        "color": groups.astype("f8"),
+        "colorscale": [(i / (len(GROUPS) - 1), color) for i, color in enumerate(GROUPS)],
+        "cmin": 0,
+        "cmax": max(1, last),
+        "line": {"color": EDGE, "width": 1},
+        "showscale": last > 0,
+        "colorbar": colorbar,
+    }
+    figure = go.Figure(
+        go.Scatter(
+            x=x.astype("f8"), y=y.astype("f8"), mode="markers", marker=marker, hoverinfo="skip", cliponaxis=False
+        )
+    )
+    at = list(chosen)
+    figure.add_scatter(
+        x=x[at].astype("f8"), y=y[at].astype("f8"), mode="markers", hoverinfo="skip", cliponaxis=False,
+        marker={"symbol": "circle-open", "size": 20, "color": ACCENT, "line": {"width": 3}},
+    )  # fmt: skip
+    figure.update_layout(
+        template=THEMES["light"],
+        plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": 8, "r": 8, "t": 56, "b": 8},
+        dragmode=False,
+        hovermode=False,
+        showlegend=False,
+        meta={"rows": len(names), "columns": 1, "points": list(names)},
+    )
+    grid = {"automargin": True, "showgrid": True, "gridcolor": "rgba(128,128,128,0.18)", "nticks": 7}
+    figure.update_xaxes(range=_range(x), title={"text": titles[0], "standoff": 8}, **grid)
+    figure.update_yaxes(range=_range(y), title={"text": titles[1], "standoff": 8}, **grid)
+    return figure
+
+
+def _range(values: np.ndarray) -> list[float]:
+    """From the least to the greatest, with room for the points themselves."""
+    real = values[np.isfinite(values)]
+    low, high = (float(real.min()), float(real.max())) if len(real) else (0.0, 1.0)
+    room = ROOM * (high - low) or 0.5
+    return [low - room, high + room]

@@ -1,0 +1,63 @@
+"""Masks in closed form: what a model allows, cell by cell, recognized as a mask of the catalogue."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from attnviz.masks import Band, Causal, Chunked, Full, Mask, Padding, PrefixLM, SlidingWindow
+from attnviz.sources.capture.call import blocks
+
+Rows = Callable[[int, int], Tensor]  # which keys the queries from one to another see, as (rows, keys)
+KEPT = 1 << 25  # cells, so that those of 4,096 tokens are computed once
+
+
+def closed_form(allowed: Rows, queries: int, keys: int) -> Mask | None:
+    """The mask that allows exactly these cells, or None: compared in all of them, in blocks of rows."""
+    if queries * keys <= KEPT:
+        cells = torch.cat([allowed(*part) for part in blocks(queries)])
+        return _compared(lambda first, last: cells[first:last], queries, keys)
+    return _compared(allowed, queries, keys)
+
+
+def _compared(allowed: Rows, queries: int, keys: int) -> Mask | None:
+    k = torch.arange(keys)
+    seen, ahead, back = torch.zeros(keys, dtype=torch.bool), -queries, -keys
+    for first, last in blocks(queries):
+        block, distance = allowed(first, last), k - torch.arange(first, last)[:, None]
+        seen |= block.any(0)
+        ahead = max(ahead, int(distance.where(block, -queries).max()))
+        back = max(back, -int(distance.where(block, keys).min()))
+    padding = padded(seen)
+    for mask in _candidates(ahead, back, prefix=int(allowed(0, 1).sum())):
+        whole = mask if padding is None else padding if mask == Full() else mask & padding
+        if all(agrees(whole, allowed, *part, keys) for part in ((0, 1), (queries - 1, queries), *blocks(queries))):
+            return whole
+    return None
+
+
+def padded(real: Tensor) -> Padding | None:
+    """The mask that hides the keys that are not real, or None if all are."""
+    count = int(real.sum())
+    if count == len(real):
+        return None
+    return Padding(count) if bool(real[:count].all()) else Padding(tuple(real.tolist()))
+
+
+def _candidates(ahead: int, back: int, prefix: int) -> Iterator[Mask]:
+    if ahead <= 0:
+        yield Causal()
+        if back >= 0:
+            yield SlidingWindow(back + 1)
+            yield Chunked(back + 1)
+    yield Full()
+    if ahead > 0:
+        yield Band(ahead)
+        yield PrefixLM(prefix)
+    if back > 0:
+        yield Band(back)
+
+
+def agrees(mask: Mask, allowed: Rows, first: int, last: int, keys: int) -> bool:
+    q, k, zero = torch.arange(first, last)[:, None], torch.arange(keys), torch.tensor(0)
+    return torch.equal(mask(zero, zero, q, k).expand(last - first, keys), allowed(first, last))

@@ -1,0 +1,54 @@
+"""Parts of a mechanism that are a model's own: rules and numbers that have no closed form."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+import torch
+from torch import Tensor
+
+from attnviz.biases import Bias
+from attnviz.masks import Mask
+
+Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+_serial = count()
+
+
+@dataclass(frozen=True)
+class ModelMask(Mask):
+    """The model's own rule of who may look at whom; each has a number, by which two are told apart."""
+
+    rule: Rule = field(repr=False, compare=False)
+    serial: int = field(default_factory=_serial.__next__)
+
+    def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return self.rule(b, h, q, k)
+
+    def condition(self) -> str:
+        return "the model lets it"
+
+
+@dataclass(frozen=True)
+class ModelBias(Bias):
+    """Numbers that the model itself adds to its scores; each has a number, by which two are told apart."""
+
+    rule: Rule = field(repr=False, compare=False)
+    serial: int = field(default_factory=_serial.__next__)
+
+    def __call__(self, scores: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return scores + self.rule(b, h, q, k).to(scores)
+
+
+def table(cells: Tensor, queries: int, keys: int) -> Rule:
+    """A rule that looks up cells (groups, heads, queries, keys), of which any axis may be 1 and stand for all.
+
+    The positions of all groups follow each other: query q is number q % queries of group q // queries.
+    """
+
+    def rule(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        at = (q // queries, h, q % queries, k % keys)
+        return cells[
+            tuple(one if size > 1 else torch.zeros_like(one) for one, size in zip(at, cells.shape, strict=True))
+        ]
+
+    return rule

@@ -1,0 +1,98 @@
+"""Points, bars and cells of reduced maps: read by the pointer and the keys, and clicked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+from plotly.offline import get_plotlyjs
+
+from tests.e2e.conftest import Shown, opened, serving
+
+
+class Points(Shown):
+    charts = ("scatter", "grid", "products", "long")
+
+    def at(self, key: str, x: float, y: float) -> tuple[float, float]:
+        """Where a place of the figure is on the screen."""
+        graph = self.chart(key).locator(".attnviz-graph")
+        graph.scroll_into_view_if_needed()
+        script = """(e, [x, y]) => {
+            const { xaxis, yaxis } = e._fullLayout, box = e.getBoundingClientRect();
+            return [box.left + xaxis._offset + xaxis.l2p(x), box.top + yaxis._offset + yaxis.l2p(y)];
+        }"""
+        return tuple(graph.evaluate(script, [x, y]))
+
+    def sentence_of(self, key: str) -> Locator:
+        return self.chart(key).locator(".attnviz-sentence")
+
+    def point(self, key: str, x: float, y: float, far: float = 0) -> None:
+        left, top = self.at(key, x, y)
+        self.page.mouse.move(left + far, top)
+
+    def click(self, key: str, x: float, y: float) -> None:
+        self.page.mouse.click(*self.at(key, x, y))
+
+
+@pytest.fixture(scope="module")
+def points(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Points]:
+    log = tmp_path_factory.mktemp("points") / "log"
+    with (
+        serving(log, Path(__file__).with_name("points.py")) as address,
+        opened(browser, address, kind=Points) as page,
+    ):
+        plotly = get_plotlyjs()  # the route that app.py adds; this page runs without it
+        page.page.route(
+            lambda url: "/vendor/plotly" in url,
+            lambda route: route.fulfill(body=plotly, content_type="text/javascript"),
+        )
+        yield page.open()
+
+
+def test_the_point_nearest_to_the_pointer_is_named_and_clicked(points: Points) -> None:
+    said = points.sentence_of("scatter")
+    points.point("scatter", 1, 0, far=12)
+    expect(said).to_have_text("Head 1 <b>")
+    points.point("scatter", 3, 1.5)
+    expect(said).to_have_text("Point at it.")
+    points.click("scatter", 4, 4)
+    expect(points.page.get_by_text("scatter 4 0", exact=True)).to_be_visible()
+    expect(points.chart("scatter").locator(".attnviz-overlay circle")).to_have_count(1)
+
+
+def test_the_arrow_keys_go_from_point_to_point_and_enter_opens(points: Points) -> None:
+    points.page.mouse.move(1, 1)
+    stage, live = (points.chart("scatter").locator(f".attnviz-{name}") for name in ("stage", "live"))
+    stage.focus()
+    # By x the points are 0, 1, 2, 4, by y 1, 2, 0, 4; point 3 has no place.
+    for key, head in (
+        ("ArrowRight", 0), ("ArrowRight", 1), ("ArrowRight", 2), ("ArrowRight", 4), ("ArrowRight", 4),
+        ("ArrowDown", 0), ("ArrowDown", 2), ("ArrowUp", 0), ("ArrowLeft", 0),
+    ):  # fmt: skip
+        stage.press(key)
+        expect(live).to_have_text(f"Head {head} <b>")
+    stage.press("Enter")
+    expect(points.page.get_by_text("scatter 0 0", exact=True)).to_be_visible()
+
+
+def test_a_bar_is_read_wherever_the_pointer_is_above_or_below_it(points: Points) -> None:
+    points.point("products", 1, 1.5)
+    expect(points.sentence_of("products")).to_have_text("Dimension 1: (−2.00) × 1.00 = −2.00")
+    points.click("products", 2, -1)
+    expect(points.page.get_by_text("products 2 0", exact=True)).to_be_visible()
+
+
+def test_a_head_of_the_grid_is_named_and_clicked_and_an_empty_cell_is_nothing(points: Points) -> None:
+    points.point("grid", 0, 1)
+    expect(points.sentence_of("grid")).to_have_text("Head 2")
+    points.point("grid", 1, 1)
+    expect(points.sentence_of("grid")).to_have_text("Point at it.")
+    points.click("grid", 1, 0)
+    expect(points.page.get_by_text("grid 0 1", exact=True)).to_be_visible()
+
+
+def test_a_cell_of_a_reduced_map_says_where_its_largest_weight_stands(points: Points) -> None:
+    points.point("long", 1, 1)
+    expect(points.sentence_of("long")).to_have_text("d (3) gives 1.00 of its attention to c (2).")
+    points.point("long", 1, 0)
+    expect(points.sentence_of("long")).to_have_text("Nothing here may be looked at.")

@@ -1,0 +1,33 @@
+"""A map in fewer cells, as a figure."""
+
+import torch
+
+from attnviz import Inputs, Mechanism
+from attnviz.figures import long_map
+from attnviz.figures.long_map import NOTHING_HERE
+from attnviz.long_maps import reduced
+from attnviz.masks import Causal
+
+
+def test_every_cell_knows_its_tokens_and_axes_have_positions(random_inputs) -> None:
+    inputs = random_inputs(queries=40, keys=40)
+    tokens = tuple(f"<{i % 3}>" for i in range(40))
+    inputs = Inputs(inputs.query, inputs.key, inputs.value, tokens, tokens)
+    small = reduced(inputs, Mechanism(mask=Causal()), 0, 8, 10)
+    arrays = [getattr(small, name).numpy() for name in ("weights", "query", "key", "rows", "columns")]
+    figure = long_map(*arrays, tokens, tokens, largest=0.5)
+    meta, weights = figure.layout.meta, Mechanism(mask=Causal())(inputs).weights[0]
+    assert figure.data[0].z.shape == (8, 10)
+    assert meta["queryLabels"] == [str(i * 5) for i in range(8)]
+    assert meta["keyLabels"] == [str(i * 4) for i in range(10)]
+    assert meta["masked"] == meta["nothing"] == NOTHING_HERE
+    at = meta["at"]
+    for i in range(8):
+        for j in range(10):
+            query, key = int(at["query"][i, j]), int(at["key"][i, j])
+            if small.weights[i, j].isnan():
+                assert query == key == -1
+                continue
+            assert at["queries"][query] == f"<{query % 3}> ({query})"
+            assert at["keys"][key] == f"<{key % 3}> ({key})"
+            torch.testing.assert_close(weights[query, key], small.weights[i, j])
