@@ -104,7 +104,7 @@ def biases(label: str, start: Sequence[Bias], side: str = "") -> tuple[Bias, ...
 
 
 def several(label: str, kinds: Sequence[type[T]], start: Sequence[T], side: str = "", about: str = "") -> list[T]:
-    """Several parts of one menu, each with its widgets; they begin as `start`. What no menu has, a model's own, stays."""
+    """Several parts of one menu, each with its widgets; they begin as `start`. What no menu has stays."""
     menu = _named(kinds)
     own = [one for one in start if type(one) not in kinds]
     start = [one for one in start if type(one) in kinds]

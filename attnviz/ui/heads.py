@@ -1,7 +1,8 @@
 """The two charts of a view: the mosaic of its heads, and the heatmap of the chosen one with its pinned query."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from copy import copy
 from html import escape
 
@@ -20,6 +21,7 @@ from attnviz.ui.controls import head_names
 from attnviz.ui.view import View, tokens_stamp
 
 HEIGHT = 470
+MOST_NAMES = 16
 GUESSED = "{query} may not look at {key}, or it is still to be guessed."
 UNSAID = "What {query} looks at is still to be guessed, or there is nothing."
 
@@ -30,34 +32,41 @@ def show(view: View) -> tuple[go.Figure, View]:
     left, right = st.columns([0.32, 0.68], gap="medium")
     below = st.container()
     with below:
-        row, secret = _pin(view)
-    if secret is not None:
-        view = without(view, secret)
+        row, secret = pin(view)
+    seen = view if secret is None else without(view, secret)
     with left:
-        _mosaic(view)
+        small_maps(seen)
+    with right:
+        return large_map(seen, row, secret is not None), seen
+
+
+def large_map(
+    view: View, row: int | None, guessing: bool = False, picked: Callable[[int, int], None] | None = None
+) -> go.Figure:
+    """Draws the heatmap of the chosen head with its pinned row; a click on a cell pins its query, unless it is
+    `picked` otherwise."""
     figure = heatmap(
         view.weights,
         view.query_tokens,
         view.key_tokens,
         largest=view.largest,
         says=view.says,
-        masked=MASKED if secret is None else GUESSED,
-        nothing=NOTHING if secret is None else UNSAID,
+        masked=GUESSED if guessing else MASKED,
+        nothing=UNSAID if guessing else NOTHING,
         zoom=tokens_stamp(view.layers[view.layer].inputs),
     )
-    with right:
-        chart(
-            figure,
-            "heatmap",
-            label="Attention weights",
-            name=f"attention {view.title}",
-            description=_in_words(view, row),
-            height=HEIGHT,
-            pinned=row,
-            hint="Point at a cell to read it, click to pin its query.",
-            on_click=lambda clicked, _: pinned.toggle(_query_names(view), clicked),
-        )
-    return figure, view
+    chart(
+        figure,
+        "heatmap",
+        label="Attention weights",
+        name=f"attention {view.title}",
+        description=_in_words(view, row),
+        height=HEIGHT,
+        pinned=row,
+        hint="Point at a cell to read it, click to pin its query.",
+        on_click=picked or (lambda clicked, _: pinned.toggle(query_names(view), clicked)),
+    )
+    return figure
 
 
 def without(view: View, row: int) -> View:
@@ -81,23 +90,24 @@ def row_hidden(
     return hidden
 
 
-def _mosaic(view: View) -> None:
+def small_maps(view: View, key: str = "heads", framed: bool = True, height: int = HEIGHT) -> None:
+    """Draws the mosaic under `key`; a click opens a head. The chosen one is framed, where this mosaic has it."""
     heads = head_names(view.heads)
-    names = [layer.name for layer in view.layers]
+    names = [view.layers[i].name for i in view.beside]
     columns = len(names) if view.every else max(1, round(math.sqrt(0.75 * len(heads))))
     # Layers side by side, heads below each other: the thumbnails come layer by layer.
     order = [layer * len(heads) + head for head in range(len(heads)) for layer in range(len(names))]
     shown = view.mosaic[order] if view.every else view.mosaic
-    at = [view.head] if isinstance(view.head, int) else []
+    at = [view.head] if framed and isinstance(view.head, int) else []
     figure = mosaic(
         shown,
         columns=columns,
         names=[f"{names[i % len(names)]}, {heads[i // len(names)].lower()}" for i in range(len(order))]
         if view.every
         else heads,
-        row_names=[str(i) for i in range(len(heads))] if view.every else (),
-        column_names=[str(i) for i in range(len(names))] if view.every else (),
-        chosen=[head * len(names) + view.layer if view.every else head for head in at],
+        row_names=_few([str(i) for i in range(len(heads))]) if view.every else (),
+        column_names=_few(numbers_of(names)) if view.every else (),
+        chosen=[head * len(names) + view.beside.index(view.layer) if view.every else head for head in at],
         largest=view.largest,
     )
 
@@ -111,23 +121,35 @@ def _mosaic(view: View) -> None:
 
     chart(
         figure,
-        "heads",
+        key,
         label="Mosaic",
         name="attention heads",
         description=f"{len(shown)} small maps of attention weights, one for each head; the head menu opens one.",
-        height=HEIGHT,
+        height=height,
         hint="Click to open",
         on_click=open_head,
     )
 
 
-def _pin(view: View) -> tuple[int | None, int | None]:
+def numbers_of(names: Sequence[str]) -> list[str]:
+    """The numbers in the names of layers, or their order where those do not tell them apart."""
+    found = [number.group() for name in names if (number := re.search(r"\d[\d.]*", name))]
+    return found if len(set(found)) == len(names) else [str(i) for i in range(len(names))]
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    """As many of the names as find room along a mosaic, with nothing in the place of the others."""
+    step = -(-len(names) // MOST_NAMES)
+    return [name if i % step == 0 else "" for i, name in enumerate(names)]
+
+
+def pin(view: View) -> tuple[int | None, int | None]:
     """The row that is pinned, chosen by a click or from the menu, or the one that is still to be guessed; below it
     what its query looks at."""
     menu, said = st.columns([0.32, 0.68], gap="medium")
     with menu:
         opening = view.source.opening.query
-        row = pinned.menu(_query_names(view), view.queries.index(opening) if opening in view.queries else None)
+        row = pinned.menu(query_names(view), view.queries.index(opening) if opening in view.queries else None)
         predict = st.toggle(
             "Predict", key="predict", bind="query-params", help="Guess where the pinned query looks before you see it."
         )
@@ -146,7 +168,7 @@ def _guessed(view: View, row: int) -> bool:
     return guess.ask("head", view.query_tokens[row], view.key_tokens, view.weights[row])
 
 
-def _query_names(view: View) -> list[str]:
+def query_names(view: View) -> list[str]:
     return pinned.numbered(view.queries, view.query_tokens)
 
 
@@ -201,4 +223,4 @@ def _listed(tokens: Sequence[str]) -> str:
 def as_table(view: View) -> dict[str, np.ndarray | list[str]]:
     """The weights as columns, for a table: one column for each key."""
     names = pinned.numbered(view.keys, view.key_tokens)
-    return {"query": _query_names(view), **dict(zip(names, view.weights.T, strict=True))}
+    return {"query": query_names(view), **dict(zip(names, view.weights.T, strict=True))}

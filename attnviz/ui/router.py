@@ -23,6 +23,7 @@ st.navigation(
         st.Page(PAGES / "scores.py", title="Scores", icon=":material/balance:"),
         st.Page(PAGES / "masks.py", title="Masks", icon=":material/compare:"),
         st.Page(PAGES / "transformer.py", title="Transformer", icon=":material/translate:"),
+        st.Page(PAGES / "models.py", title="Models", icon=":material/neurology:"),
     ],
     position="top",
 ).run()

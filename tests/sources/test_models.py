@@ -968,10 +968,13 @@ def test_what_was_broken_off_goes_on(hub):
     assert hub.here() == []
     Played.refused.clear()
     again = hub.away("org/gpt2")
-    assert (again.size, again.left) == (away.size, len(Played.repos["org/gpt2"]["model.safetensors"]))
+    assert again.size == away.size
+    # Files come side by side: some of the small ones may have been on their way.
+    assert len(Played.repos["org/gpt2"]["model.safetensors"]) <= again.left <= away.size
     steps = []
     hub.fetch(again, lambda done, size: steps.append(done))
-    assert steps[0] > away.size - again.left
+    assert away.size - again.left < steps[0]
+    assert steps[-1] == away.size
     assert [here.name for here in hub.here()] == ["org/gpt2"]
 
 

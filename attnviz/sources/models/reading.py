@@ -112,7 +112,7 @@ def with_target(model: "attnviz.sources.models.model.Model", given: Reading, pai
     else:
         written = _greedy(model, given, start) if model.outputs == "next token" else []
         shown, special = tuple(_decoded(model.tokenizer, token) for token in written), ()
-    first = str(model.tokenizer.convert_ids_to_tokens(start))
+    first = _raw(model.tokenizer, start)
     target = Tokens((first, *shown), (0, *special), (None, *(0 for _ in written)))
     batch = given.batch | {"decoder_input_ids": torch.tensor([[start, *written]])}
     return replace(given, batch=batch, target=target)
@@ -195,11 +195,12 @@ def _cut(
 def _decoded(tokenizer: Any, token: int) -> str:
     """A token by itself, as text; by the tokenizer's own name where it is no whole character."""
     text = tokenizer.decode([token])
-    return (
-        shortened(text.strip() or text)
-        if text and "\ufffd" not in text
-        else str(tokenizer.convert_ids_to_tokens(token))
-    )
+    return shortened(text.strip() or text) if text and "\ufffd" not in text else _raw(tokenizer, token)
+
+
+def _raw(tokenizer: Any, token: int) -> str:
+    """What the tokenizer calls a token; a model may know more of them than its tokenizer."""
+    return tokenizer.convert_ids_to_tokens(token) or f"[{token}]"
 
 
 def _start(model: "attnviz.sources.models.model.Model") -> int:

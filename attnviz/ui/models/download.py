@@ -1,0 +1,81 @@
+"""Bringing a model of the hub here, while the page stays what it is."""
+
+import threading
+
+import streamlit as st
+
+from attnviz.sources.models.hub import Away, Hub
+from attnviz.sources.models.loading import MB
+from attnviz.ui.plain import plain
+
+
+class Download:
+    """One model on its way, in a thread of its own, so that all who wait for it see the same."""
+
+    def __init__(self, away: Away, hub: Hub) -> None:
+        self.away, self.done, self.problem = away, away.size - away.left, ""
+        self.thread = threading.Thread(target=self._fetch, args=(hub,), daemon=True)
+        self.thread.start()
+
+    @property
+    def share(self) -> float:
+        """How much of it is here, from 0 to 1."""
+        return min(1.0, self.done / max(1, self.away.size))
+
+    def _fetch(self, hub: Hub) -> None:
+        try:
+            hub.fetch(self.away, self._progress)
+        except ValueError as problem:
+            self.problem = str(problem)
+
+    def _progress(self, done: int, size: int) -> None:
+        self.done = done
+
+
+_under_way: dict[str, Download] = {}
+
+
+def takes(away: Away) -> str:
+    """What bringing a model here takes, in a sentence."""
+    already = f" of {megabytes(away.size)}, the rest of which is here" if away.left < away.size else ""
+    return (
+        f"{away.name} is not on this computer yet. It has {away.parameters:,} parameters; "
+        f"{megabytes(away.left)}{already} would be downloaded."
+    )
+
+
+def offer(away: Away, hub: Hub) -> None:
+    """A button that downloads a model; once it is pressed, how far that is."""
+    download = _under_way.get(away.name)
+    if download is None:
+        st.button(
+            f"Download {megabytes(away.left)}", icon=":material/download:", key="download", type="primary",
+            on_click=_start, args=(away, hub),
+        )  # fmt: skip
+    elif download.problem:
+        st.error(plain(download.problem), icon=":material/error:")
+        st.button("Try again", icon=":material/refresh:", key="again", on_click=_forget, args=(away.name,))
+    else:
+        _progress(download)
+
+
+def _start(away: Away, hub: Hub) -> None:
+    _under_way.setdefault(away.name, Download(away, hub))
+
+
+def _forget(name: str) -> None:
+    _under_way.pop(name, None)
+
+
+@st.fragment(run_every=0.5)
+def _progress(download: Download) -> None:
+    name = download.away.name
+    st.progress(download.share, f"{plain(name)}: {megabytes(download.done)} of {megabytes(download.away.size)}")
+    if not download.thread.is_alive():
+        if not download.problem:
+            _forget(name)
+        st.rerun()
+
+
+def megabytes(count: int) -> str:
+    return f"{count / MB:,.0f} MB" if count >= MB else f"{count / 1000:,.0f} kB"

@@ -1,0 +1,25 @@
+"""What is looked at on every tab: an example through a model, and one layer and head of it."""
+
+from dataclasses import dataclass
+
+from attnviz.inputs import Layer
+from attnviz.measures import Special
+from attnviz.sources.models.model import Model
+from attnviz.ui.models.asked import Example
+
+
+@dataclass(frozen=True, eq=False)
+class LookedAt:
+    """The layers of an example, and which one and which head is chosen."""
+
+    example: Example
+    model: Model
+    layers: list[Layer]
+    layer: int
+    head: int | str  # or "mean", "maximum"
+    special: Special
+    colors: str  # one of view.COLORS
+
+    @property
+    def shown(self) -> Layer:
+        return self.layers[self.layer]

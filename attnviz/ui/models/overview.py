@@ -1,0 +1,215 @@
+"""All heads of all layers, and the chosen one with its queries, keys and values."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz import figures
+from attnviz.figures.sentences import number
+from attnviz.head_measures import MEASURES, HeadMeasure, HeadMeasures, head_measures
+from attnviz.inputs import Layer
+from attnviz.ui import cache, heads
+from attnviz.ui.chart import chart
+from attnviz.ui.controls import explained, head_names
+from attnviz.ui.downloads import downloads
+from attnviz.ui.models import groups, long, products, standing
+from attnviz.ui.models.long import LongView
+from attnviz.ui.models.looked_at import LookedAt
+from attnviz.ui.plain import plain
+from attnviz.ui.view import MOST_WORK, View, cost, fitting
+
+MOST_CELLS = 1 << 20  # of a map that is sent whole: 4 MB to a browser
+APART = 3  # mosaics that find room side by side
+LOW = 320  # pixels of a mosaic above the large map
+MAPS = "Attention maps"
+USES = {  # of a model that decodes, by what stands first in the names of layers, and whether they look across
+    ("encoder", False): "Encoder self-attention",
+    ("decoder", False): "Decoder self-attention",
+    ("decoder", True): "Encoder–decoder attention",
+}
+
+
+def show(seen: LookedAt) -> None:
+    """Draws it."""
+    with st.sidebar:
+        colored = _colored()
+    inputs = seen.shown.inputs
+    notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
+    try:
+        view, *others = views(seen)
+        measured = _measured(seen, colored) if colored else None
+    except ValueError as problem:
+        notes.error(plain(str(problem)), icon=":material/error:")
+    else:
+        if unsaid := unfit(seen, [view, *others]):
+            notes.info(plain(unsaid))
+        _heads(seen, view, others, colored, measured)
+    if groups.shared(inputs):
+        st.markdown("##### Heads that share keys")
+        st.html(groups.picture(inputs, seen.head if isinstance(seen.head, int) else None))
+    st.markdown("##### The layers")
+    st.html(standing.table(seen.layers, seen.layer))
+    if meaning := standing.explained(seen.layers):
+        st.caption(meaning)
+
+
+def views(seen: LookedAt) -> list[View]:
+    """The layers that fit into one mosaic with the chosen one, and then those of each other kind, if they find room.
+
+    Raises ValueError, in words, for what would be too much to compute.
+    """
+    others = {fitting(layer): i for i, layer in reversed(list(enumerate(seen.layers)))}
+    del others[fitting(seen.shown)]
+    return [_view(seen, i) for i in (seen.layer, *(sorted(others.values()) if len(others) < APART else []))]
+
+
+def _view(seen: LookedAt, layer: int) -> View:
+    inputs, mechanisms = seen.layers[layer].inputs, [one.mechanism for one in seen.layers]
+    like = [i for i, one in enumerate(seen.layers) if fitting(one) == fitting(seen.layers[layer])]
+    mine = layer == seen.layer
+    make: Callable[..., View] = View
+    if inputs.queries * inputs.keys > MOST_CELLS:
+        rows, columns = long.part(inputs) if mine else (long.WHOLE, long.WHOLE)
+        make = partial(LongView, rows=rows, columns=columns)
+    return make(
+        source=seen.example,
+        layers=seen.layers,
+        mechanisms=mechanisms,
+        layer=layer,
+        head=seen.head if mine else 0,
+        special=seen.special,
+        every=cost([seen.layers[i] for i in like], [mechanisms[i] for i in like]) <= MOST_WORK,
+        colors=seen.colors,
+    )
+
+
+def _heads(
+    seen: LookedAt, view: View, others: Sequence[View], colored: HeadMeasure | None, measured: HeadMeasures | None
+) -> None:
+    every = sorted([view, *others], key=lambda one: one.beside[0])
+    titles = uses([one.layers[one.layer] for one in every], seen.model.decodes)
+    above, right = _places(view, others)
+    below = st.container()
+    is_long = isinstance(view, LongView)
+    with below:
+        row, secret = (long.pin(view), None) if isinstance(view, LongView) else heads.pin(view)
+    shown = view if secret is None else heads.without(view, secret)
+    for i, (place, one) in enumerate(zip(above, every, strict=True)):
+        key, height = (f"heads-{i}", LOW) if others else ("heads", heads.HEIGHT)
+        with place:
+            if others:
+                st.markdown(f"**{titles[i]}**")
+            if colored and measured:
+                _grid(one, one is view, colored, measured, key, height)
+            else:
+                heads.small_maps(shown if one is view else one, key, one is view, height)
+    with right:
+        if isinstance(view, LongView):
+            figure = long.draw(view)
+        else:
+            figure = heads.large_map(shown, row, secret is not None, products.pick(view))
+    with below:
+        if not is_long:
+            with st.columns([0.8, 0.2])[1]:
+                downloads(shown, figure)
+        if secret is None:
+            weights = None if row is None else view.of_row(row) if isinstance(view, LongView) else view.weights[row]
+            products.show(seen, view, row, weights)
+
+
+def _places(view: View, others: Sequence[View]) -> tuple[Sequence[DeltaGenerator], DeltaGenerator]:
+    """Where the mosaics stand, and where the large map does: beside the only mosaic, or below several."""
+    if others:
+        return st.columns(len(others) + 1, gap="medium"), st.container()
+    wide = max(len(view.beside), view.heads) > 16
+    left, right = st.columns([0.45, 0.55] if wide else [0.32, 0.68], gap="medium")
+    return [left], right
+
+
+def _colored() -> HeadMeasure | None:
+    """The measure that the heads are colored by, if not by their maps."""
+    menu = {measure.name: measure for measure in MEASURES}
+    name = st.session_state.get("color-by", st.query_params.get("color-by"))
+    about = explained(type(menu[name])) if name in menu else "Small maps of all heads, or one number for each."
+    chosen = st.selectbox("Color by", [MAPS, *menu], key="color-by", bind="query-params", help=about)
+    return menu.get(chosen)
+
+
+def _measured(seen: LookedAt, measure: HeadMeasure) -> HeadMeasures:
+    layers = seen.layers
+    work = cost(layers, [layer.mechanism for layer in layers])
+    if work > MOST_WORK:
+        raise ValueError(
+            f"All heads would take {work:,} steps to measure; at most {MOST_WORK:,} are done for one picture. "
+            "Take a shorter text, or color by attention maps."
+        )
+    return cache.once(
+        partial(head_measures, layers, measures=[measure]), "heads colored by", seen.example, measure.name
+    )
+
+
+def _grid(view: View, mine: bool, measure: HeadMeasure, measured: HeadMeasures, key: str, height: int) -> None:
+    """The heads of the view's layers as cells, colored by a measure; a click opens a head."""
+    layers, names = view.beside, head_names(view.heads)
+    values = np.stack([measured.values[measure.name][measured.layers == layer] for layer in layers], axis=1)
+    unit = "" if measure.unit == "share" else f" {measure.unit}"
+    said = [
+        f"{view.layers[layer].name}, {name.lower()}: "
+        + ("none" if np.isnan(value) else f"{number(float(value))}{unit}")
+        for name, row in zip(names, values, strict=True)
+        for layer, value in zip(layers, row, strict=True)
+    ]
+    everything = measured.values[measure.name]
+    largest = 1.0 if measure.unit == "share" else float(np.nanmax(everything, initial=0)) or 1.0
+    chosen = [view.head * len(layers) + layers.index(view.layer)] if mine and isinstance(view.head, int) else []
+    figure = figures.head_grid(values, said, largest=largest, chosen=chosen, titles=("heads", "layers"))
+
+    def open_head(row: int, column: int) -> None:
+        place = figures.head_at(figure, row, column)
+        if place is not None:
+            st.session_state["head"] = names[place // len(layers)]
+            st.session_state["layer"] = view.layers[layers[place % len(layers)]].name
+
+    chart(
+        figure,
+        key,
+        label=measure.name,
+        name=f"heads by {measure.name.lower()}",
+        description=f"{len(said)} heads, each a cell; the head menu opens one.",
+        height=height,
+        title=measure.name,
+        hint="" if height == LOW else "Click to open",
+        on_click=open_head,
+    )
+
+
+def uses(layers: Sequence[Layer], decodes: bool) -> list[str]:
+    """What the attention of each of these layers is called, beside the others."""
+    stacks = [layer.name.partition(" ")[0] for layer in layers]
+    names = [
+        USES.get((stack, layer.kind == "cross"), stack.capitalize()) if decodes else stack.capitalize()
+        for stack, layer in zip(stacks, layers, strict=True)
+    ]
+    if len(set(names)) == len(names):
+        return names
+    return [
+        f"{name}: {layer.inputs.heads} heads, {layer.inputs.keys:,} tokens"
+        for name, layer in zip(names, layers, strict=True)
+    ]
+
+
+def unfit(seen: LookedAt, shown: Sequence[View]) -> str:
+    """Which layers are in no mosaic, and why."""
+    there = {i for one in shown for i in one.beside}
+    left = [layer.name for i, layer in enumerate(seen.layers) if i not in there]
+    if not left:
+        return ""
+    if not shown[0].every:
+        return f"All heads of all layers would take long on so long a text: the mosaic has {seen.shown.name} alone."
+    return (
+        f"The mosaic has the layers that are like {seen.shown.name}; {standing.named(left)} "
+        f"{'has' if len(left) == 1 else 'have'} other numbers of heads or tokens. Choose one in the menu to see it."
+    )

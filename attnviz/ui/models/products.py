@@ -1,0 +1,189 @@
+"""The queries, keys and values of one head, and what each of their dimensions adds to a score."""
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+import numpy as np
+import streamlit as st
+import torch
+from jaxtyping import Float
+
+from attnviz import figures
+from attnviz.figures.sentences import number, visible
+from attnviz.measures import strongest
+from attnviz.mechanism import Mechanism
+from attnviz.scores import Dot, ScaledDot
+from attnviz.ui import pinned
+from attnviz.ui.chart import chart
+from attnviz.ui.models.looked_at import LookedAt
+from attnviz.ui.plain import plain
+from attnviz.ui.view import View, largest, tokens_stamp
+
+STRONGEST = "Its strongest key"
+MOST_CELLS = 150_000  # of one picture of tokens × dimensions
+KEY = "key"
+
+
+def factor(mechanism: Mechanism, width: int) -> float | None:
+    """What the products of a query's and a key's numbers are multiplied with; None where scores are no sum of them."""
+    score = mechanism.score
+    if isinstance(score, Dot):
+        return 1.0
+    if not isinstance(score, ScaledDot):
+        return None
+    return width**-0.5 if score.scale is None else score.scale
+
+
+def show(seen: LookedAt, view: View, row: int | None, weights: Float[np.ndarray, " keys"] | None) -> None:
+    """Draws the dimensions of the pinned query's score with a chosen key, and the head's queries, keys and values.
+
+    `weights` are those of the pinned row, NaN where not allowed.
+    """
+    inputs, head = seen.shown.inputs, seen.head
+    if seen.shown.fixed:
+        st.caption(plain(seen.shown.fixed))
+        return
+    if not isinstance(head, int):
+        st.caption("Choose one head to see its queries, keys and values.")
+        return
+    key = _scores(seen, view, row, weights, head)
+    query_head, key_head = inputs.query[head], inputs.key[inputs.kv_head(head)]
+    sides = (
+        ("Queries", query_head, inputs.query_tokens, view.queries[row] if row is not None else None, _pin(view)),
+        ("Keys", key_head, inputs.key_tokens, key, _choose(view)),
+        ("Values", inputs.value[inputs.kv_head(head)], inputs.key_tokens, key, _choose(view)),
+    )
+    for column, (name, vectors, tokens, marked, on_click) in zip(st.columns(3, gap="medium"), sides, strict=True):
+        with column:
+            _vectors(name, vectors.numpy(), tokens, marked, on_click, tokens_stamp(inputs))
+
+
+def pick(view: View) -> Callable[[int, int], None]:
+    """What a click on a cell does: it pins the query and chooses the key; the same click again lets go of both."""
+    queries, keys = pinned.numbered(view.queries, view.query_tokens), key_names(view)
+
+    def at(row: int, column: int) -> None:
+        both = {"pinned": queries[row], KEY: keys[column]}
+        again = all(st.session_state.get(name) == value for name, value in both.items())
+        st.session_state.update({"pinned": pinned.NOBODY, KEY: STRONGEST} if again else both)
+
+    return at
+
+
+def key_names(view: View) -> list[str]:
+    """The keys as the menu has them."""
+    return pinned.numbered(view.keys, view.key_tokens)
+
+
+def _scores(
+    seen: LookedAt, view: View, row: int | None, weights: Float[np.ndarray, " keys"] | None, head: int
+) -> int | None:
+    """The bars of one score, with its key from a menu; the position of that key."""
+    inputs, mechanism = seen.shown.inputs, seen.shown.mechanism
+    st.markdown("##### Which dimensions made the score?")
+    menu, drawn = st.columns([0.32, 0.68], gap="medium")
+    names = key_names(view)
+    with menu:
+        chosen = st.selectbox(
+            "Key", [STRONGEST, *names], key=KEY, bind="query-params",
+            help="Or click a cell of the map: it pins its query and chooses its key.",
+        )  # fmt: skip
+        if row is None or weights is None:
+            st.html("<p>Pin a query, or click a cell of the map above.</p>")
+            return None
+        best = strongest(torch.from_numpy(weights), 1)
+        if chosen == STRONGEST and not best:
+            st.html("<p>This query may look at nothing.</p>")
+            return None
+        column = best[0][0] if chosen == STRONGEST else names.index(chosen)
+        query, key = view.queries[row], view.keys[column]
+        scale = factor(mechanism, inputs.query.shape[-1])
+        tokens = (inputs.query_tokens[query], inputs.key_tokens[key])
+        if scale is None:
+            st.html("<p>The scores of this layer are no sums of products.</p>")
+            return key
+        pair = inputs.query[head, query].numpy(), inputs.key[inputs.kv_head(head), key].numpy()
+        st.html(said(*pair, scale, tokens, float(weights[column]), bool(mechanism.biases)))
+    with drawn:
+        chart(
+            figures.products(*pair, scale=scale),
+            "products",
+            label="Products",
+            name=f"products {view.title}",
+            description=f"{len(pair[0])} bars, one for each dimension: what it adds to the score.",
+            height=230,
+            hint="Point at a bar to read it.",
+            grows=False,
+        )
+    return key
+
+
+def said(
+    query: Float[np.ndarray, " d_k"],
+    key: Float[np.ndarray, " d_k"],
+    scale: float,
+    tokens: tuple[str, str],
+    weight: float,
+    biased: bool,
+) -> str:
+    """One score in words, in HTML: the sum of the products, and what becomes of it."""
+    products = query.astype("f8") * key.astype("f8") * scale
+    best = int(np.argmax(np.abs(products)))
+    names = " · ".join(f"<bdi>{escape(visible(token))}</bdi>" for token in tokens)
+    becomes = "The mask hides it." if np.isnan(weight) else f"It becomes a weight of {number(weight)}."
+    after = ", before what is added to it" if biased else ""
+    return (
+        f"<p class='attnviz-score'>{names} = <b>{number(float(products.sum()))}</b></p>"
+        f"<p>The score is the sum of {len(products)} products: a number of the query × one of the key × "
+        f"{number(scale)}{after}. Dimension {best} counts most, {number(float(products[best]))}. {becomes}</p>"
+    )
+
+
+def _vectors(
+    name: str,
+    vectors: Float[np.ndarray, "tokens width"],
+    tokens: Sequence[str],
+    marked: int | None,
+    on_click: Callable[[int, int], None],
+    zoom: str,
+) -> None:
+    if vectors.size > MOST_CELLS:
+        st.caption(plain(f"{name}: {vectors.shape[0]:,} × {vectors.shape[1]:,} numbers are too many for one picture."))
+        return
+    figure = figures.heatmap(
+        vectors, tokens, [str(i) for i in range(vectors.shape[1])], largest=largest([vectors]), scale="changes",
+        says="{query} has {weight} in dimension {key}.", fan=False, zoom=f"{name} {zoom}",
+    )  # fmt: skip
+    figure.update_xaxes(title_text="dimensions").update_yaxes(title_text=name.lower())
+    chart(
+        figure,
+        name.lower(),
+        label=name,
+        name=f"{name.lower()} of one head",
+        description=f"{vectors.shape[0]} {name.lower()} of {vectors.shape[1]} numbers each.",
+        height=300,
+        title=name,
+        grows=False,
+        pinned=marked,
+        on_click=on_click,
+    )
+
+
+def _pin(view: View) -> Callable[[int, int], None]:
+    names = pinned.numbered(view.queries, view.query_tokens)
+
+    def at(row: int, _: int) -> None:
+        if row in view.queries:
+            pinned.toggle(names, view.queries.index(row))
+
+    return at
+
+
+def _choose(view: View) -> Callable[[int, int], None]:
+    names = key_names(view)
+
+    def at(row: int, _: int) -> None:
+        if row in view.keys:
+            st.session_state[KEY] = names[view.keys.index(row)]
+
+    return at

@@ -1,0 +1,173 @@
+"""Two texts or two models side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+
+import streamlit as st
+import torch
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.compare import ADDED, REMOVED, difference, kinds
+from attnviz.figures.difference import difference as difference_figure
+from attnviz.figures.sentences import visible
+from attnviz.inputs import Layer
+from attnviz.sources.models import shelf
+from attnviz.sources.models.hub import allowed
+from attnviz.sources.text import EXAMPLE
+from attnviz.ui import cache
+from attnviz.ui.chart import chart
+from attnviz.ui.controls import TOGETHER, head_names
+from attnviz.ui.models.asked import Example
+from attnviz.ui.models.looked_at import LookedAt
+from attnviz.ui.models.what_heads_do import SAYS as SAYS
+from attnviz.ui.models.what_heads_do import OneHead
+from attnviz.ui.plain import plain
+from attnviz.ui.view import COLORS, largest
+
+TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
+SAME = "As on the left"
+HEIGHT, LONGEST = 400, 300  # pixels of a chart, and characters of a text above it
+KEYS, LINK = ("left-map", "right-map"), "sides"
+CHANGED = {  # of one cell of both maps; before is the left, after the right
+    "neither": "On neither side may {query} look at {key}.",
+    "same": "{query} gives {after} of its attention to {key} on both sides.",
+    "re-weighted": "{query} gives {before} of its attention to {key} on the left, {after} on the right.",
+    "removed": "{query} gives {before} of its attention to {key} on the left, and may not look at it on the right.",
+    "added": "{query} gives {after} of its attention to {key} on the right, and may not look at it on the left.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Side(OneHead):
+    """One head on one text, with what is written above it."""
+
+    model: str = field(init=False)  # its name
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "model", self.example.model().name)
+
+    @property
+    def read(self) -> str:
+        """What is read, or what is seen."""
+        image = self.example.image
+        return visible(self.example.text or (image.name if image else "a drawing"))[:LONGEST]
+
+
+def show(seen: LookedAt) -> None:
+    """Draws a head on the text of the page, and a head on a second text or in a second model."""
+    top, notes = st.container(), st.container()
+    with top:
+        example, layers, layer, head = _right(seen, notes)
+    try:
+        left = Side(seen.example, seen.layers, seen.layer, seen.head, seen.special)
+        right = Side(example, layers, layer, head, seen.special)
+    except ValueError as problem:
+        notes.error(plain(str(problem)), icon=":material/error:")
+        return
+    end = 1.0 if seen.colors == COLORS[2] else largest([left.weights, right.weights])
+    linked = alike(left, right)
+    for side, key, column in zip((left, right), KEYS, st.columns(2, gap="medium"), strict=True):
+        with column:
+            _map(side, key, end, linked)
+    st.caption(
+        "**What you are seeing.** Both maps have one range of colors: equal colors are equal weights. "
+        + ("" if linked else "Their cells do not stand for the same tokens, so each is read by itself.")
+    )
+    if linked and st.toggle("Difference", key="difference", bind="query-params"):
+        _difference(left, right)
+
+
+def _map(side: Side, key: str, end: float, linked: bool) -> None:
+    st.html(
+        f"<p class='attnviz-said'>{escape(side.title)}</p>"
+        f"<p class='attnviz-whose attnviz-one-line'>{escape(side.model)}: <bdi>{escape(side.read)}</bdi></p>"
+    )
+    chart(
+        side.figure(end, LINK if linked else ""),
+        key,
+        label=f"Attention weights on the {'left' if key == KEYS[0] else 'right'}",
+        name=f"attention {side.title} {key}",
+        description=f"{side.model}, {side.title}: {len(side.tokens[0])} queries by {len(side.tokens[1])} keys.",
+        height=HEIGHT,
+        hint="Point at a cell: it is marked on both sides." if linked else "Point at a cell to read it.",
+    )
+
+
+def _difference(left: Side, right: Side) -> None:
+    """The right map minus the left one, cell by cell."""
+    maps = torch.from_numpy(left.weights), torch.from_numpy(right.weights)
+    became = kinds(*maps).numpy()
+    tokens = (
+        [a if a == b else f"{a} / {b}" for a, b in zip(*both, strict=True)]
+        for both in zip(left.tokens, right.tokens, strict=True)
+    )
+    figure = difference_figure(
+        difference(*maps).numpy(), became == REMOVED, became == ADDED, *tokens, of=KEYS, link=LINK
+    )
+    figure.layout.meta = figure.layout.meta | {"changed": CHANGED}
+    chart(
+        figure,
+        "sides-difference",
+        title="Right − left",
+        label="What is different on the right",
+        name=f"attention {right.title} minus {left.title}",
+        description="The right map minus the left one, cell by cell.",
+        height=HEIGHT,
+        hint="More attention on the right is blue, less is brown.",
+    )
+
+
+def alike(left: Side, right: Side) -> bool:
+    """Whether cells at the same place are worth comparing: whole maps of as many tokens, at least half of them the
+    same."""
+    pairs = list(zip(left.tokens, right.tokens, strict=True))
+    if left.reduced or right.reduced or any(len(ours) != len(theirs) for ours, theirs in pairs):
+        return False
+    return all(2 * sum(a == b for a, b in zip(*both, strict=True)) >= len(both[0]) for both in pairs)
+
+
+def _right(seen: LookedAt, notes: DeltaGenerator) -> tuple[Example, Sequence[Layer], int, int | str]:
+    """The example on the right, or the last that could be read, with its layers, the chosen one and its head."""
+    model_place, text_place, layer_place, head_place = st.columns([0.25, 0.4, 0.2, 0.15])
+    anywhere = allowed() is None
+    with model_place:
+        about = "One of those that are here, the path of a folder, or an id of the hub that was downloaded before."
+        name = st.selectbox(
+            "Model on the right", [SAME, *shelf.choices(shelf.HUB)], key="right-model", bind="query-params",
+            help=about if anywhere else None, accept_new_options=anywhere,
+        )  # fmt: skip
+    with text_place:
+        text = st.text_input("Text on the right", TWIN, key="right-text", bind="query-params")
+    asked = replace(seen.example, text=text, name=seen.example.name if name in (SAME, None) else name)
+    shown = cache.or_last_good("on the right", lambda: _read(asked), lambda: Example(text=TWIN).read(), notes)
+    layers = shown.layers()
+    with layer_place:
+        layer = _layer(seen, layers)
+    with head_place:
+        head = _head(seen, layers[layer])
+    return shown, layers, layer, head
+
+
+def _read(asked: Example) -> Example:
+    """The same, once its layers are there; a model that sees pictures alone is given no text."""
+    return (asked if "text" in asked.model().reads else replace(asked, text="")).read()
+
+
+def _layer(seen: LookedAt, layers: Sequence[Layer]) -> int:
+    """The position of the chosen layer; that of the left is the one of its name, or else of its place."""
+    names = [layer.name for layer in layers]
+    chosen = st.selectbox("Layer on the right", [SAME, *names], key="right-layer", bind="query-params")
+    if chosen == SAME:
+        chosen = seen.shown.name
+    return names.index(chosen) if chosen in names else min(seen.layer, len(names) - 1)
+
+
+def _head(seen: LookedAt, layer: Layer) -> int | str:
+    """The chosen head; that of the left is the one of its place, or the last where there are fewer."""
+    heads = head_names(layer.inputs.heads)
+    chosen = st.selectbox("Head on the right", [SAME, *heads, *TOGETHER], key="right-head", bind="query-params")
+    if chosen == SAME:
+        return min(seen.head, len(heads) - 1) if isinstance(seen.head, int) else seen.head
+    return heads.index(chosen) if chosen in heads else TOGETHER[chosen]

@@ -1,0 +1,320 @@
+"""What if: another mask, score, normalizer or temperature, or heads less, in the model itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any, cast
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+from torch import Tensor
+
+from attnviz.figures import head_at, heatmap
+from attnviz.figures.bars import bars
+from attnviz.figures.head_grid import head_grid
+from attnviz.figures.sentences import GIVES, label, number, visible
+from attnviz.inputs import Layer
+from attnviz.masks import Band, Causal, Full, SlidingWindow
+from attnviz.normalizers import Normalizer, Softmax
+from attnviz.scores import Score
+from attnviz.sources.models.changed import Exchange
+from attnviz.sources.translator.model import Change
+from attnviz.ui import cache, controls
+from attnviz.ui.chart import chart
+from attnviz.ui.models.exchanged import Ask, Ran, ran
+from attnviz.ui.models.looked_at import LookedAt
+from attnviz.ui.models.side_by_side import SAYS, Side
+from attnviz.ui.models.standing import named
+from attnviz.ui.models.what_heads_do import open_head
+from attnviz.ui.plain import plain
+from attnviz.ui.transformer import what_if as parts
+from attnviz.ui.view import COLORS, largest, tokens_stamp
+
+MASK, SCORE, NORMALIZER, OFF, WHERE = "if-mask", "if-score", "if-normalizer", "if-off", "if-where"
+EVERYWHERE, ALIKE, HERE = "All layers", "Layers of this kind", "This layer"
+NAMES = ("As it is", "Changed")
+SIDES = dict(zip(("if-before", "if-after"), NAMES, strict=True))  # by the keys of their charts
+SCORE_MENU = {controls.title(kind): kind for kind in parts.PLAIN_SCORES}
+KEPT = "what if on a model"  # the name of what could be computed last
+HEIGHT = 400
+LEAST = 0.1  # where the colors of what has moved end at least
+LABELED = 24  # layers that have room for their names
+BITS = (
+    "KL is the Kullback–Leibler divergence: the bits that it costs on average to expect the changed distribution where "
+    "the other one holds. 0 bits: the two are the same."
+)
+SEEING = (
+    "**What you are seeing.** The model reads the text once more, and attends otherwise where you say so. Layers below "
+    "stay as they are; every layer above works with what comes of it, so its maps move too. Both maps have one color "
+    "range. A small cell is a head: the share of a query’s attention that is no longer where it was, on average over "
+    "its queries; a head that is off has no color."
+)
+
+
+@dataclass(frozen=True)
+class AsItIs:
+    """Each layer keeps what it was trained with."""
+
+
+def show(seen: LookedAt) -> None:
+    """Draws the widgets, what becomes of the output, and the map of the chosen head as it is and changed."""
+    if not _open(seen):
+        st.info(plain(f"Nothing can be exchanged in {seen.model.name}. {seen.shown.fixed}"))
+        return
+    top = st.container()
+    exchange, refused = _choose(seen)
+    with top:
+        _menu(seen, exchange)
+    notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
+    ask, result = _made(seen, exchange, refused, notes)
+    with notes:
+        st.html(f"<p class='attnviz-said' role='status'>{escape(result.said)}</p>")
+        if len(_open(seen)) < len(seen.layers):
+            closed = [layer.name for layer in seen.layers if layer.fixed]
+            st.caption(plain(f"Nothing can be exchanged in {named(closed)}, whose queries and keys are not known."))
+    _maps(seen, ask, result)
+    left, right = st.columns([0.45, 0.55], gap="medium")
+    with left:
+        _grid(seen, ask, result)
+    with right:
+        _tokens(result)
+        st.caption(SEEING)
+
+
+def _open(seen: LookedAt) -> list[int]:
+    """The places of the layers whose attention can be exchanged."""
+    return [i for i, layer in enumerate(seen.layers) if not layer.fixed]
+
+
+def _choose(seen: LookedAt) -> tuple[Exchange, list[str]]:
+    """Draws the widgets; gives what is to be exchanged, and why some of it was refused."""
+    refused: list[str] = []
+    columns = st.columns([1, 1, 1, 1, 1.35], gap="small")
+    with columns[0]:
+        mask = _part("Mask", controls.MASK_MENU, MASK, refused)
+    with columns[1]:
+        score = _part("Score", SCORE_MENU, SCORE, refused)
+    with columns[2]:
+        normalizer = _part("Normalizer", parts.NORMALIZER_MENU, NORMALIZER, refused)
+    with columns[3]:
+        where = st.selectbox(
+            "Where", _places(seen), key=WHERE, bind="query-params",
+            help="In which layers the mask, the score and the normalizer are exchanged.",
+        )  # fmt: skip
+    with columns[4]:
+        heads = _heads(seen)
+        about = "They see nothing, and add nothing to what their layer gives."
+        off = st.multiselect("Heads off", list(heads), key=OFF, bind="query-params", placeholder="None", help=about)
+    change = Change(mask, score, normalizer, tuple(heads[one] for one in sorted(off, key=list(heads).index)))
+    return Exchange(change, _places(seen)[where]), refused
+
+
+def _part(label: str, menu: dict[str, type], key: str, refused: list[str]) -> Any:
+    """One part of every mechanism, or None where each layer keeps its own."""
+    part = controls.part(label, cast("dict[str, type[object]]", menu), AsItIs(), key, refused.append)
+    return None if isinstance(part, AsItIs) else part
+
+
+def _places(seen: LookedAt) -> dict[str, tuple[int, ...]]:
+    """Where something can be exchanged, by name: in all layers, in those of one kind, or in one."""
+    every = _open(seen)
+    alike = [i for i in every if seen.layers[i].kind == seen.shown.kind]
+    here = [i for i in every if i == seen.layer]
+    named = {EVERYWHERE: tuple(every), ALIKE: tuple(alike), HERE: tuple(here)}
+    return {name: places for name, places in named.items() if name != ALIKE or 0 < len(alike) < len(every)}
+
+
+def _heads(seen: LookedAt) -> dict[str, tuple[int, int]]:
+    """The heads that can be switched off, by name: their layer and their place in it."""
+    return {
+        f"{seen.layers[i].name}, head {head}": (i, head)
+        for i in _open(seen)
+        for head in range(seen.layers[i].inputs.heads)
+    }
+
+
+def tries(seen: LookedAt) -> dict[str, tuple[Change, str]]:
+    """Changes worth trying, and where, by name."""
+    all_of_it = ALIKE if ALIKE in _places(seen) else EVERYWHERE
+    found = {"Everything as it is": (Change(), EVERYWHERE)}
+    if not seen.shown.fixed:
+        whole = tuple((seen.layer, head) for head in range(seen.shown.inputs.heads))
+        if isinstance(seen.head, int):
+            found["Switch this head off"] = (Change(off=(whole[seen.head],)), EVERYWHERE)
+        found["Switch this layer’s heads off"] = (Change(off=whole), EVERYWHERE)
+    found["Temperature 4"] = (Change(normalizer=Softmax(4.0)), EVERYWHERE)
+    if seen.shown.kind == "causal":
+        found["Only the last 4 tokens"] = (Change(SlidingWindow(4)), all_of_it)
+        found["See the future"] = (Change(Full()), all_of_it)
+    elif seen.shown.kind == "self":
+        found["Only the neighbors"] = (Change(Band(1)), all_of_it)
+        found["Only what came before"] = (Change(Causal()), all_of_it)
+    return found
+
+
+def _menu(seen: LookedAt, exchange: Exchange) -> None:
+    """The changes worth trying; the one that is tried is marked."""
+    choices = tries(seen)
+    places = _places(seen)
+
+    def try_it() -> None:
+        if (name := st.session_state["if-try"]) is not None:
+            _write(seen, *choices[name])
+
+    tried = (name for name, (change, where) in choices.items() if exchange == Exchange(change, places[where]))
+    st.session_state["if-try"] = next(tried, None)
+    st.pills("Try", list(choices), key="if-try", on_change=try_it, label_visibility="collapsed")
+
+
+def _write(seen: LookedAt, change: Change, where: str) -> None:
+    """Makes this the change that the widgets show."""
+    for menu, part, key in (
+        (controls.MASK_MENU, change.mask, MASK),
+        (SCORE_MENU, change.score, SCORE),
+        (parts.NORMALIZER_MENU, change.normalizer, NORMALIZER),
+    ):
+        parts.show_part(cast("dict[str, type[object]]", menu), part or AsItIs(), key)
+    st.session_state[WHERE] = where
+    st.session_state[OFF] = [name for name, head in _heads(seen).items() if head in change.off]
+
+
+def _made(seen: LookedAt, asked: Exchange, refused: list[str], notes: DeltaGenerator) -> tuple[Ask, Ran]:
+    """What is asked, or the last that could be run of this example, and what it gives."""
+    plain_one = Ask.of(seen.example, Exchange())
+    if st.session_state.get(f"{KEPT} of") != seen.example:
+        st.session_state[f"{KEPT} of"] = seen.example
+        cache.remember(KEPT, plain_one)
+
+    def make() -> Ask:
+        if refused:
+            raise ValueError(" ".join(refused))
+        ask = Ask.of(seen.example, asked)
+        ran(ask)
+        return ask
+
+    ask = cache.or_last_good(KEPT, make, lambda: plain_one, notes)
+    return ask, ran(ask)
+
+
+# The pictures
+
+
+def _maps(seen: LookedAt, ask: Ask, result: Ran) -> None:
+    """Draws the map of the chosen head as it is and changed, in one range of colors."""
+    pairs = ((seen.example, seen.layers), (ask, result.layers))
+    try:
+        sides = [Side(of, layers, seen.layer, seen.head, seen.special) for of, layers in pairs]
+    except ValueError as problem:  # too long to be drawn; the rest is not
+        st.info(plain(str(problem)))
+        return
+    end = 1.0 if seen.colors == COLORS[2] else largest([side.weights for side in sides])
+    for (key, title), side, column in zip(SIDES.items(), sides, st.columns(2, gap="medium"), strict=True):
+        layer = side.layers[seen.layer]
+        figure = heatmap(
+            side.weights,
+            *side.tokens,
+            largest=end,
+            says=SAYS.get(str(seen.head), GIVES),
+            zoom=f"what if {tokens_stamp(seen.shown.inputs)}",
+            link="what-if",
+            fan=False,
+        )
+        with column:
+            st.html(f"<p class='attnviz-change'>{title} <small>{escape(side.title)}</small></p>")
+            chart(
+                figure,
+                key,
+                label=f"{title}: attention weights",
+                name=f"attention {side.title} {title.lower()}",
+                description=f"{title}, {side.title}: {len(side.tokens[0])} queries by {len(side.tokens[1])} keys. The "
+                "arrow keys move from cell to cell.",
+                height=HEIGHT,
+                hint="Point at a cell: it is marked in both maps.",
+            )
+            st.caption(plain(described(layer, seen, Exchange() if layer is seen.shown else ask.exchange)))
+
+
+def described(layer: Layer, seen: LookedAt, exchange: Exchange) -> str:
+    """How the chosen head attends under an exchange, in words."""
+    if (seen.layer, seen.head) in exchange.change.off:
+        return f"Head {seen.head} is off: it sees nothing, and adds nothing."
+    if layer.fixed:
+        return "As the model itself has computed it."
+    others_on = replace(exchange, change=replace(exchange.change, off=()))
+    mechanism = others_on.of(seen.shown.mechanism, seen.layer)
+    return f"{mechanism.mask.describe()} {called(mechanism.score)}, {called(mechanism.normalizer)}."
+
+
+def called(part: Score | Normalizer) -> str:
+    """What a part is called, with its values, but for those that a model has learned for each head."""
+    learned = any(isinstance(value, Tensor) for value in vars(part).values())
+    return controls.title(type(part)) if learned else parts.named(part)
+
+
+def _grid(seen: LookedAt, ask: Ask, result: Ran) -> None:
+    """Draws how much of its attention each head of each layer has moved; a head that is off has no color."""
+    shares, off = result.moved.copy(), ask.exchange.change.off
+    names = [
+        _moved(layer.name, i, head, float(shares[i, head]), off)
+        for i, layer in enumerate(seen.layers)
+        for head in range(shares.shape[1])
+    ]
+    for place in off:
+        shares[place] = np.nan
+    rows, columns = shares.shape
+    chosen = [seen.layer * columns + seen.head] if isinstance(seen.head, int) else []
+    figure = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
+    if rows <= LABELED:
+        figure.update_yaxes(
+            tickvals=list(range(rows)), ticktext=[label(layer.name) for layer in seen.layers], title=None
+        )
+
+    def open_at(row: int, column: int) -> None:
+        place = head_at(figure, row, column)
+        if place is not None and names[place]:
+            open_head(seen.layers, *divmod(place, columns))
+
+    st.markdown("**How much of its attention each head has moved**")
+    chart(
+        figure,
+        "if-moved",
+        label="How much of its attention each head has moved",
+        name="attention moved",
+        description=f"{rows} layers by {columns} heads, a cell each. At 0 every query looks where it looked before, at "
+        "1 nowhere there.",
+        height=130 + 26 * min(rows, 12),
+        grows=False,
+        hint="Click to open",
+        on_click=open_at,
+    )
+
+
+def _moved(layer: str, i: int, head: int, share: float, off: Sequence[tuple[int, int]]) -> str:
+    """What a cell of the grid says; nothing where a layer has no such head."""
+    if np.isnan(share):
+        return ""
+    told = "off" if (i, head) in off else f"{number(share)} of its attention is elsewhere"
+    return f"{layer}, head {head}: {told}."
+
+
+def _tokens(result: Ran) -> None:
+    """Draws the likeliest next tokens, without the change and with it."""
+    if not result.next:
+        return
+    before, after = (np.array([getattr(one, side) for one in result.next], dtype="f4") for side in ("before", "after"))
+    figure = bars(before, after, [one.token for one in result.next], NAMES)
+    figure.update_yaxes(title={"text": "probability", "standoff": 4})
+    st.markdown("**The likeliest next tokens**")
+    chart(
+        figure,
+        "if-next",
+        label="The likeliest next tokens",
+        name="next tokens",
+        description=". ".join(
+            f"{visible(one.token)}: {number(one.before)} as it is, {number(one.after)} changed" for one in result.next
+        ),
+        height=260,
+        grows=False,
+    )
+    st.caption(BITS)

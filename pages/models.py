@@ -1,0 +1,32 @@
+"""Models: what do the heads of any Hugging Face model do?"""
+
+from functools import partial
+
+import streamlit as st
+
+from attnviz.ui import controls
+from attnviz.ui.models import asked, overview, side_by_side, together, what_heads_do, what_if
+from attnviz.ui.models.looked_at import LookedAt
+
+st.subheader("Models", anchor=False)
+st.caption("What do the heads of any Hugging Face model do? Take one that is here, or name another, and type a text.")
+
+choice = st.container()
+notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
+with choice:
+    example, layers = asked.example(notes)
+with st.sidebar:
+    layer, head = controls.layer_and_head(layers, example.opening)
+    special, _, colors = controls.picture([layers[layer]], 0)  # the mosaic always has all layers
+seen = LookedAt(example, example.model(), layers, layer, head, special, colors)
+views = {
+    "Overview": partial(overview.show, seen),
+    "What heads do": partial(what_heads_do.show, seen),
+    "Together": partial(together.show, seen),
+    "What if": partial(what_if.show, seen),
+    "Side by side": partial(side_by_side.show, seen),
+}
+for tab, view in zip(st.tabs(list(views), key="inspect", bind="query-params"), views.values(), strict=True):
+    if tab.open:
+        with tab:
+            view()

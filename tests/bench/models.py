@@ -1,0 +1,225 @@
+"""What the Models page takes: MiniLM at 512 tokens in the browser, and at 4,096, with its positions repeated."""
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from playwright.sync_api import Browser, Page, sync_playwright
+from transformers.utils.logging import disable_progress_bar
+
+from attnviz import capture
+from attnviz.inputs import Layer
+from attnviz.long_maps import reduced
+from attnviz.sources.models.loading import inspected
+from attnviz.sources.models.model import Model, _bytes
+from attnviz.sources.pretrained import minilm
+from attnviz.ui.models.long import CELLS
+
+LONG = 4096
+ROOM = 8e9  # bytes that have to be free for eager weights at so many tokens
+CHARTS = ("heatmap", "heads")
+disable_progress_bar()
+STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def models() -> None:
+    """All tables."""
+    from tests.e2e.conftest import ARGUMENTS, CHROMIUM
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        lengthened(folder)
+        took(folder)
+        held(folder)
+        opened(folder)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        typed_to_painted(browser)
+        opened_to_painted(browser, folder)
+        browser.close()
+
+
+def lengthened(folder: str) -> None:
+    """MiniLM with its position embeddings repeated, saved as a model of its own."""
+    kept = minilm()
+    states = kept.model.state_dict()
+    name = next(name for name in states if name.endswith("position_embeddings.weight"))
+    config = type(kept.model.config)(**kept.model.config.to_diff_dict() | {"max_position_embeddings": LONG})
+    longer = type(kept.model)(config)
+    longer.load_state_dict({**states, name: states[name].repeat(LONG // len(states[name]), 1)})
+    longer.save_pretrained(folder)
+    tokenizer = type(kept.tokenizer).from_pretrained(kept.tokenizer.name_or_path, model_max_length=LONG)
+    tokenizer.save_pretrained(folder)
+
+
+def took(folder: str) -> None:
+    """Capturing, against the plain forward, which has torch's scaled dot product attention."""
+    from tests.bench.__main__ import in_turn, row, table
+
+    table("Capturing a long text, MiniLM", ("tokens", "forward ms", "captured ms", "ratio"))
+    model, batch = _read(folder)
+    sides = _plain, _captured
+    plain, captured = (lambda side=side: side(model, batch) for side in sides)
+    row(LONG, *in_turn(plain, captured, runs=5))
+
+
+def held(folder: str) -> None:
+    """The memory that each takes above the loaded model, and what it keeps, each in a process of its own."""
+    from tests.bench.__main__ import table
+
+    table(f"Memory at {LONG:,} tokens, MiniLM", ("", "ms", "peak MB", "kept MB"))
+    for side in SIDES:
+        free = _of_status("MemAvailable", Path("/proc/meminfo"))
+        if side == "eager" and free < ROOM:
+            print(f"{side:>14}  skipped: its weights need {ROOM / 1e9:.0f} GB, and {free / 1e9:.1f} GB are free.")
+            continue
+        measured = subprocess.run(
+            [sys.executable, "-m", "tests.bench.models", folder, side], stdout=subprocess.PIPE, check=True
+        )
+        print(f"{side:>14}" + "".join(f"{value:>14,.2f}" for value in json.loads(measured.stdout)), flush=True)
+
+
+def opened(folder: str) -> None:
+    """One head as a map for the screen, and a part of it as large as the screen, computed anew."""
+    from tests.bench.__main__ import row, table, timed
+
+    table(f"One head at {LONG:,} tokens, MiniLM", ("head", "whole ms", "part ms"))
+    layers = _captured(*_read(folder))
+    middle = slice((LONG - CELLS) // 2, (LONG + CELLS) // 2)
+    for layer, head in ((layers[0], 0), (layers[3], 1), (layers[5], 11)):
+
+        def ask(part: slice, layer: Layer = layer, head: int = head) -> object:
+            return reduced(layer.inputs, layer.mechanism, head, CELLS, CELLS, rows=part, keys=part)
+
+        times = [(timed(lambda ask=ask: ask(slice(None))), timed(lambda ask=ask: ask(middle))) for _ in range(6)][1:]
+        row(f"{layer.name.split()[-1]}.{head}", *(statistics.median(side) for side in zip(*times, strict=True)))
+
+
+def typed_to_painted(browser: Browser) -> None:
+    """A new text typed, until the mosaic of all 72 heads and the map of one are painted, against the plain forward."""
+    from tests.bench.__main__ import app, row, table, text_of, timed
+
+    table(
+        "Text → overview of 72 heads painted, MiniLM",
+        ("tokens", "forward ms", "painted ms", "ratio", "3 forward+1s"),
+    )
+    model = minilm()
+    with app(browser, query="models") as page:
+        for tokens in (16, 128, 512):
+            text, times = text_of(tokens, 1000), []
+
+            def forward(text: str = text) -> object:
+                with torch.inference_mode():
+                    return model.model(**model.tokenizer(text, return_tensors="pt"))
+
+            for run in range(6):
+                _typed(page, text_of(tokens - 4, run), tokens - 4)
+                plain = timed(forward)
+                times.append((plain, _typed(page, text_of(tokens, run + 100), tokens)))
+            plain, painted = (statistics.median(side) for side in zip(*times[1:], strict=True))
+            ratio = statistics.median(painted / plain for plain, painted in times[1:])
+            row(tokens, plain, painted, ratio, 3 * plain + 1000)
+
+
+def opened_to_painted(browser: Browser, folder: str) -> None:
+    """A long text typed, until one layer's heads are painted; then another head clicked, until its map is."""
+    from tests.bench.__main__ import app, row, table, text_of
+    from tests.e2e.conftest import Shown
+
+    table(f"{LONG:,} tokens painted, MiniLM", ("tokens", "text ms", "one head ms"))
+    with app(browser, query=f"models?model={folder.replace('/', '%2F')}") as page:
+        page.set_default_timeout(120_000)
+        text = _typed(page, text_of(LONG, 0), CELLS)
+        shown = Shown(page, "")
+
+        def clicked(head: int) -> float:
+            mosaic = shown.chart("heads")
+            mosaic.scroll_into_view_if_needed()
+            place = shown.cell(head, 0, mosaic)
+            return _painted(page, "mouseup", lambda: page.mouse.click(*place), ("heatmap",), CELLS)
+
+        row(LONG, text, statistics.median([clicked(head) for head in range(2, 8)][1:]))
+
+
+def _typed(page: Page, text: str, rows: int) -> float:
+    box = page.get_by_label("Text", exact=True)
+    box.fill(text)
+    return _painted(page, "keydown", lambda: box.press("Enter"), CHARTS, rows)
+
+
+def _painted(page: Page, event: str, act: Callable[[], object], charts: tuple[str, ...], rows: int) -> float:
+    """Milliseconds from what is done until these charts are painted anew, the map in so many rows."""
+    page.evaluate(
+        """([event, charts]) => {
+            for (const key of charts) document.querySelector(`.st-key-${key} .attnviz-chart`).dataset.ready = 'old';
+            const options = { once: true, capture: true };
+            addEventListener(event, () => (window.entered = performance.now()), options);
+        }""",
+        [event, list(charts)],
+    )
+    act()
+    return page.evaluate(
+        """([charts, rows]) => new Promise(done => {
+            const chart = key => document.querySelector(`.st-key-${key} .attnviz-chart`)?.dataset;
+            const frame = next => requestAnimationFrame(next);
+            const look = () =>
+                charts.every(key => chart(key)?.ready === 'true') && Number(chart('heatmap').rows) === rows
+                    ? frame(() => frame(() => done(performance.now() - window.entered))) : frame(look);
+            look();
+        })""",
+        [list(charts), rows],
+    )
+
+
+def _read(folder: str) -> tuple[Model, dict[str, torch.Tensor]]:
+    from tests.bench.__main__ import text_of
+
+    model = inspected(folder).load()
+    return model, model.reading(text_of(LONG, 0)).batch
+
+
+@torch.inference_mode()
+def _plain(model: Model, batch: dict[str, torch.Tensor]) -> object:
+    return model.model(**batch)
+
+
+def _captured(model: Model, batch: dict[str, torch.Tensor]) -> list[Layer]:
+    return capture(model.model, batch)
+
+
+@torch.inference_mode()
+def _eager(model: Model, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    model.model.set_attn_implementation("eager")
+    return model.model(**batch, output_attentions=True).attentions
+
+
+SIDES: dict[str, Callable[[Model, dict[str, torch.Tensor]], object]]
+SIDES = {"forward": _plain, "captured": _captured, "eager": _eager}
+
+
+def measured(folder: str, side: str) -> tuple[float, float, float]:
+    """Milliseconds, the most megabytes above the loaded model, and the megabytes of tensors in what it gives."""
+    model, batch = _read(folder)
+    SIDES[side](model, {name: tensor[:, :16] for name, tensor in batch.items()})  # what is done but once
+    RESET.write_text("5")  # Linux forgets the largest size so far
+    before = _of_status("VmRSS", STATUS)
+    start = time.perf_counter()
+    made = SIDES[side](model, batch)
+    taken = 1000 * (time.perf_counter() - start)
+    return taken, (_of_status("VmHWM", STATUS) - before) / 1e6, _bytes(made) / 1e6
+
+
+def _of_status(name: str, file: Path) -> int:
+    """A number of bytes that Linux gives in kB."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", file.read_text(), re.MULTILINE)
+    assert found, f"{file} has no {name}"
+    return 1024 * int(found[1])
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured(*sys.argv[1:])))

@@ -1,0 +1,98 @@
+"""The Models page in a real browser: all heads, one of them opened, and a folder that is none."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser, expect
+
+from attnviz.sources.pretrained import minilm
+from attnviz.sources.text import EXAMPLE
+from tests.e2e.conftest import Shown, opened
+
+
+class Models(Shown):
+    """The Models page."""
+
+    path, charts = "models", ("heatmap", "heads")
+
+    def another(self, name: str) -> None:
+        """Names a model that is not in the menu."""
+        self.page.get_by_role("button", name="Another model").click()
+        box = self.page.get_by_label("Its id on the hub, or the path of a folder")
+        box.fill(name)
+        box.press("Enter")
+
+    def bars(self) -> list[float]:
+        script = "e => Array.from(e.data[0].y)"
+        return self.chart("products").locator(".attnviz-graph").evaluate(script)
+
+
+@pytest.fixture
+def models(browser: Browser, address: str) -> Iterator[Models]:
+    with opened(browser, address, kind=Models) as page:
+        yield page
+
+
+def own(layer: int, head: int) -> np.ndarray:
+    """The weights as the model itself computes them."""
+    kept = minilm()
+    with kept.lock, torch.no_grad():
+        out = kept.model(**kept.reading(EXAMPLE).batch, output_attentions=True)
+    return out.attentions[layer][0, head].numpy()
+
+
+def test_a_click_on_the_mosaic_opens_the_head_with_what_made_its_scores(models: Models) -> None:
+    models.open("?pinned=none")
+    heads = models.chart("heads")
+    models.page.mouse.click(*models.cell(8, 2, heads))
+    models.asked("layer", "encoder+2")
+    models.asked("head", "Head+8")
+    models.painted()
+    np.testing.assert_allclose(np.array(models.weights(), dtype=float), own(2, 8), atol=1e-5)
+    models.page.mouse.move(*models.cell(4, 5, heads))
+    expect(heads.locator(".attnviz-sentence")).to_have_text("encoder 5, head 4")
+    # A cell of the map: its query is pinned, its key chosen, and their products are drawn.
+    models.page.mouse.click(*models.cell(10, 2))
+    models.asked("pinned", None)  # “it” is what the link begins with
+    models.asked("key", "2+%C2%B7+animal")
+    expect(models.page.locator(".attnviz-score")).to_contain_text("it · animal")
+    expect(models.chart("products")).to_have_attribute("data-ready", "true")
+    said = models.page.locator(".attnviz-score b").inner_text().replace("−", "-")
+    assert sum(models.bars()) == pytest.approx(float(said), abs=0.006)
+    # The same click again lets go of both.
+    models.painted()
+    models.page.mouse.click(*models.cell(10, 2))
+    models.asked("key", None)
+    models.asked("pinned", "none")
+
+
+def test_heads_colored_by_a_measure_open_too(models: Models) -> None:
+    models.open("?color-by=Previous+token&head=Mean+of+heads")
+    heads = models.chart("heads")
+    expect(heads).to_have_attribute("data-rows", "12")
+    models.page.mouse.move(*models.cell(2, 0, heads))
+    share = float(own(0, 2).diagonal(-1).mean())
+    expect(heads.locator(".attnviz-sentence")).to_contain_text(f"encoder 0, head 2: {share:.2f}")
+    models.page.mouse.click(*models.cell(2, 0, heads))
+    models.asked("layer", "encoder+0")
+    models.asked("head", "Head+2")
+    models.painted()
+    np.testing.assert_allclose(np.array(models.weights(), dtype=float), own(0, 2), atol=1e-5)
+
+
+def test_a_bad_folder_is_said_and_nothing_is_lost(models: Models, tmp_path: Path) -> None:
+    models.open()
+    models.another(str(tmp_path))
+    expect(models.alert).to_contain_text("is no model: it has no config.json")
+    expect(models.alert).to_contain_text("The picture below is the last one that could be made.")
+    models.asked("model", str(tmp_path).replace("/", "%2F"))
+    models.painted()
+    np.testing.assert_allclose(np.array(models.weights(), dtype=float), own(3, 1), atol=1e-5)
+    models.another(str(tmp_path / "nowhere"))
+    expect(models.alert).to_contain_text("There is no folder")
+    models.choose("Model", "sentence-transformers/all-MiniLM-L6-v2")
+    expect(models.alert).to_have_count(0)
+    models.asked("model", None)

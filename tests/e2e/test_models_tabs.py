@@ -1,0 +1,126 @@
+"""The Models page in a real browser: a point of the scatter opens a head, heads and tokens are taken together, two
+texts stand side by side."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from attnviz.head_measures import head_measures
+from attnviz.measures import head_map
+from attnviz.sources.pretrained import minilm
+from attnviz.sources.text import EXAMPLE
+from attnviz.together import combined, from_queries
+from tests.e2e.conftest import Shown, opened
+
+WIDE = EXAMPLE.replace("tired", "wide")
+CHARTS = {
+    "What heads do": ("heads-scatter", "opened-map"),
+    "Together": ("together-map", "together-heads"),
+    "Side by side": ("left-map", "right-map"),
+}
+
+
+class Models(Shown):
+    """A tab of the Models page."""
+
+    path, charts = "models", ("heads-scatter", "opened-map")
+
+    def tab(self, name: str, query: str = "") -> None:
+        self.charts = CHARTS[name]
+        self.open(f"?inspect={name.replace(' ', '+')}{query}")
+
+    def numbers(self, key: str, trace: int, axis: str) -> list[float]:
+        script = "(e, [trace, axis]) => Array.from(e.data[trace][axis])"
+        return self.chart(key).locator(".attnviz-graph").evaluate(script, [trace, axis])
+
+    def spot(self, key: str, x: float, y: float) -> tuple[float, float]:
+        """Where a place of a figure is on the screen."""
+        graph = self.chart(key).locator(".attnviz-graph")
+        graph.scroll_into_view_if_needed()
+        script = """(e, [x, y]) => {
+            const { xaxis, yaxis } = e._fullLayout, box = e.getBoundingClientRect();
+            return [box.left + xaxis._offset + xaxis.l2p(x), box.top + yaxis._offset + yaxis.l2p(y)];
+        }"""
+        left, top = graph.evaluate(script, [x, y])
+        return left, top
+
+    def said_by(self, key: str) -> Locator:
+        return self.chart(key).locator(".attnviz-sentence")
+
+
+@pytest.fixture
+def models(browser: Browser, address: str) -> Iterator[Models]:
+    with opened(browser, address, kind=Models) as page:
+        yield page
+
+
+def weights(text: str, layer: int, head: int) -> np.ndarray:
+    one = minilm().layers(text)[layer]
+    return head_map(one.inputs, one.mechanism, head).numpy()
+
+
+def test_a_click_on_a_point_opens_its_head(models: Models) -> None:
+    models.tab("What heads do", "&up=Previous+token")
+    measures = head_measures(minilm().layers(EXAMPLE)).values
+    np.testing.assert_allclose(models.numbers("heads-scatter", 0, "x"), measures["Distance"], rtol=1e-5)
+    np.testing.assert_allclose(models.numbers("heads-scatter", 0, "y"), measures["Previous token"], rtol=1e-5)
+    np.testing.assert_allclose(models.weights(models.chart("opened-map")), weights(EXAMPLE, 3, 1), atol=1e-6)
+    head = 2  # encoder 0, head 2: it looks at the token before
+    spot = models.spot("heads-scatter", measures["Distance"][head], measures["Previous token"][head])
+    models.page.mouse.move(*spot)
+    expect(models.said_by("heads-scatter")).to_have_text("encoder 0, head 2: distance 0.94 tokens, previous token 1.00")
+    models.page.mouse.click(*spot)
+    models.asked("layer", "encoder+0")
+    models.asked("head", "Head+2")
+    expect(models.said_by("opened-map")).to_have_attribute("data-title", "encoder 0, head 2")
+    models.painted()
+    np.testing.assert_allclose(models.weights(models.chart("opened-map")), weights(EXAMPLE, 0, 2), atol=1e-6)
+    # The row of another head, the first of the table, opens that one.
+    table = models.page.get_by_test_id("stDataFrame")
+    table.scroll_into_view_if_needed()
+    table.click(position={"x": 17, "y": 52})
+    expect(models.said_by("opened-map")).to_have_attribute("data-title", "encoder 0, head 0")
+    models.asked("head", "Head+0")
+
+
+def test_heads_and_tokens_are_chosen_by_clicks(models: Models) -> None:
+    models.tab("Together")
+    layers = minilm().layers(EXAMPLE)
+    mechanisms = [layer.mechanism for layer in layers]
+    every = [(layer, head) for layer in range(6) for head in range(12)]
+    shown = models.chart("together-map")
+    whole = combined(layers, mechanisms, every, "mean")
+    np.testing.assert_allclose(models.weights(shown), whole, atol=1e-6)
+    # Layers stand side by side, heads below each other.
+    models.page.mouse.click(*models.place(models.chart("together-heads"), 1, 3, 12, 6))
+    models.asked("heads-together", "encoder+3%2C+head+1")
+    expect(models.page.get_by_text("Mean of encoder 3, head 1", exact=True)).to_be_visible()
+    models.painted()
+    np.testing.assert_allclose(models.weights(shown), weights(EXAMPLE, 3, 1), atol=1e-6)
+    models.page.mouse.click(*models.cell(10, 2, shown))
+    models.asked("tokens-together", "10+%C2%B7+it")
+    models.charts = ("together-map", "together-sum")
+    models.painted()
+    total = from_queries(combined(layers, mechanisms, [(3, 1)], "mean"), [10])
+    np.testing.assert_allclose(models.numbers("together-sum", 0, "y"), total, atol=1e-6)
+    models.page.mouse.click(*models.cell(10, 2, shown))
+    models.asked("tokens-together", None)
+
+
+def test_a_cell_is_marked_on_both_sides(models: Models) -> None:
+    models.tab("Side by side")
+    left, right = (models.chart(key) for key in CHARTS["Side by side"])
+    np.testing.assert_allclose(models.weights(left), weights(EXAMPLE, 3, 1), atol=1e-6)
+    np.testing.assert_allclose(models.weights(right), weights(WIDE, 3, 1), atol=1e-6)
+    models.page.mouse.move(*models.cell(10, 2, left))
+    expect(models.said_by("left-map")).to_contain_text("of its attention to animal.")
+    expect(models.said_by("right-map")).to_contain_text("of its attention to animal.")
+    assert models.said_by("left-map").inner_text() != models.said_by("right-map").inner_text()
+    models.page.get_by_label("Text on the right").fill("A text of its own.")
+    models.page.get_by_label("Text on the right").press("Enter")
+    models.asked("right-text", "A+text+of+its+own.")
+    expect(right).to_have_attribute("data-rows", "8")
+    models.page.mouse.move(*models.cell(3, 2, left))
+    expect(models.said_by("right-map")).to_have_text("Point at a cell to read it.")

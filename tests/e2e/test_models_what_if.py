@@ -1,0 +1,76 @@
+"""What if, on the Models page, in a real browser: a head of MiniLM is switched off, and the link says so."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, expect
+
+from attnviz.masks import Causal
+from attnviz.measures import head_map
+from attnviz.sources.models.changed import Exchange, changed, cosine
+from attnviz.sources.pretrained import minilm
+from attnviz.sources.text import EXAMPLE
+from attnviz.sources.translator.model import Change
+from tests.e2e.conftest import Shown, opened
+
+
+class WhatIf(Shown):
+    """The tab of the Models page."""
+
+    path, charts = "models", ("if-after", "if-before", "if-moved")
+
+    def tries(self, name: str) -> None:
+        self.page.locator(".st-key-if-try").get_by_text(name, exact=True).click()
+
+    def shows(self, key: str, expected: np.ndarray) -> None:
+        """Waits until a map has these numbers: it may still be painted when the words above it are there."""
+        same = """([key, expected]) => {
+            const graph = document.querySelector(`.st-key-${key} .attnviz-graph`), rows = graph?.data?.[0].z;
+            return rows?.length === expected.length && expected.every((row, i) => row.every((one, j) =>
+                Object.is(one, rows[i][j]) || Math.abs(one - rows[i][j]) < 2e-6));
+        }"""
+        self.page.wait_for_function(same, arg=[key, expected.astype(float).tolist()])
+
+
+@pytest.fixture
+def what_if(browser: Browser, address: str) -> Iterator[WhatIf]:
+    with opened(browser, address, kind=WhatIf) as page:
+        yield page
+
+
+def test_a_change_is_tried_seen_above_it_and_kept_in_the_link(what_if: WhatIf) -> None:
+    off, before = Exchange(Change(off=((3, 1),))), minilm().layers(EXAMPLE)
+    after = changed(minilm(), off, EXAMPLE)
+    what_if.open("?inspect=What+if").tries("Switch this head off")
+    sentence = f"a cosine of {cosine(minilm().output(minilm().reading(EXAMPLE)), after.output):.3f} with"
+    for _ in range(2):  # at once, and from the link
+        expect(what_if.page.locator(".attnviz-said")).to_contain_text(sentence)
+        what_if.asked("if-off", "encoder+3%2C+head+1")
+        what_if.painted(rows=16)
+        what_if.shows("if-after", np.full((16, 16), np.nan))
+        what_if.shows("if-before", head_map(before[3].inputs, before[3].mechanism, 1).numpy())
+        what_if.page.reload()
+        what_if.painted()
+
+    # A click on a head above opens it: it attends otherwise, because it reads what is left.
+    grid = what_if.chart("if-moved")
+    grid.scroll_into_view_if_needed()
+    what_if.page.mouse.click(*what_if.cell(5, 7, grid))
+    what_if.asked("layer", "encoder+5")
+    what_if.asked("head", "Head+7")
+    expect(what_if.page.locator(".attnviz-change").last).to_contain_text("encoder 5, head 7")
+    maps = [head_map(layers[5].inputs, layers[5].mechanism, 7).numpy() for layers in (before, after.layers)]
+    assert np.abs(maps[0] - maps[1]).max() > 1e-3
+    for key, expected in zip(("if-before", "if-after"), maps, strict=True):
+        what_if.shows(key, expected)
+
+
+def test_a_cell_is_marked_on_both_sides(what_if: WhatIf) -> None:
+    what_if.open("?inspect=What+if&if-mask=Causal").painted(rows=16)
+    layer = changed(minilm(), Exchange(Change(Causal())), EXAMPLE).layers[3]
+    what_if.shows("if-after", head_map(layer.inputs, layer.mechanism, 1).numpy())
+    what_if.heatmap.scroll_into_view_if_needed()
+    what_if.page.mouse.move(*what_if.cell(2, 10))
+    expect(what_if.sentence).to_have_text("animal may not look at it.")
+    expect(what_if.chart("if-before").locator(".attnviz-sentence")).to_contain_text("animal gives")

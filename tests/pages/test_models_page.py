@@ -1,0 +1,593 @@
+"""The Models page without a browser: which model reads what, the overview, and every bad input.
+
+What is drawn is compared with what the models themselves say of their attention, run eagerly by transformers.
+"""
+
+import http.server
+import json
+import re
+import threading
+import time
+from html import unescape
+from pathlib import Path
+
+import huggingface_hub
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+import transformers as hf
+from huggingface_hub import constants
+from streamlit.testing.v1 import AppTest
+
+from attnviz.figures.sentences import number
+from attnviz.head_measures import MEASURES
+from attnviz.sources.models import shelf
+from attnviz.sources.models.hub import MINILM, Hub
+from attnviz.sources.pretrained import minilm
+from attnviz.sources.text import EXAMPLE
+from attnviz.ui import heads, view
+from attnviz.ui.models import asked, groups, long, overview, products, standing
+from tests.sources.test_models import MODELS, TEXT, Played, byte_level, png
+
+ROOT = Path(__file__).parents[2]
+BELOW = "The picture below is the example."
+LONGER = f"{TEXT} {TEXT} {TEXT}"
+USES = ("Encoder self-attention", "Decoder self-attention", "Encoder–decoder attention")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """The folders of tiny models, by name; never to be changed."""
+    root = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    for name, (make, tokenizer) in MODELS.items():
+        made = make()
+        for parameter in made.parameters():
+            if parameter.ndim == 2:
+                parameter.data *= 4  # rows of attention that are far from uniform
+        made.save_pretrained(root / name)
+        if tokenizer:
+            tokenizer().save_pretrained(root / name)
+    return root
+
+
+@pytest.fixture
+def copied(saved, tmp_path):
+    """A function that gives a folder of its own with a tiny model, its config changed."""
+
+    def copy(name="bert", without=(), **config):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in (saved / name).iterdir():
+            if file.name not in without:
+                (folder / file.name).write_bytes(file.read_bytes())
+        said = json.loads((folder / "config.json").read_text()) | config
+        (folder / "config.json").write_text(json.dumps(said))
+        return folder
+
+    return copy
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch, tmp_path):
+    """No setting from outside, an empty shelf, nothing from the hub here, and no network."""
+    for name in ("ATTNVIZ_MODELS", "ATTNVIZ_MODEL_MB", "ATTNVIZ_MODELS_KEPT"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(shelf, "HUB", Hub("http://127.0.0.1:9", tmp_path / "hub"))
+    shelf.shelf.cache_clear()
+
+
+@pytest.fixture
+def hub(saved, tmp_path, monkeypatch):
+    """A hub on this computer with the tiny BERT as org/bert."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    huggingface_hub.utils.close_session()
+    Played.repos = {"org/bert": {file.name: file.read_bytes() for file in (saved / "bert").iterdir()}}
+    Played.refused, Played.asked = {}, []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Played)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setattr(shelf, "HUB", Hub(f"http://127.0.0.1:{server.server_port}", tmp_path / "hub"))
+    yield
+    server.shutdown()
+    server.server_close()
+    huggingface_hub.utils.close_session()
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that are drawn, by the keys of their charts."""
+    figures = {}
+    for part in (heads, overview, products, long):
+
+        def chart(figure, key, _chart=part.chart, **how):
+            figures[key] = figure
+            return _chart(figure, key, **how)
+
+        monkeypatch.setattr(part, "chart", chart)
+    return figures
+
+
+def page(**link: str | Path | list[str]) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
+    app.switch_page("../../pages/models.py")
+    for name, value in link.items():
+        app.query_params[name.replace("_", "-")] = value if isinstance(value, list) else str(value)
+    return app.run()
+
+
+def good(app: AppTest) -> AppTest:
+    assert not app.exception
+    assert not app.error
+    return app
+
+
+def said(app: AppTest) -> str:
+    assert not app.exception
+    bodies = [one.body for one in app.get("html")]
+    bodies += [one.value for one in (*app.error, *app.info, *app.caption, *app.markdown)]
+    return unescape(" ".join(bodies)).replace("\\", "")
+
+
+def refused(app: AppTest, words: str) -> AppTest:
+    """The page, on which that is said, and the example is still there."""
+    assert not app.exception
+    [error] = app.error
+    assert words in error.value.replace("\\", "")
+    assert app.get("bidi_component"), "no chart"
+    return app
+
+
+def own(folder: Path, text: str = TEXT, **more) -> tuple:
+    """All attentions of a model, by its own eager implementation."""
+    auto = hf.AutoModelForSeq2SeqLM if folder.name in ("t5", "bart") else hf.AutoModel
+    model = auto.from_pretrained(folder, attn_implementation="eager").eval()
+    batch = {} if folder.name == "vit" else hf.AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")
+    with torch.no_grad():
+        return model(**batch, **more, output_attentions=True)
+
+
+def same(figure, expected: torch.Tensor, within: float = 1e-5) -> None:
+    """The drawn weights are those of the model; nothing is drawn where it may not look."""
+    weights = figure.data[0].z
+    assert weights.shape == tuple(expected.shape)
+    np.testing.assert_allclose(np.nan_to_num(weights), expected, atol=within)
+
+
+# What is there, and what is drawn of it
+
+
+def test_it_opens_on_the_model_of_the_wheel(drawn) -> None:
+    app = good(page())
+    assert app.selectbox(key="model").options == [MINILM]
+    assert app.text_input(key="text").value == EXAMPLE
+    assert (
+        "all-MiniLM-L6-v2 (BertModel): 6 attention layers of 12 heads, 22,713,216 parameters, at most 512 tokens"
+        in said(app)
+    )
+    assert "it gives 0.68 of its attention to animal." in said(app)
+    assert len(drawn["heads"].layout.meta["names"]) == 72
+    assert drawn["heads"].layout.meta["columns"] == 6
+    rows = re.findall(r"<tr[^>]*><th>(.*?)</th>(.*?)</tr>", next(h.body for h in app.get("html") if "<table" in h.body))
+    cells = re.findall("<td>(.*?)</td>", rows[1][1] if rows[0][0] == "Layers" else rows[0][1])
+    assert cells == ["12", "16", "Every query sees every key.", "verified"]
+    assert "Heads that share keys" not in said(app)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gemma2"])
+def test_a_folder_shows_the_models_own_attention(saved, drawn, name) -> None:
+    names = [layer.name for layer in shelf.model(str(saved / name)).layers(TEXT)]
+    app = good(page(model=saved / name, text=TEXT, layer=names[1], head="Head 2", pinned="none"))
+    assert app.selectbox(key="model").value == str(saved / name)
+    same(drawn["heatmap"], own(saved / name).attentions[1][0, 2])
+    assert "verified" in said(app)
+    assert ("4 query heads share 2 heads of keys and values" in said(app)) == (name in ("llama", "gemma2"))
+    assert len(drawn["heads"].layout.meta["names"]) == 8
+
+
+def test_a_decoders_three_kinds_of_attention_have_their_names(saved, drawn) -> None:
+    folder, written = saved / "t5", "a lazy dog"
+    ids = hf.AutoTokenizer.from_pretrained(folder)(written, return_tensors="pt")["input_ids"]
+    out = own(folder, decoder_input_ids=torch.cat([torch.tensor([[0]]), ids[:, :-1]], dim=1))
+    expected = {"encoder 1": out.encoder_attentions, "decoder 1": out.decoder_attentions}
+    for layer, weights in (expected | {"decoder 1 cross": out.cross_attentions}).items():
+        app = good(page(model=folder, text=TEXT, second=written, layer=layer, head="Head 3", pinned="none"))
+        same(drawn["heatmap"], weights[1][0, 3], 1e-4)  # float32, and scores that nothing divides
+        assert [use for use in USES if use in said(app)] == list(USES)
+        framed = [key for key in ("heads-0", "heads-1", "heads-2") if drawn[key].layout.shapes]
+        assert framed == [f"heads-{[*expected, 'decoder 1 cross'].index(layer)}"]
+    assert app.text_input(key="second").label == "Written so far"
+
+
+def test_a_model_that_keeps_its_queries_to_itself_is_shown_by_its_own_weights(tmp_path, drawn) -> None:
+    config = hf.BloomConfig(vocab_size=300, hidden_size=32, n_layer=2, n_head=4)
+    hf.BloomModel(config).save_pretrained(tmp_path)
+    byte_level().save_pretrained(tmp_path)
+    app = good(page(model=tmp_path, text=TEXT, layer="layer 1", head="Head 2", pinned="none"))
+    same(drawn["heatmap"], own(tmp_path).attentions[1][0, 2])
+    assert "the model's own weights: as the model computed them" in said(app).replace("**", "")
+    assert "without the queries and keys that they come from" in said(app)
+    assert "queries" not in drawn
+
+
+def test_a_decoder_goes_on_by_itself(saved, drawn) -> None:
+    good(page(model=saved / "t5", text=TEXT, layer="decoder 0"))
+    assert len(drawn["heatmap"].layout.meta["queries"]) > 2
+
+
+def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None:
+    app = good(page(model=saved / "vit", head="Head 2", pinned="none"))
+    pixels = shelf.model(str(saved / "vit")).reading().batch["pixel_values"]
+    same(drawn["heatmap"], own(saved / "vit", pixel_values=pixels).attentions[0][0, 2])
+    assert "text" not in [one.key for one in app.text_input]
+    assert list(drawn["heatmap"].layout.meta["queries"][:2]) == ["[CLS]", "0·0"]
+    app.file_uploader[0].upload("red.png", png((40, 40)))
+    good(app.run())
+    red = torch.tensor([1.0, -1.0, -1.0])[None, :, None, None].expand(1, 3, 32, 32)
+    same(drawn["heatmap"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
+    app.file_uploader[0].set_value(("broken.png", b"GIF89a", "image/png"))
+    app.run()
+    assert "This is no picture that can be read" in said(app)
+    same(drawn["heatmap"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
+
+
+def test_a_pair_of_texts(saved, drawn) -> None:
+    good(page(model=saved / "bert", text="the fox", second="a dog", pinned="none"))
+    batch = hf.AutoTokenizer.from_pretrained(saved / "bert")("the fox", "a dog", return_tensors="pt")
+    model = hf.AutoModel.from_pretrained(saved / "bert", attn_implementation="eager").eval()
+    with torch.no_grad():
+        same(drawn["heatmap"], model(**batch, output_attentions=True).attentions[0][0, 0])
+
+
+@pytest.mark.parametrize("measure", [measure.name for measure in MEASURES])
+def test_heads_are_colored_by_any_measure(drawn, measure) -> None:
+    app = good(page(color_by=measure))
+    grid = drawn["heads"]
+    assert grid.data[0].z.shape == (12, 6)
+    assert grid.layout.meta["names"][1].startswith("encoder 1, head 0: ")
+    assert (type(next(one for one in MEASURES if one.name == measure)).__doc__ or "")[:40] in app.selectbox(
+        key="color-by"
+    ).help.replace("\n", " ")
+    if measure == "Previous token":
+        attentions = own_minilm()
+        for layer, head in ((2, 8), (3, 1)):
+            weights = attentions[layer][0, head]
+            assert grid.data[0].z[head, layer] == pytest.approx(float(weights.diagonal(-1).mean()), abs=1e-5)
+
+
+def own_minilm():
+    kept = minilm()
+    with kept.lock, torch.no_grad():
+        return kept.model(**kept.reading(EXAMPLE).batch, output_attentions=True).attentions
+
+
+# The products of one score
+
+
+def test_the_products_add_up_to_the_models_own_score(drawn) -> None:
+    app = good(page())
+    kept = minilm()
+    with kept.lock, torch.no_grad():
+        out = kept.model(**kept.reading(EXAMPLE).batch, output_hidden_states=True)
+        layer = kept.model.encoder.layer[3].attention.self
+        query, key, value = (
+            part(out.hidden_states[3])[0].unflatten(-1, (12, 32))[:, 1]
+            for part in (layer.query, layer.key, layer.value)
+        )
+    each = query[10] * key[2] / 32**0.5
+    np.testing.assert_allclose(drawn["products"].data[0].y, each, atol=1e-5)
+    assert f"it · animal = {float(each.sum()):.2f}" in re.sub("<.*?>", "", said(app))
+    assert f"Dimension {int(each.abs().argmax())} counts most" in said(app)
+    for name, vectors in (("queries", query), ("keys", key), ("values", value)):
+        np.testing.assert_allclose(drawn[name].data[0].z, vectors, atol=1e-5)
+    app = good(app.selectbox(key="key").select("8 · street").run())
+    np.testing.assert_allclose(drawn["products"].data[0].y, query[10] * key[8] / 32**0.5, atol=1e-5)
+    assert "It becomes a weight of 0.050." in said(app)
+    app = good(app.selectbox(key="pinned").select("none").run())
+    assert "Pin a query, or click a cell of the map above." in said(app)
+
+
+def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) -> None:
+    layer = shelf.model(str(saved / "llama")).layers(TEXT)[0]
+    tokens = layer.inputs.query_tokens
+    app = good(page(model=saved / "llama", text=TEXT, head="Head 3", pinned=f"1 · {tokens[1].replace(' ', '␣')}"))
+    last = app.selectbox(key="key").options[-1]
+    app = good(app.selectbox(key="key").select(last).run())
+    assert "The mask hides it." in said(app)
+    np.testing.assert_allclose(drawn["keys"].data[0].z, layer.inputs.key[1])
+    shown = next(one.body for one in app.get("html") if "attnviz-groups" in one.body)
+    assert re.findall("<li( class=attnviz-chosen)?>(.)", shown) == [
+        ("", "0"),
+        ("", "1"),
+        ("", "2"),
+        (" class=attnviz-chosen", "3"),
+    ]
+
+
+def test_together_there_are_no_queries_and_a_guess_is_not_given_away(drawn) -> None:
+    app = good(page(head="Mean of heads"))
+    assert "Choose one head to see its queries, keys and values." in said(app)
+    assert "products" not in drawn
+    app = good(page(predict="true"))
+    assert "products" not in drawn
+    assert np.isnan(drawn["heatmap"].data[0].z[10]).all()
+
+
+def test_groups(random_inputs) -> None:
+    assert not groups.shared(random_inputs(heads=4))
+    assert groups.said(random_inputs(heads=6, kv_heads=2)) == (
+        "6 query heads share 2 heads of keys and values, 3 each (grouped-query attention)."
+    )
+    assert groups.said(random_inputs(heads=6, kv_heads=1)).startswith("All 6 query heads share one head")
+    drawn = groups.picture(random_inputs(heads=6, kv_heads=2), 4)
+    boxes = drawn.split("attnviz-shared")[1:]
+    assert [re.findall(r">(\d)</li>", box) for box in boxes] == [["0", "1", "2"], ["3", "4", "5"]]
+    assert [" attnviz-chosen" in box.split(">")[0] for box in boxes] == [False, True]
+
+
+# Layers that do not fit into one mosaic, and texts that are long
+
+
+def test_layers_of_other_shapes_are_said(saved, drawn, monkeypatch) -> None:
+    monkeypatch.setattr(overview, "APART", 1)
+    app = good(page(model=saved / "t5", text=TEXT, layer="decoder 1"))
+    assert "encoder 0–1, decoder 0–1 cross have other numbers of heads or tokens" in said(app)
+    assert len(drawn["heads"].layout.meta["names"]) == 8
+
+
+def test_kinds_of_one_stack_are_told_apart(tmp_path, drawn) -> None:
+    config = hf.SwinConfig(image_size=32, patch_size=2, embed_dim=16, depths=[1, 1], num_heads=[2, 4], window_size=4)
+    hf.SwinModel(config).save_pretrained(tmp_path)
+    text = said(good(page(model=tmp_path)))
+    assert "Encoder: 2 heads, 256 tokens" in text
+    assert "Encoder: 4 heads, 64 tokens" in text
+
+
+def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
+    monkeypatch.setattr(overview, "MOST_CELLS", 50)
+    monkeypatch.setattr(long, "CELLS", 5)
+    app = good(page(model=saved / "gpt2", text=LONGER, layer="layer 1", head="Head 1"))
+    weights = own(saved / "gpt2", LONGER).attentions[1][0, 1].numpy()
+    count = len(weights)
+    assert count > 10
+    parts = [slice(i * count // 5, -(-(i + 1) * count // 5)) for i in range(5)]
+    expected = [[weights[rows, keys].max() for keys in parts] for rows in parts]
+    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].data[0].z), expected, atol=1e-5)
+    assert f"gives {number(float(weights[-1].max()))} of its attention" in said(app)  # the last query is pinned
+    np.testing.assert_allclose(drawn["products"].data[0].y.sum(), weights_score(saved, weights), atol=1e-4)
+    app = good(app.slider[0].set_value((2, 4)).run())
+    app = good(app.slider[1].set_value((0, 3)).run())
+    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].data[0].z), weights[2:5, :4], atol=1e-5)
+    app = good(page(model=saved / "gpt2", text=LONGER, part_of_queries=["9", "11"], part_of_keys=["0", "9"]))
+    assert drawn["heatmap"].data[0].z.shape == (3, 5)
+    app = good(app.text_input(key="text").set_value(TEXT).run())  # with fewer tokens than there were
+    assert drawn["heatmap"].data[0].z.shape == (5, 5)
+    app = app.selectbox(key="head").select("Mean of heads").run()
+    assert "Of so long a text one head is drawn at a time." in said(app)
+
+
+def weights_score(saved, weights) -> float:
+    """The score of the last query with its strongest key: queries and keys come one after the other in c_attn."""
+    model = hf.AutoModel.from_pretrained(saved / "gpt2").eval()
+    with torch.no_grad():
+        batch = hf.AutoTokenizer.from_pretrained(saved / "gpt2")(LONGER, return_tensors="pt")
+        states = model(**batch, output_hidden_states=True).hidden_states[1]
+        query, key, _ = model.h[1].attn.c_attn(model.h[1].ln_1(states))[0].chunk(3, dim=-1)
+    head = slice(8, 16)
+    return float(query[-1, head] @ key[int(weights[-1].argmax()), head] / 8**0.5)
+
+
+def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn, monkeypatch) -> None:
+    layer = 4 * len(shelf.model(str(saved / "gpt2")).layers(TEXT)[0].inputs.query_tokens) ** 2
+    monkeypatch.setattr(overview, "MOST_WORK", layer)
+    monkeypatch.setattr(view, "MOST_WORK", layer)
+    app = good(page(model=saved / "gpt2", text=TEXT))
+    assert "the mosaic has layer 0 alone" in said(app)
+    assert len(drawn["heads"].layout.meta["names"]) == 4
+    app = page(model=saved / "gpt2", text=TEXT, color_by="Entropy")
+    assert "steps to measure" in said(app)
+    monkeypatch.setattr(view, "MOST_WORK", layer - 1)
+    assert "steps to compute" in said(page(model=saved / "gpt2", text=TEXT, head="Head 1"))
+
+
+def test_names_of_neighbors_are_put_together() -> None:
+    assert standing.named(["encoder 0", "encoder 1", "encoder 2", "decoder 0", "decoder 2"]) == (
+        "encoder 0–2, decoder 0, decoder 2"
+    )
+    assert standing.named(["decoder 0 cross", "decoder 1 cross"]) == "decoder 0–1 cross"
+    assert standing.named(["pooler", "encoder 0.1", "encoder 0.2"]) == "pooler, encoder 0.1, encoder 0.2"
+
+
+# What is in the way
+
+
+def no_model(copied) -> Path:
+    folder = copied()
+    (folder / "config.json").unlink()
+    return folder
+
+
+def only_pickles(copied) -> Path:
+    folder = copied(without=("model.safetensors",))
+    torch.save({}, folder / "pytorch_model.bin")
+    return folder
+
+
+def half_the_weights(copied) -> Path:
+    folder = copied()
+    weights = safetensors.torch.load_file(folder / "model.safetensors")
+    safetensors.torch.save_file(dict(list(weights.items())[::2]), folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def absurd(copied) -> Path:
+    return copied(num_hidden_layers=10**9)
+
+
+def without_attention(copied) -> Path:
+    folder = copied("gpt2").parent / "mamba"
+    config = hf.MambaConfig(vocab_size=300, hidden_size=32, num_hidden_layers=1, state_size=4)
+    hf.MambaForCausalLM(config).save_pretrained(folder)
+    byte_level().save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (no_model, "is no model: it has no config.json"),
+        (only_pickles, "a pickle, which can run code"),
+        (half_the_weights, "weights of `bert` are missing from its files"),
+        (absurd, "`num_hidden_layers` is 1,000,000,000; no model has more than 1,024"),
+        (without_attention, "has no attention that can be shown"),
+    ],
+)
+def test_a_bad_folder_is_said_and_the_last_good_model_stays(saved, copied, drawn, make, words) -> None:
+    app = good(page(model=saved / "gpt2", text=TEXT, pinned="none"))
+    before = drawn["heatmap"].data[0].z.copy()
+    app = refused(app.text_input(key="another").set_value(str(make(copied))).run(), words)
+    assert "The picture below is the last one that could be made." in said(app)
+    np.testing.assert_array_equal(drawn["heatmap"].data[0].z, before)
+    assert not good(app.selectbox(key="model").select(MINILM).run()).error
+
+
+def test_a_bad_folder_in_a_link_shows_the_example_and_is_tried_again_on_request(copied) -> None:
+    folder = copied()
+    config = (folder / "config.json").read_text()
+    (folder / "config.json").write_text("{")
+    app = refused(page(model=folder), "is no JSON")
+    assert BELOW in said(app)
+    assert "it gives 0.68 of its attention to animal." in said(app)
+    (folder / "config.json").write_text(config)
+    refused(app.run(), "is no JSON")  # not tried on every run
+    app = good(app.button(key="again").click().run())
+    assert "bert (BertModel): 2 attention layers of 4 heads" in said(app)
+
+
+def test_a_folder_that_goes_away_or_is_saved_anew(copied, saved, drawn) -> None:
+    folder = copied()
+    app = good(page(model=folder, text=TEXT, pinned="none"))
+    before = drawn["heatmap"].data[0].z
+    weights = safetensors.torch.load_file(folder / "model.safetensors")
+    changed = {key: value * (0.5 if "query.weight" in key else 1) for key, value in weights.items()}
+    safetensors.torch.save_file(changed, folder / "model.safetensors", {"format": "pt"})
+    good(app.run())
+    assert not np.array_equal(drawn["heatmap"].data[0].z, before)
+    same(drawn["heatmap"], own(folder).attentions[0][0, 0])
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    refused(app.run(), "There is no folder")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "There is no text yet. Type a word or a sentence."),
+        (" \n", "There is no text yet."),
+        ("fox " * 60, "This text has 62 tokens, and bert reads at most 48"),
+    ],
+)
+def test_a_text_that_cannot_be_read(saved, drawn, text, words) -> None:
+    app = good(page(model=saved / "bert", text=TEXT, pinned="none"))
+    refused(app.text_input(key="text").set_value(text).run(), words)
+    same(drawn["heatmap"], own(saved / "bert").attentions[0][0, 0])
+
+
+@pytest.mark.parametrize("name", ["org / bert", "a" * 200, "<b>x</b>", "$x$ **bold**"])
+def test_a_name_that_can_be_none(name) -> None:
+    assert "is no name of a model" in said(refused(page(model=name), "is no name of a model"))
+
+
+def test_no_network() -> None:
+    app = refused(page(model="openai-community/gpt2"), "The hub cannot be reached to ask for `openai-community/gpt2`.")
+    assert "No model of the hub is on this computer yet." in said(app)
+    assert app.button(key="again")
+
+
+def test_an_id_that_does_not_exist(hub) -> None:
+    refused(page(model="org/nothing"), "The hub has no public model `org/nothing`. Look for a slip in the name")
+    Played.asked.clear()
+
+
+def test_a_model_of_the_hub_says_its_size_and_is_downloaded(hub, saved, drawn) -> None:
+    app = page(model="org/bert", text=TEXT, pinned="none")
+    size = sum(
+        (saved / "bert" / name).stat().st_size
+        for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+    )
+    assert f"org/bert is not on this computer yet. It has 20,376 parameters; {round(size / 1000)} kB" in said(app) or (
+        f"{round(size / 1000)} kB would be downloaded" in said(app)
+    )
+    assert "it gives 0.68" not in said(app)  # the text is for another model already
+    [button] = [one for one in app.button if one.key == "download"]
+    assert button.label == f"Download {round(size / 1000)} kB"
+    app = button.click().run()
+    deadline = time.monotonic() + 60
+    while app.info and time.monotonic() < deadline:
+        app = app.run()
+    good(app)
+    same(drawn["heatmap"], own(saved / "bert").attentions[0][0, 0])
+    assert good(page()).selectbox(key="model").options == [MINILM, "org/bert"]
+
+
+def test_a_download_that_fails_says_so_and_can_be_tried_again(hub, saved) -> None:
+    app = page(model="org/bert", text=TEXT)
+    Played.refused["org/bert/model.safetensors"] = (410, "")
+    app = app.button(key="download").click().run()
+    deadline = time.monotonic() + 60
+    while not app.error and time.monotonic() < deadline:
+        app = app.run()
+    assert "The hub answered with the error 410" in said(app)
+    Played.refused.clear()
+    app = app.button(key="again").click().run()
+    assert app.button(key="download")
+
+
+def test_another_model_is_named_and_stays_in_the_menu(saved) -> None:
+    app = good(page())
+    app = good(app.text_input(key="another").set_value(f" {saved / 'bert'} ").run())
+    assert "bert (BertModel): 2 attention layers" in said(app)
+    app = good(app.selectbox(key="model").select(MINILM).run())
+    assert app.selectbox(key="model").options == [MINILM, str(saved / "bert")]
+
+
+def test_a_hosted_instance_shows_only_what_its_owner_lists(saved, monkeypatch) -> None:
+    monkeypatch.setenv("ATTNVIZ_MODELS", "org/bert")
+    app = good(page(model=saved / "bert"))
+    assert app.selectbox(key="model").options == [MINILM, "org/bert"]
+    assert "22,713,216 parameters" in said(app)
+    assert "another" not in [one.key for one in app.text_input]
+    refused(app.selectbox(key="model").select("org/bert").run(), "The hub cannot be reached")
+
+
+def test_a_hosted_instance_refuses_a_folder_that_was_forced_upon_it(saved, monkeypatch) -> None:
+    monkeypatch.setenv("ATTNVIZ_MODELS", "")
+    with pytest.raises(ValueError, match="is not among the models of this page"):
+        asked.Example(str(saved / "bert")).layers()
+
+
+def test_notes_of_a_model_and_of_layers_that_are_missing_are_said(copied, monkeypatch) -> None:
+    folder = copied(auto_map={"AutoModel": "own.Model"})
+    assert "bert comes with code of its own, which was not run" in said(good(page(model=folder, text=TEXT)))
+    layers = shelf.model(str(folder)).layers(TEXT)
+    layers.missing = [f"layer {i} is not shown." for i in range(5)]
+    notes = asked.notes_of(shelf.model(str(folder)), layers)
+    assert notes[1:] == [
+        "layer 0 is not shown.",
+        "layer 1 is not shown.",
+        "layer 2 is not shown.",
+        "2 more are not shown.",
+    ]
+
+
+def test_the_way_to_explore_and_back(saved) -> None:
+    text = "the quick fox and the lazy dog"
+    app = good(page(model=saved / "bert", text=text, pinned="none"))
+    app = app.switch_page("../../pages/explore.py").run()
+    assert not app.exception
+    assert app.text_input(key="text").value == text  # the same words there
+    app = good(app.switch_page("../../pages/models.py").run())
+    assert "bert (BertModel): 2 attention layers" in said(app)

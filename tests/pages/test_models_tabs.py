@@ -1,0 +1,384 @@
+"""Three tabs of the Models page without a browser: what heads do, together and side by side.
+
+What is drawn is compared with what the model itself says of its attention, run eagerly.
+"""
+
+import functools
+import itertools
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from hypothesis import given
+from hypothesis import strategies as st
+from streamlit.testing.v1 import AppTest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from attnviz.head_measures import MEASURES
+from attnviz.sources.models import shelf
+from attnviz.sources.models.hub import MINILM
+from attnviz.sources.pretrained import minilm
+from attnviz.sources.text import EXAMPLE
+from attnviz.ui.models import side_by_side, together, what_heads_do
+
+ROOT = Path(__file__).parents[2]
+TABS = ("What heads do", "Together", "Side by side")
+WIDE = EXAMPLE.replace("tired", "wide")
+PARTS = (what_heads_do, together, side_by_side)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that are drawn, by the keys of their charts."""
+    figures = {}
+    for part in PARTS:
+
+        def chart(figure, key, _chart=part.chart, **how):
+            figures[key] = figure
+            return _chart(figure, key, **how)
+
+        monkeypatch.setattr(part, "chart", chart)
+    return figures
+
+
+def page(part: str, **link: str | list[str]) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
+    app.switch_page("../../pages/models.py")
+    for name, value in {"inspect": part, **link}.items():
+        app.query_params[name.replace("_", "-")] = value
+    return app.run()
+
+
+def healthy(app: AppTest) -> AppTest:
+    assert not app.exception
+    assert app.get("bidi_component"), "no chart"
+    return app
+
+
+def good(app: AppTest) -> AppTest:
+    assert not healthy(app).error
+    return app
+
+
+def said(app: AppTest) -> str:
+    bodies = [one.body for one in app.get("html")]
+    return unescape(" ".join(bodies + [one.value for one in (*app.error, *app.caption, *app.info)])).replace("\\", "")
+
+
+@functools.cache
+def ran(text: str = EXAMPLE) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """The weights of all layers and heads, and the lengths of their values, as the model itself computes them."""
+    kept = minilm()
+    batch = kept.reading(text).batch
+    with kept.lock, torch.no_grad():
+        out = kept.model(**batch, output_attentions=True, output_hidden_states=True)
+        values = [
+            block.attention.self.value(states)[0].unflatten(-1, (12, -1)).norm(dim=-1).T
+            for block, states in zip(kept.model.encoder.layer, out.hidden_states, strict=False)
+        ]
+    tokens = kept.tokenizer.convert_ids_to_tokens(batch["input_ids"][0])
+    return torch.stack(out.attentions)[:, 0].double().numpy(), torch.stack(values).double().numpy(), tokens
+
+
+def cells(figure) -> np.ndarray:
+    return np.array(figure.data[0].z, dtype=float)
+
+
+def near(shown, expected) -> None:
+    np.testing.assert_allclose(shown, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize(("head", "special"), [("Head 1", "Hidden, rows rescaled"), ("Maximum of heads", "Hidden")])
+@pytest.mark.parametrize("part", TABS)
+def test_every_tab_opens_for_one_head_and_for_several(part: str, head: str, special: str) -> None:
+    good(page(part, head=head, special_tokens=special))
+
+
+@pytest.mark.parametrize("value", ["", "<b>", "1e999"])
+@pytest.mark.parametrize("part", TABS)
+def test_a_link_with_nonsense_opens(part: str, value: str) -> None:
+    names = ["across", "up", "leave-out", "together", "heads-together", "tokens-together"]
+    names += [f"right-{what}" for what in ("model", "text", "layer", "head")]
+    healthy(page(part, **dict.fromkeys(names, value)))
+
+
+# What heads do
+
+
+def test_the_table_has_every_measure_of_every_head(drawn) -> None:
+    app = good(page("What heads do"))
+    [table] = app.dataframe
+    names = [measure.name for measure in MEASURES if measure.name in table.value]
+    assert list(table.value.columns) == ["Layer", "Head", *names]
+    assert list(zip(table.value["Layer"], table.value["Head"], strict=True)) == [
+        (f"encoder {layer}", head) for layer in range(6) for head in range(12)
+    ]
+    weights, _, tokens = ran()
+    n = len(tokens)
+    flat = weights.reshape(-1, n, n)
+    near(table.value["Previous token"], [one.diagonal(-1).mean() for one in flat])
+    near(table.value["Next token"], [one.diagonal(1).mean() for one in flat])
+    near(table.value["Itself"], [one.diagonal().mean() for one in flat])
+    near(table.value["First token"], flat[:, :, 0].mean(1))
+    near(table.value["Special tokens"], (flat[:, :, 0] + flat[:, :, -1]).mean(1))
+    near(table.value["Largest weight"], flat.max(-1).mean(1))
+    near(table.value["Distance"], [sum(one[q, k] * abs(q - k) for q in range(n) for k in range(n)) / n for one in flat])
+
+
+def test_a_point_is_a_head_with_its_two_measures(drawn) -> None:
+    app = good(page("What heads do", across="Itself", up="First token", layer="encoder 2", head="Head 5"))
+    figure, table = drawn["heads-scatter"], app.dataframe[0].value
+    near(figure.data[0].x, table["Itself"])
+    near(figure.data[0].y, table["First token"])
+    assert list(figure.data[0].marker.color) == [layer for layer in range(6) for _ in range(12)]
+    opened = 2 * 12 + 5
+    near([figure.data[1].x[0], figure.data[1].y[0]], [table["Itself"][opened], table["First token"][opened]])
+    assert figure.layout.meta["points"][opened].startswith("encoder 2, head 5: itself 0.")
+    near(cells(drawn["opened-map"]), ran()[0][2, 5])
+    for name in ("Itself", "First token"):
+        measure = next(one for one in MEASURES if one.name == name)
+        assert what_heads_do.explained(type(measure)).split("\n\n")[0].replace("\n", " ") in said(app)
+
+
+def test_the_opened_head_is_the_selected_row() -> None:
+    app = good(page("What heads do", layer="encoder 1", head="Head 3"))
+    assert app.session_state[what_heads_do.TABLE]["selection"]["rows"] == [15]
+    app.selectbox(key="head").select("Mean of heads").run()
+    assert good(app).session_state[what_heads_do.TABLE]["selection"]["rows"] == []
+
+
+def test_special_tokens_and_the_first_are_left_out_as_queries_and_as_keys(drawn) -> None:
+    weights, _, _ = ran()
+    flat = weights.reshape(72, *weights.shape[-2:])
+    app = good(page("What heads do", leave_out="Special tokens"))
+    inner = flat[:, 1:-1, 1:-1]
+    near(app.dataframe[0].value["Row sum"], inner.sum(-1).mean(-1))
+    near(app.dataframe[0].value["Itself"], [np.trace(one) / one.sum() for one in inner])
+    assert "Special tokens" not in app.dataframe[0].value
+    app.selectbox(key="leave-out").select("The first token").run()
+    assert "First token" not in good(app).dataframe[0].value
+    inner = flat[:, 1:, 1:]
+    near(app.dataframe[0].value["Special tokens"], inner[:, :, -1].sum(-1) / inner.sum((-1, -2)))
+    app.selectbox(key="up").select("First token").run()
+    assert "No head here has a number for “First token”" in said(good(app))
+
+
+def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn_in_fewer_cells(drawn, monkeypatch) -> None:
+    monkeypatch.setattr(what_heads_do, "MOST_WORK", 12 * 16 * 16)
+    monkeypatch.setattr(what_heads_do, "MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr(what_heads_do, "CELLS", 5)
+    app = good(page("What heads do", layer="encoder 4", head="Head 2", text=EXAMPLE))
+    assert set(app.dataframe[0].value["Layer"]) == {"encoder 4"}
+    assert len(app.dataframe[0].value) == 12
+    assert "These are the heads of encoder 4" in said(app)
+    near(drawn["heads-scatter"].data[1].x, [app.dataframe[0].value["Distance"][2]])
+    one = ran()[0][4, 2]
+    ends = [(i * 16 // 5, -(-(i + 1) * 16 // 5)) for i in range(5)]
+    pooled = [[one[top:low, left:right].max() for left, right in ends] for top, low in ends]
+    near(cells(drawn["opened-map"]), pooled)
+    app.selectbox(key="head").select("Mean of heads").run()
+    assert "one head is drawn at a time" in said(healthy(app))
+    good(page("Side by side", layer="encoder 4", head="Head 2"))
+    near(cells(drawn["left-map"]), pooled)
+    assert not drawn["left-map"].layout.meta["link"]
+
+
+# Together
+
+
+@pytest.mark.parametrize(("name", "how"), [("Mean", np.mean), ("Maximum", np.max), ("Minimum", np.min)])
+def test_all_heads_and_chosen_ones_together(drawn, name: str, how) -> None:
+    weights = ran()[0]
+    app = good(page("Together", together=name))
+    near(cells(drawn["together-map"]), how(weights, (0, 1)))
+    assert f"{name} of all 72 heads" in said(app)
+    app.multiselect(key=together.HEADS).set_value(["encoder 3", "encoder 1, head 4"]).run()
+    some = np.concatenate([weights[3], weights[1, 4:5]])
+    near(cells(drawn["together-map"]), how(some, 0))
+    assert f"{name} of encoder 1, head 4 and encoder 3" in said(good(app))
+    one, layer = drawn["together-heads"].layout.shapes  # a frame around the head, and one around all of the layer
+    assert one.x1 - one.x0 == layer.x1 - layer.x0
+    assert layer.y1 - layer.y0 > 12 * (one.y1 - one.y0)
+    app.selectbox(key="special-tokens").select("Hidden").run()
+    near(cells(drawn["together-map"]), how(some, 0)[1:-1, 1:-1])
+
+
+@pytest.mark.parametrize("layer", [0, 3])
+def test_rollout_goes_through_the_layers_up_to_the_chosen_one(drawn, layer: int) -> None:
+    weights, _, tokens = ran()
+    rolled = np.eye(len(tokens))
+    for one in weights[: layer + 1].mean(1):
+        rolled = (one / 2 + np.eye(len(tokens)) / 2) @ rolled
+    app = good(page("Together", together="Rollout", layer=f"encoder {layer}"))
+    near(cells(drawn["together-map"]), rolled)
+    assert ("Rollout, encoder 0 to encoder 3" if layer else "Rollout, encoder 0") in said(app)
+    app.selectbox(key="special-tokens").select("Hidden, rows rescaled").run()
+    inner = rolled[1:-1, 1:-1]
+    near(cells(drawn["together-map"]), inner / inner.sum(-1, keepdims=True))
+
+
+def test_value_weighted_attention_is_the_weight_times_the_length_of_the_value(drawn) -> None:
+    weights, lengths, _ = ran()
+    expected = weights * lengths[:, :, None]
+    app = good(page("Together", together="Value-weighted", layer="encoder 2", head="Head 7"))
+    np.testing.assert_allclose(cells(drawn["together-map"]), expected[2, 7], rtol=1e-4, atol=1e-6)
+    app.selectbox(key="head").select("Mean of heads").run()
+    np.testing.assert_allclose(cells(drawn["together-map"]), expected[2].mean(0), rtol=1e-4, atol=1e-6)
+    app.selectbox(key="head").select("Maximum of heads").run()
+    np.testing.assert_allclose(cells(drawn["together-map"]), expected[2].max(0), rtol=1e-4, atol=1e-6)
+    assert "Value-weighted, encoder 2" in said(good(app))
+
+
+def test_several_tokens_are_summed_over_their_keys(drawn) -> None:
+    total = ran()[0].mean((0, 1))[[10, 13]].sum(0)
+    app = good(page("Together", tokens_together=["10 · it", "13 · tired"]))
+    shown = drawn["together-sum"].data
+    near(np.nan_to_num(shown[0].y), total)
+    assert np.isnan(shown[1].y).all()
+    assert "it + tired: " in said(app)
+    marked = [label for label in drawn["together-map"].layout.meta["queryLabels"] if "●" in label]
+    assert marked == ["<b>it ●</b>", "<b>tired ●</b>"]
+    # The tokens of another text: those that are there are still chosen, with the numbers of the new one.
+    app.text_input(key="text").set_value(WIDE).run()
+    assert "it: " in said(good(app))
+    near(np.nan_to_num(drawn["together-sum"].data[0].y), ran(WIDE)[0].mean((0, 1))[10])
+
+
+def test_a_long_text_is_refused_in_words(monkeypatch) -> None:
+    monkeypatch.setattr(together, "MOST_CELLS", 16 * 16 - 1)
+    app = page("Together")
+    assert not app.exception
+    assert "Maps of 16 queries by 16 keys are too large" in said(app)
+    monkeypatch.setattr(together, "MOST_CELLS", 16 * 16)
+    monkeypatch.setattr(together, "MOST_WORK", 12 * 16 * 16)
+    assert "72 heads of 16 queries by 16 keys are too many" in said(app.run())
+    app.multiselect(key=together.HEADS).set_value(["encoder 2"]).run()
+    assert not healthy(app).error
+
+
+@given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 11))), st.booleans())
+def test_names_of_heads_say_which_they_are(heads: set[tuple[int, int]], whole: bool) -> None:
+    layers = minilm().layers(EXAMPLE)
+    heads |= {(2, head) for head in range(12)} if whole else set()
+    named = together.choices(layers, range(6))
+    names = together.written(layers, heads)
+    assert {head for name in names for head in named[name]} == heads
+    assert ("encoder 2" in names) == all((2, head) in heads for head in range(12))
+
+
+@given(st.sets(st.integers(0, 12)))
+def test_neighbors_have_one_frame(places: set[int]) -> None:
+    runs = together.runs(sorted(places))
+    assert {place for first, last in runs for place in range(first, last + 1)} == places
+    assert all(after[0] - before[1] > 1 for before, after in itertools.pairwise(runs))
+
+
+# Side by side
+
+
+def test_two_texts_have_one_range_of_colors_and_are_linked(drawn) -> None:
+    app = good(page("Side by side", layer="encoder 3", head="Head 1"))
+    left, right = drawn["left-map"], drawn["right-map"]
+    near(cells(left), ran()[0][3, 1])
+    near(cells(right), ran(WIDE)[0][3, 1])
+    most = max(ran()[0][3, 1].max(), ran(WIDE)[0][3, 1].max())
+    assert [figure.layout.coloraxis.cmax for figure in (left, right)] == pytest.approx([most, most])
+    assert left.layout.meta["link"] == right.layout.meta["link"] != ""
+    app.text_input(key="right-text").set_value("Another text, of its own.").run()
+    assert not drawn["left-map"].layout.meta["link"]
+    assert "do not stand for the same tokens" in said(good(app))
+
+
+def test_the_difference_is_right_minus_left_with_both_tokens(drawn) -> None:
+    app = good(page("Side by side", layer="encoder 3", head="Head 1", difference="true"))
+    near(cells(drawn["sides-difference"]), ran(WIDE)[0][3, 1] - ran()[0][3, 1])
+    assert drawn["sides-difference"].layout.meta["queries"][13] == "tired / wide"
+    app.text_input(key="right-text").set_value("Another text, of its own.").run()
+    assert not good(app).toggle
+
+
+def test_another_layer_and_head_on_the_right(drawn) -> None:
+    good(page("Side by side", right_layer="encoder 5", right_head="Mean of heads", right_text=EXAMPLE))
+    near(cells(drawn["right-map"]), ran()[0][5].mean(0))
+    near(cells(drawn["left-map"]), ran()[0][3, 1])
+
+
+@pytest.mark.parametrize(
+    ("model", "why"), [("/nowhere", "nowhere"), ("openai-community/gpt2", "not on this computer"), ("?", "?")]
+)
+def test_a_model_that_is_not_there_is_named_and_the_last_stays(drawn, monkeypatch, model: str, why: str) -> None:
+    monkeypatch.setattr(shelf, "choices", lambda *_: [MINILM, model])
+    app = good(page("Side by side"))
+    app.selectbox(key="right-model").select(model).run()
+    assert why in app.error[0].value.replace("\\", "")
+    near(cells(drawn["left-map"]), ran()[0][3, 1])
+    near(cells(drawn["right-map"]), ran(WIDE)[0][3, 1])
+
+
+def test_no_text_on_the_right_is_said() -> None:
+    app = page("Side by side")
+    app.text_input(key="right-text").set_value(" ").run()
+    assert "There is no text yet." in said(healthy(app))
+
+
+# A model with an encoder and a decoder
+
+
+@pytest.fixture
+def bart(saved: str, monkeypatch) -> str:
+    """The folder of a tiny model that writes, in the menus: AppTest cannot choose what is in none."""
+    monkeypatch.setattr(shelf, "choices", lambda *_: [MINILM, saved])
+    return saved
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> str:
+    words = ["<pad>", "</s>", "<unk>", "the", "animal", "street", "was", "tired", "too"]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, "<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    config = hf.BartConfig(
+        vocab_size=len(words), d_model=16, max_position_embeddings=32, encoder_layers=2, decoder_layers=2,
+        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16,
+        pad_token_id=0, bos_token_id=1, eos_token_id=1, decoder_start_token_id=1, forced_eos_token_id=None,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("models") / "bart"
+    hf.BartForConditionalGeneration(config).save_pretrained(folder)
+    hf.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
+    return str(folder)
+
+
+def test_only_heads_of_one_kind_are_taken_together(drawn, bart: str) -> None:
+    link = {"model": bart, "text": "the animal was too tired", "second": "the street"}
+    app = good(page("Together", **link))
+    layers = {name for name in app.multiselect(key=together.HEADS).options if "head" not in name}
+    assert len(layers) == 2
+    assert all(name.startswith("encoder") for name in layers)
+    cross = next(name for name in app.selectbox(key="layer").options if "cross" in name)
+    app.selectbox(key="layer").select(cross).run()
+    assert "of all 4 heads" in said(good(app))
+    assert cells(drawn["together-map"]).shape[0] != cells(drawn["together-map"]).shape[1]
+    app.segmented_control(key="together").set_value("Rollout").run()
+    assert "Rollout goes through layers in which the same" in said(healthy(app))
+
+
+def test_heads_that_look_across_have_no_distance(drawn, bart: str) -> None:
+    app = good(page("What heads do", model=bart, text="the animal was too tired"))
+    table = app.dataframe[0].value
+    across = table["Layer"].str.contains("cross")
+    assert across.sum() == 4
+    assert table.loc[across, "Distance"].isna().all()
+    assert not table.loc[~across, "Distance"].isna().any()
+    assert "distance none" in " ".join(drawn["heads-scatter"].layout.meta["points"])
+
+
+def test_a_model_with_fewer_layers_has_its_last_beside_the_other(drawn, bart: str) -> None:
+    app = good(page("Side by side", layer="encoder 5", head="Head 11"))
+    app.selectbox(key="right-model").set_value(bart).run()
+    assert "head 1" in said(good(app))
+    assert not drawn["right-map"].layout.meta["link"]

@@ -1,0 +1,242 @@
+"""What if, on the Models page, without a browser: what is drawn and said is what the library gives."""
+
+import re
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+from attnviz.figures.sentences import number
+from attnviz.masks import Band, Causal
+from attnviz.measures import head_map
+from attnviz.normalizers import Sink, Softmax
+from attnviz.scores import Cosine
+from attnviz.sources.models import shelf
+from attnviz.sources.models.changed import Exchange, Next, changed, cosine, moved, similarity
+from attnviz.sources.pretrained import minilm
+from attnviz.sources.text import EXAMPLE
+from attnviz.sources.translator.model import Change
+from attnviz.ui.models import exchanged, what_if
+from tests.sources.test_changed import TEXT, bert, bloom, llama, reads
+
+ROOT = Path(__file__).parents[2]
+OTHER = "The dog ran over the road."
+ALL = tuple(range(6))
+WHOLE = tuple((3, head) for head in range(12))
+TRIES = {
+    "Switch this head off": Exchange(Change(off=((3, 1),)), ALL),
+    "Switch this layer’s heads off": Exchange(Change(off=WHOLE), ALL),
+    "Temperature 4": Exchange(Change(normalizer=Softmax(4.0)), ALL),
+    "Only the neighbors": Exchange(Change(Band(1)), ALL),
+    "Only what came before": Exchange(Change(Causal()), ALL),
+}
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that are drawn, by the keys of their charts."""
+    figures, chart = {}, what_if.chart
+
+    def kept(figure, key, **how):
+        figures[key] = figure
+        return chart(figure, key, **how)
+
+    monkeypatch.setattr(what_if, "chart", kept)
+    return figures
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A function that gives the folder of a tiny model."""
+    shelf.shelf.cache_clear()
+
+    def saved(make):
+        model = reads(make)
+        model.model.save_pretrained(tmp_path)
+        model.tokenizer.save_pretrained(tmp_path)
+        return str(tmp_path)
+
+    return saved
+
+
+def page(**link):
+    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
+    app.switch_page("../../pages/models.py")
+    for name, value in {"inspect": "What if", **link}.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+def good(app):
+    assert not app.exception
+    assert not app.error, [one.value for one in app.error]
+    return app
+
+
+def said(app):
+    bodies = [one.body for one in app.get("html")]
+    return unescape(" ".join(bodies + [one.value for one in (*app.error, *app.caption, *app.info)])).replace("\\", "")
+
+
+def cells(figure):
+    return np.array(figure.data[0].z, dtype=float)
+
+
+def check(drawn, exchange, layer=3, head=1, text=EXAMPLE, pair=None):
+    """Both maps and the grid are those of the library; gives the cosine of the vectors with and without."""
+    result = changed(minilm(), exchange, text, pair)
+    before, after = minilm().layers(text, pair), result.layers
+    for key, layers in (("if-before", before), ("if-after", after)):
+        one = layers[layer]
+        np.testing.assert_allclose(cells(drawn[key]), head_map(one.inputs, one.mechanism, head), atol=2e-6)
+    ends = [drawn[key].layout[axis].cmax for key in what_if.SIDES for axis in drawn[key].layout if "coloraxis" in axis]
+    assert len(set(ends)) == 1, "one range of colors"
+    expected = np.stack([moved(*pair).numpy() for pair in zip(before, after, strict=True)])
+    for place in exchange.change.off:
+        expected[place] = np.nan
+    np.testing.assert_allclose(cells(drawn["if-moved"]), expected, atol=1e-5)
+    return cosine(minilm().output(minilm().reading(text, pair)), result.output)
+
+
+def test_nothing_is_changed_until_somebody_changes_it(drawn):
+    app = good(page())
+    assert "Nothing is changed." in said(app)
+    assert app.pills(key="if-try").value == "Everything as it is"
+    check(drawn, Exchange())
+    assert cells(drawn["if-moved"]).max() < 1e-6
+
+
+def test_every_try_gives_what_the_library_gives(drawn):
+    app = good(page())
+    assert app.pills(key="if-try").options == ["Everything as it is", *TRIES]
+    for name, exchange in TRIES.items():
+        app.pills(key="if-try").select(name).run()
+        assert f"a cosine of {check(drawn, exchange):.3f} with" in said(good(app))
+        assert app.pills(key="if-try").value == name
+    app.pills(key="if-try").select("Everything as it is").run()
+    assert "Nothing is changed." in said(good(app))
+
+
+def test_what_is_made_by_hand_is_what_a_link_makes(drawn):
+    app = good(page(layer="encoder 2", head="Head 5"))
+    app.selectbox(key="if-normalizer").select("Softmax").run()
+    app.number_input(key="if-normalizer.temperature").set_value(2.5).run()
+    app.selectbox(key="if-score").select("Cosine").run()
+    app.selectbox(key="if-where").select("This layer").run()
+    app.multiselect(key="if-off").select("encoder 4, head 0").run()
+    exchange = Exchange(Change(score=Cosine(), normalizer=Softmax(2.5), off=((4, 0),)), (2,))
+    check(drawn, exchange, 2, 5)
+    link = {"if-normalizer": "Softmax", "if-normalizer.temperature": "2.5", "if-score": "Cosine"}
+    link |= {"if-where": "This layer", "if-off": "encoder 4, head 0", "layer": "encoder 2", "head": "Head 5"}
+    drawn.clear()
+    again = good(page(**link))
+    assert f"a cosine of {check(drawn, exchange, 2, 5):.3f} with" in said(again)
+    assert again.pills(key="if-try").value is None
+
+
+def test_the_caption_says_how_each_side_attends():
+    app = good(page(**{"if-off": "encoder 3, head 1", "if-normalizer": "Softmax", "if-normalizer.temperature": "2.0"}))
+    captions = [one.value.replace("\\", "") for one in app.caption]
+    assert "Every query sees every key. Scaled dot, Softmax." in captions
+    assert "Head 1 is off: it sees nothing, and adds nothing." in captions
+    app.selectbox(key="head").select("Head 2").run()
+    captions = [one.value.replace("\\", "") for one in app.caption]
+    assert "Every query sees every key. Scaled dot, Softmax with temperature 2." in captions
+
+
+def test_sinks_that_a_model_has_learned_are_named_without_their_numbers():
+    assert what_if.called(Sink(torch.zeros(4))) == "Sink"
+    assert what_if.called(Sink(2.0)) == "Sink with logit 2"
+
+
+def test_of_two_texts_it_says_how_similar_they_are(drawn):
+    exchange = TRIES["Temperature 4"]
+    app = good(page(second=OTHER, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
+    check(drawn, exchange, 0, 0, pair=OTHER)
+    plain, now = similarity(minilm(), exchange, EXAMPLE, OTHER)
+    assert f"have vectors with a cosine of {plain:.3f}; with the change it is {now:.3f}." in said(app)
+
+
+def test_the_next_token_with_and_without(drawn, folder):
+    path = folder(llama)
+    app = good(page(model=path, text=TEXT, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "3.0"}))
+    model = shelf.model(path)
+    before = model.output(model.reading(TEXT))
+    for layer in model.model.model.layers:
+        layer.self_attn.q_proj.weight.data /= 3
+    after = model.output(model.reading(TEXT))
+    p, q = before.double().softmax(-1), after.double().softmax(-1)
+    first = sorted(range(40), key=lambda i: -max(p[i], q[i]))[:10]
+    for trace, distribution in zip(drawn["if-next"].data, (p, q), strict=True):
+        np.testing.assert_allclose(np.array(trace.y, dtype=float), distribution[first], atol=1e-5)
+    assert [trace.name for trace in drawn["if-next"].data] == ["As it is", "Changed"]
+    bits = float((p * (p / q).log2()).sum())
+    assert bits > 1e-3
+    assert f"KL(as it is ‖ changed) is {number(bits)} bits." in said(app)
+    shelf.shelf.cache_clear()
+
+
+def test_a_model_that_hands_over_no_queries_is_told_in_a_sentence(folder):
+    path = folder(bloom)
+    app = good(page(model=path, text=TEXT))
+    assert re.search(
+        r"Nothing can be exchanged in .*the score, the mask and the normalizer cannot be changed", said(app)
+    )
+    shelf.shelf.cache_clear()
+
+
+def test_a_model_without_an_output_shows_maps_alone(drawn, folder):
+    app = good(page(model=folder(bert), text=TEXT, **{"if-mask": "Causal"}))
+    assert "gives neither a next token nor a vector of a sentence" in said(app)
+    assert "if-next" not in drawn
+    assert np.isnan(cells(drawn["if-after"])[0, 1:]).all()
+    shelf.shelf.cache_clear()
+
+
+def test_what_cannot_be_computed_leaves_the_last_good_picture(drawn):
+    app = good(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
+    app.selectbox(key="if-mask").select("Longformer").run()
+    box = next(one for one in app.text_input if one.key.startswith("if-mask"))
+    good(app)
+    last = cells(drawn["if-after"])
+    box.input("two three").run()
+    assert not app.exception
+    assert "“two” is none" in said(app)
+    assert "The picture below is the last one that could be made." in said(app)
+    np.testing.assert_array_equal(cells(drawn["if-after"]), last)
+    box.input("4 5 7").run()
+    good(app)
+
+
+def test_links_that_make_no_sense_change_nothing():
+    app = good(page(**{"if-off": ["encoder 9, head 1", "x"], "if-where": "Nowhere", "if-mask": "Mask", "if-score": ""}))
+    assert "Nothing is changed." in said(app)
+
+
+def test_another_model_with_a_head_off_that_it_has_not(folder):
+    app = good(page(**{"if-off": "encoder 3, head 1"}))
+    assert "a cosine of" in said(app)
+    app.text_input(key="another").input(folder(llama)).run()
+    good(app)
+    assert "Nothing is changed." in said(app)
+    shelf.shelf.cache_clear()
+
+
+# The sentences
+
+
+def test_the_sentence_about_tokens():
+    stays = [Next("cat", 0.5, 0.25), Next("dog", 0.25, 0.125)]
+    assert exchanged.of_tokens(stays, 0.5).startswith(
+        "The likeliest next token stays “cat”: 0.50 before, 0.25 with the"
+    )
+    turns = [Next("cat", 0.5, 0.25), Next("\n", 0.25, 0.625)]
+    assert "was “cat” (0.50, and 0.25 with the change); now it is “␊” (0.63)." in exchanged.of_tokens(turns, 0.5)
+
+
+def test_the_sentences_about_vectors():
+    assert "a cosine of 0.998 with" in exchanged.of_vector(0.99787)
+    assert "a cosine of 0.500; with the change it is −0.250." in exchanged.of_similarity(0.5, -0.25)
