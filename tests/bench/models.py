@@ -133,17 +133,16 @@ def opened_to_painted(browser: Browser, folder: str) -> None:
 
     table(f"{LONG:,} tokens painted, MiniLM", ("tokens", "text ms", "one head ms"))
     with app(browser, query=f"models?model={folder.replace('/', '%2F')}") as page:
-        page.set_default_timeout(120_000)
         text = _typed(page, text_of(LONG, 0), CELLS)
         shown = Shown(page, "")
 
         def clicked(head: int) -> float:
             mosaic = shown.chart("heads")
             mosaic.scroll_into_view_if_needed()
-            place = shown.cell(head, 0, mosaic)
+            place = shown.cell(*divmod(head, int(mosaic.get_attribute("data-columns") or 1)), mosaic)
             return _painted(page, "mouseup", lambda: page.mouse.click(*place), ("heatmap",), CELLS)
 
-        row(LONG, text, statistics.median([clicked(head) for head in range(2, 8)][1:]))
+        row(LONG, text, statistics.median([clicked(head) for head in range(1, 7)][1:]))
 
 
 def _typed(page: Page, text: str, rows: int) -> float:
@@ -164,7 +163,8 @@ def _painted(page: Page, event: str, act: Callable[[], object], charts: tuple[st
     )
     act()
     return page.evaluate(
-        """([charts, rows]) => new Promise(done => {
+        """([charts, rows]) => new Promise((done, fail) => {
+            setTimeout(() => fail(new Error('Nothing was painted in two minutes.')), 120000);
             const chart = key => document.querySelector(`.st-key-${key} .attnviz-chart`)?.dataset;
             const frame = next => requestAnimationFrame(next);
             const look = () =>
