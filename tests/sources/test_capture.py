@@ -2,6 +2,7 @@ import pytest
 import torch
 import transformers as hf
 from torch.nn.functional import scaled_dot_product_attention
+from transformers.models.gpt2 import modeling_gpt2
 
 from attnviz import Mechanism
 from attnviz.biases import Distances, SoftCap
@@ -326,9 +327,27 @@ def test_what_was_captured_can_be_differentiated():
 def test_half_precision_is_shown_in_full():
     model = sharpened(bert).to(torch.bfloat16)
     layers = capture(model, batch())
+    assert {layer.standing for layer in layers} == {"verified"}
     assert {layer.inputs.query.dtype for layer in layers} == {torch.float32}
     for weights, own in zip(recomputed(layers), eager(model, batch()), strict=True):
         torch.testing.assert_close(weights, own.float(), atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_a_rule_that_nothing_tells_of_is_found_also_where_every_weight_is_small(kind, monkeypatch):
+    def eager_with_more(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **more):
+        scores = query @ key.mT * query.shape[-1] ** -0.5 + attention_mask
+        weights = (scores + 2.0 * (torch.arange(key.shape[2]) % 2 == 0)).to(value.dtype).softmax(-1)
+        return (weights @ value).transpose(1, 2), weights
+
+    torch.manual_seed(0)
+    small = {"vocab_size": 60, "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 512}
+    ends = {"bos_token_id": 0, "eos_token_id": 0, "attn_implementation": "eager"}
+    model = hf.GPT2Model(hf.GPT2Config(**small, **ends)).to(kind).eval()
+    given = {"input_ids": torch.randint(0, 60, (1, 512)), "attention_mask": torch.ones(1, 512, dtype=torch.long)}
+    assert [layer.standing for layer in capture(model, given)] == ["verified"]
+    monkeypatch.setattr(modeling_gpt2, "eager_attention_forward", eager_with_more)
+    assert [layer.standing for layer in capture(model, given)] == ["the model's own weights"]
 
 
 # The model is left as it was found

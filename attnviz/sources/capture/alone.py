@@ -16,6 +16,7 @@ _making = Lock()
 def alone(model: nn.Module) -> Iterator[None]:
     """Waits until nobody else is inside with this model. A capture is; other forwards of the model should be."""
     with _making:
-        lock = _locks.setdefault(model, RLock())
+        # A model with a head and the one inside it are one.
+        lock = _locks.setdefault(getattr(model, "base_model", model), RLock())
     with lock:
         yield

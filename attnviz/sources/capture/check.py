@@ -10,7 +10,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.sources.capture.call import Call
 
 ROWS = 3
-FULL, HALF = 1e-4, 3e-2  # how far numbers may differ, by what the model computes in
+FULL, HALF = 1e-4, 3e-2  # share of the largest by which numbers may differ, by what the model computes in
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +46,18 @@ class Probe:
     def explained(self, mechanism: Mechanism, inputs: Inputs) -> bool:
         """Whether a mechanism gives these weights and outputs, in rows that see anything."""
         weights, output, seen = _of_rows(mechanism, inputs, self.rows)
-        same = self.weights is None or self._near(weights[seen], self.weights.transpose(0, 1)[seen])
+        same = True
+        if self.weights is not None:
+            own = self.weights.transpose(0, 1)[seen]
+            # Where a query looks everywhere a little, a small difference is a large one.
+            same = self._near(weights[seen], own, own.amax(-1, keepdim=True))
         return same and self._near(output[seen], self.output.transpose(0, 1)[seen], self._size)
 
     @property
-    def _size(self) -> float:
-        return max(1.0, float(self.output.abs().max()))
+    def _size(self) -> Tensor:
+        return self.output.abs().max()
 
-    def _near(self, one: Tensor, other: Tensor, size: float = 1.0) -> bool:
+    def _near(self, one: Tensor, other: Tensor, size: Tensor) -> bool:
         return bool(((one - other).abs() <= self.tolerance * size).all())
 
 

@@ -39,16 +39,18 @@ class ModelBias(Bias):
         return scores + self.rule(b, h, q, k).to(scores)
 
 
-def table(cells: Tensor, queries: int, keys: int) -> Rule:
+@dataclass(frozen=True, eq=False)
+class Table:
     """A rule that looks up cells (groups, heads, queries, keys), of which any axis may be 1 and stand for all.
 
     The positions of all groups follow each other: query q is number q % queries of group q // queries.
     """
 
-    def rule(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        at = (q // queries, h, q % queries, k % keys)
-        return cells[
-            tuple(one if size > 1 else torch.zeros_like(one) for one, size in zip(at, cells.shape, strict=True))
-        ]
+    cells: Tensor
+    queries: int
+    keys: int
 
-    return rule
+    def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        at = (q // self.queries, h, q % self.queries, k % self.keys)
+        places = zip(at, self.cells.shape, strict=True)
+        return self.cells[tuple(one if size > 1 else torch.zeros_like(one) for one, size in places)]

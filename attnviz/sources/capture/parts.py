@@ -15,7 +15,7 @@ from attnviz.scores import ScaledDot
 from attnviz.sources.capture.call import HIDDEN, Call, blocks
 from attnviz.sources.capture.closed import Rows, agrees, closed_form, padded
 from attnviz.sources.capture.lazy import LazyMask
-from attnviz.sources.capture.own_parts import ModelBias, ModelMask, table
+from attnviz.sources.capture.own_parts import ModelBias, ModelMask, Table
 from attnviz.sources.capture.room import Room, Unshown
 
 
@@ -67,7 +67,7 @@ class Parts:
             mask = closed_form(lambda first, last: rows[first:last], queries, keys)
         if mask is None or (groups > 1 and mask != Full()):
             self.room.take(allowed.nbytes, "the model's mask")
-            mask = ModelMask(table(allowed.clone(), queries, keys))
+            mask = ModelMask(Table(allowed.clone(), queries, keys))
         return (mask if groups == 1 else apart if mask == Full() else apart & mask), added
 
     def _bias(self, given: Tensor, call: Call, sequences: slice) -> tuple[Bias, ...]:
@@ -78,7 +78,7 @@ class Parts:
             heads = call.query.shape[1]
             return (Distances(distances.expand(heads, -1).clone(), call.lengths[0]),)
         self.room.take(cells.nbytes, "what the model adds to its scores")
-        return (ModelBias(table(cells.clone(), *call.lengths)),)
+        return (ModelBias(Table(cells.clone(), *call.lengths)),)
 
 
 def _asked(mask: LazyMask, example: int, room: Room) -> Mask:
@@ -110,7 +110,7 @@ def _by_its_rule(mask: LazyMask, example: int, allowed: Rows, room: Room) -> Mas
         return rule
     room.take(queries * keys, "the model's mask")
     cells = torch.cat([allowed(*part) for part in blocks(queries)])
-    return ModelMask(table(cells[None, None], queries, keys))
+    return ModelMask(Table(cells[None, None], queries, keys))
 
 
 def _cells(given: Tensor, call: Call, sequences: slice) -> Tensor:

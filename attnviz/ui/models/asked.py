@@ -86,14 +86,19 @@ def example(notes: DeltaGenerator) -> tuple[Example, list[Layer]]:
         asked = _given(known, told)
     with notes, st.spinner("Reading …", show_time=True):
         shown = cache.or_last_good("example", asked.read, lambda: Example().read(), notes)
-        try:
-            layers = shown.layers()
-        except ValueError:  # it was read once, but its folder has gone since
-            shown, layers = Example().read(), Example().layers()
+        shown, layers = still_there(shown, Example())
     told.caption(plain(_facts(shown.model(), layers)))
     for note in notes_of(shown.model(), layers):
         notes.info(plain(note))
     return shown, layers
+
+
+def still_there(shown: Example, otherwise: Example) -> tuple[Example, list[Layer]]:
+    """An example that was read once, or another where its folder has gone since; with its layers."""
+    try:
+        return shown, shown.layers()
+    except ValueError:
+        return otherwise.read(), otherwise.layers()
 
 
 def notes_of(model: Model, layers: list[Layer]) -> list[str]:

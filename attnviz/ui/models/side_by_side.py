@@ -18,7 +18,7 @@ from attnviz.sources.text import EXAMPLE
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
 from attnviz.ui.controls import TOGETHER, head_names
-from attnviz.ui.models.asked import Example
+from attnviz.ui.models.asked import Example, still_there
 from attnviz.ui.models.looked_at import LookedAt
 from attnviz.ui.models.what_heads_do import SAYS as SAYS
 from attnviz.ui.models.what_heads_do import OneHead
@@ -142,7 +142,7 @@ def _right(seen: LookedAt, notes: DeltaGenerator) -> tuple[Example, Sequence[Lay
         text = st.text_input("Text on the right", TWIN, key="right-text", bind="query-params")
     asked = replace(seen.example, text=text, name=seen.example.name if name in (SAME, None) else name)
     shown = cache.or_last_good("on the right", lambda: _read(asked), lambda: Example(text=TWIN).read(), notes)
-    layers = shown.layers()
+    shown, layers = still_there(shown, Example(text=TWIN))
     with layer_place:
         layer = _layer(seen, layers)
     with head_place:
