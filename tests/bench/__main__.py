@@ -19,6 +19,7 @@ from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
 from tests.bench.masks import masks
+from tests.bench.models import models
 from tests.e2e.conftest import ARGUMENTS, CHROMIUM, serving
 
 HERE = Path(__file__).parent
@@ -30,6 +31,7 @@ def main() -> None:
     core()
     capture()
     masks()
+    models()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         enter_to_painted(browser)

@@ -119,6 +119,8 @@ def typed_to_painted(browser: Browser) -> None:
 
             for run in range(6):
                 _typed(page, text_of(tokens - 4, run), tokens - 4)
+                _quiet(page)
+                forward()
                 plain = timed(forward)
                 times.append((plain, _typed(page, text_of(tokens, run + 100), tokens)))
             plain, painted = (statistics.median(side) for side in zip(*times[1:], strict=True))
@@ -139,6 +141,7 @@ def opened_to_painted(browser: Browser, folder: str) -> None:
         def clicked(head: int) -> float:
             mosaic = shown.chart("heads")
             mosaic.scroll_into_view_if_needed()
+            _quiet(page)
             place = shown.cell(*divmod(head, int(mosaic.get_attribute("data-columns") or 1)), mosaic)
             return _painted(page, "mouseup", lambda: page.mouse.click(*place), ("heatmap",), CELLS)
 
@@ -149,6 +152,12 @@ def _typed(page: Page, text: str, rows: int) -> float:
     box = page.get_by_label("Text", exact=True)
     box.fill(text)
     return _painted(page, "keydown", lambda: box.press("Enter"), CHARTS, rows)
+
+
+def _quiet(page: Page) -> None:
+    """Waits until the script has run to its end, and the browser has nothing left to draw."""
+    page.wait_for_selector("[data-test-script-state=notRunning]", state="attached")
+    page.wait_for_timeout(500)
 
 
 def _painted(page: Page, event: str, act: Callable[[], object], charts: tuple[str, ...], rows: int) -> float:

@@ -45,8 +45,9 @@ def chart(
     """Shows a figure under `key`, `height` pixels high; `label` and `description` say it to a screen reader,
     and `name` is that of its pictures when they are saved.
 
-    A click calls `on_click(row, column)` with its cell, unless the figure has been replaced by then. With `on_stroke`
-    cells can be painted: it is called with those of one stroke, (cells, 2), and whether they are to be allowed.
+    A click calls `on_click(row, column)` with its cell (column −1: the name of a row), unless the figure has been
+    replaced by then. With `on_stroke` cells can be painted: it is called with those of one stroke, (cells, 2), and
+    whether they are to be allowed.
     With `on_drag` the point of `layout.meta.drag` follows the pointer and the arrow keys, and `on_drag(x, y)` is called
     where it is dropped, in the units of the axes.
     `pinned` marks a row of a heatmap, `hint` says what can be done with a figure, and one that `grows` is higher where

@@ -254,7 +254,7 @@ class Chart {
 
   // The stamp tells Python which figure was clicked; a click on one that has been replaced by then is dropped.
   click({ row, column }) {
-    this.report("click", { row, column: column ?? 0, stamp: this.header.stamp });
+    this.report("click", { row, column: column ?? -1, stamp: this.header.stamp });
   }
 
   key(event) {

@@ -96,6 +96,8 @@ def draw(view: LongView) -> go.Figure:
     take = products.pick(view)
 
     def picked(row: int, column: int) -> None:
+        if column < 0:  # the name of a row, which stands for several
+            return
         query, key = int(found.query[row, column]), int(found.key[row, column])
         if query >= 0:
             take(view.queries.index(query), view.keys.index(key))

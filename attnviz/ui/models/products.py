@@ -63,6 +63,8 @@ def pick(view: View) -> Callable[[int, int], None]:
     queries, keys = pinned.numbered(view.queries, view.query_tokens), key_names(view)
 
     def at(row: int, column: int) -> None:
+        if column < 0:  # the name of a row
+            return pinned.toggle(queries, row)
         both = {"pinned": queries[row], KEY: keys[column]}
         again = all(st.session_state.get(name) == value for name, value in both.items())
         st.session_state.update({"pinned": pinned.NOBODY, KEY: STRONGEST} if again else both)
