@@ -32,7 +32,7 @@ def scatter(
     last = int(groups.max(initial=0))
     colorbar = {
         "orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.4, "thickness": 8,
-        "outlinewidth": 0, "tickfont": {"size": 12}, "xpad": 0, "ypad": 0, "tickformat": "d", "nticks": 7,
+        "outlinewidth": 0, "tickfont": {"size": 12}, "xpad": 0, "ypad": 0, "tick0": 0, "dtick": max(1, -(-last // 6)),
         "title": {"text": group, "side": "top", "font": {"size": 12}},
     }  # fmt: skip
     marker = {

@@ -54,10 +54,10 @@ def source() -> tuple[Source, DeltaGenerator]:
 def layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[int, int | str]:
     """The position of a layer, and of one of its heads, or "mean" or "maximum" of them."""
     names = [layer.name for layer in layers]
-    layer = names.index(_select("Layer", names, opening.layer, HELP["Layer"]))
+    layer = names.index(_opened("Layer", names, opening.layer))
     heads = head_names(layers[layer].inputs.heads)
     together = list(TOGETHER) if len(heads) > 1 else []
-    chosen = _select("Head", heads + together, opening.head, HELP["Head"])
+    chosen = _opened("Head", heads + together, opening.head)
     return layer, heads.index(chosen) if chosen in heads else TOGETHER[chosen]
 
 
@@ -200,6 +200,15 @@ def _menu(label: str, names: dict[str, type], index: int, key: str, about: str, 
             st.session_state[key] = title(names[chosen])
 
     return st.selectbox(label, list(names), index, key=key, help=about, on_change=enter_group, **more)
+
+
+def _opened(label: str, options: list[str], index: int) -> str:
+    """A menu that begins where the source opens; what another source began with is nobody's choice."""
+    key, first = _key(label), options[index]
+    if key in st.session_state and st.session_state[key] == st.session_state.get(f"{key} first"):
+        st.session_state[key] = first
+    st.session_state[f"{key} first"] = first
+    return _select(label, options, index, HELP[label])
 
 
 def _select(label: str, options: list[str], index: int = 0, about: str | None = None) -> str:

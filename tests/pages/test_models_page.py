@@ -591,3 +591,17 @@ def test_the_way_to_explore_and_back(saved) -> None:
     assert app.text_input(key="text").value == text  # the same words there
     app = good(app.switch_page("../../pages/models.py").run())
     assert "bert (BertModel): 2 attention layers" in said(app)
+
+
+def test_a_link_of_another_text_opens_the_head_that_was_seen(drawn) -> None:
+    typed = good(page())
+    typed.text_input(key="text").set_value("a cat sat on the mat").run()
+    opened = good(page(text="a cat sat on the mat"))
+    for app in (good(typed), opened):
+        assert [app.selectbox(key=key).value for key in ("layer", "head")] == ["encoder 3", "Head 1"]
+
+
+def test_another_model_begins_with_its_own_first_head(drawn, saved) -> None:
+    app = good(page())
+    app.text_input(key="another").set_value(str(saved / "bert")).run()
+    assert [good(app).selectbox(key=key).value for key in ("layer", "head")] == ["encoder 0", "Head 0"]

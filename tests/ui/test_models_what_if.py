@@ -155,7 +155,7 @@ def test_sinks_that_a_model_has_learned_are_named_without_their_numbers():
 def test_of_two_texts_it_says_how_similar_they_are(drawn):
     exchange = TRIES["Temperature 4"]
     app = good(page(second=OTHER, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
-    check(drawn, exchange, 0, 0, pair=OTHER)
+    check(drawn, exchange, 3, 1, pair=OTHER)
     plain, now = similarity(minilm(), exchange, EXAMPLE, OTHER)
     assert f"have vectors with a cosine of {plain:.3f}; with the change it is {now:.3f}." in said(app)
 

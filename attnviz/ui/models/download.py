@@ -33,6 +33,7 @@ class Download:
 
 
 _under_way: dict[str, Download] = {}
+_starting = threading.Lock()
 
 
 def takes(away: Away) -> str:
@@ -60,7 +61,9 @@ def offer(away: Away, hub: Hub) -> None:
 
 
 def _start(away: Away, hub: Hub) -> None:
-    _under_way.setdefault(away.name, Download(away, hub))
+    with _starting:  # two people may press at the same moment
+        if away.name not in _under_way:
+            _under_way[away.name] = Download(away, hub)
 
 
 def _forget(name: str) -> None:

@@ -133,7 +133,7 @@ def said(
     best = int(np.argmax(np.abs(products)))
     names = " · ".join(f"<bdi>{escape(visible(token))}</bdi>" for token in tokens)
     becomes = "The mask hides it." if np.isnan(weight) else f"It becomes a weight of {number(weight)}."
-    after = ", before what is added to it" if biased else ""
+    after = ", before the model’s biases change it" if biased else ""
     return (
         f"<p class='attnviz-score'>{names} = <b>{number(float(products.sum()))}</b></p>"
         f"<p>The score is the sum of {len(products)} products: a number of the query × one of the key × "
