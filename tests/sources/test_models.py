@@ -5,6 +5,7 @@ import http.server
 import io
 import json
 import os
+import shutil
 import struct
 import threading
 import time
@@ -19,6 +20,7 @@ import torch
 import transformers as hf
 from huggingface_hub import constants
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from attnviz.sources.models import hub as hubs
@@ -29,6 +31,7 @@ from attnviz.sources.models.loading import inspected
 from attnviz.sources.models.picture import drawing
 from attnviz.sources.models.shelf import MINILM, NotHere, Shelf, choices, model
 from attnviz.sources.pretrained import minilm
+from attnviz.ui.models import download
 
 TEXT = "The quick brown fox doesn't stop."
 CORPUS = [TEXT.lower(), TEXT, "the lazy dog jumps over a naïve fox, and doesn't stop"] * 3
@@ -226,7 +229,8 @@ def test_a_model_without_its_head_is_read_without_it(copied):
 def test_a_sentence_vector_is_the_mean_or_the_first_token(copied):
     folder = copied("bert")
     (folder / "1_Pooling").mkdir()
-    (folder / "modules.json").write_text("[]")
+    kinds = [{"type": f"sentence_transformers.models.{kind}"} for kind in ("Transformer", "Pooling", "Normalize")]
+    (folder / "modules.json").write_text(json.dumps(kinds))
     vectors = {}
     for pooling in ("mean_tokens", "cls_token"):
         said = {f"pooling_mode_{name}": name == pooling for name in ("mean_tokens", "cls_token")}
@@ -239,6 +243,16 @@ def test_a_sentence_vector_is_the_mean_or_the_first_token(copied):
         states = own(**hf.AutoTokenizer.from_pretrained(folder)(TEXT, return_tensors="pt")).last_hidden_state[0]
     torch.testing.assert_close(vectors["mean_tokens"], states.mean(0), atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(vectors["cls_token"], states[0], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kinds", [["Transformer", "Pooling", "Dense"], ["Transformer"], [], [5], 5], ids=str)
+def test_a_sentence_vector_that_is_made_otherwise_is_not_given(copied, kinds):
+    folder = copied("bert")
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    kinds = [{"type": f"sentence_transformers.models.{k}"} if k != 5 else k for k in kinds] if kinds != 5 else kinds
+    (folder / "modules.json").write_text(json.dumps(kinds))
+    assert inspected(folder).outputs == ""
 
 
 def test_half_precision_is_loaded_as_float32_and_its_size_is_known_before(saved, tmp_path):
@@ -281,6 +295,10 @@ def test_numbers_that_only_look_large_are_taken(copied):
         "heads_per_layer": [48] * 40,
     }
     assert inspected(copied(rope_theta=10**9, max_tokens=10_485_760, **names)).size > 0
+
+
+def test_a_bound_may_be_infinite_as_that_of_mambas_time_steps(copied):
+    assert inspected(copied(time_step_limit=[0.0, float("inf")])).size > 0
 
 
 def test_a_config_cannot_choose_code_or_files(copied):
@@ -341,6 +359,9 @@ def test_a_config_that_is_none(copied, text, words):
         ({"num_labels": 10**9}, "`num_labels` is 1,000,000,000; no model has more than"),
         ({"max_position_embeddings": -(10**40)}, "`max_position_embeddings` is larger than 1e+30"),
         ({"parts": [{"n_layers": [5, 9_999]}]}, "`n_layers` is 9,999"),
+        ({"hidden_size": float("nan")}, "`hidden_size` is nan, which is no number of a model"),
+        ({"layer_norm_eps": float("inf")}, "`layer_norm_eps` is inf, which is no number of a model"),
+        ({"parts": {"attention_dropout": [float("-inf")]}}, "`attention_dropout` is -inf, which is no number"),
         ({"depths": [1_000] * 200}, "describes 200,000 layers; no model has more than 131,072"),
         ({"n_layers": 1_000, "num_experts": 4_000}, "describes 4,000,000 experts in all layers together"),
         ({"vocab_size": 4_000_000, "hidden_size": 4_096}, "parameters, which take 66,1"),
@@ -428,10 +449,21 @@ def header(folder, text, follows=b""):
         ("[" * 100_000, b"", "The header of `model.safetensors` cannot be read"),
         ("[1]", b"", "The header of `model.safetensors` cannot be read"),
         ('{"a": {"dtype": "F32"}}', b"", "The header of `model.safetensors` cannot be read"),
-        ('{"a": {"dtype": "F32", "shape": [1000000000000], "data_offsets": [0, 4]}}', b"1234", "1,000,000,000,000"),
+        ('{"a": {"dtype": "F32", "shape": [1000000000000], "data_offsets": [0, 4]}}', b"1234", "numbers of 1 axes"),
         ('{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}', b"1234", "but 4 bytes of numbers are there"),
-        ('{"a": {"dtype": "F32", "shape": [-1, -1], "data_offsets": [0, 4]}}', b"1234", "says that it holds"),
+        ('{"a": {"dtype": "F32", "shape": [-1, -1], "data_offsets": [0, 4]}}', b"1234", "numbers of 2 axes"),
         ('{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}', b"12345", "does not describe the 5 bytes"),
+        ('{"a": {"dtype": "F32", "shape": [1e999], "data_offsets": [0, 4]}}', b"1234", "cannot be read"),
+        (
+            f'{{"a": {{"dtype": "F32", "shape": {[10**40] * 5_000}, "data_offsets": [0, 4]}}}}',
+            b"1234",
+            "numbers of 5,000 axes",
+        ),
+        (
+            f'{{"a": {{"dtype": "F32", "shape": [{"9" * 4_000}, -{"9" * 4_000}], "data_offsets": [0, 4]}}}}',
+            b"1234",
+            "numbers of 2 axes",
+        ),
         ('{"a": {"dtype": "EVIL", "shape": [1], "data_offsets": [0, 4]}}', b"1234", "numbers of the type `EVIL`"),
     ],
 )
@@ -474,6 +506,24 @@ def test_a_link_that_leads_out_of_the_folder(copied, saved, name):
     assert f"`{name}` is a link that leads out of the folder" in refusal(folder)
 
 
+@pytest.mark.parametrize("name", ["bpe.codes", "additional_chat_templates/x.jinja"])
+def test_what_a_tokenizer_may_open_leads_nowhere_else(copied, tmp_path, name):
+    folder, secret = copied(), tmp_path / "secret"
+    secret.write_text("s")
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).symlink_to(secret)
+    assert f"`{Path(name).name}` is a link that leads out of the folder" in refusal(folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    assert f"`{Path(name).name}` is not a file that can be read" in refusal(folder)
+
+
+def test_what_nobody_opens_may_be_anywhere(copied, saved):
+    folder = copied()
+    (folder / "pytorch_model.bin").symlink_to(saved / "bert" / "model.safetensors")
+    assert inspected(folder).parameters > 0
+
+
 def test_files_that_never_end_are_not_opened(copied):
     folder = copied(without=("tokenizer.json",))
     os.mkfifo(folder / "tokenizer.json")
@@ -500,6 +550,43 @@ def test_a_setting_that_is_no_number(saved, monkeypatch, value):
     assert f"ATTNVIZ_MODEL_MB must be a whole number of megabytes, 1 or more; it is `{value}`" in refusal(
         saved / "bert"
     )
+
+
+NAMED = [
+    *({key: "secret.txt"} for key in ("vocab", "merges", "tokenizer_object", "vocab_file", "gguf_file")),
+    *({key: ["secret.txt"]} for key in ("init_inputs", "fast_tokenizer_files")),
+]
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: next(iter(named)))
+def test_a_tokenizer_cannot_name_files_to_be_read(copied, tmp_path, file, named):
+    (tmp_path / "secret.txt").write_text("root\nsecret\n[UNK]")
+    folder = copied(without=("tokenizer.json",))
+    text = json.dumps(named).replace("secret.txt", str(tmp_path / "secret.txt"))
+    (folder / file).write_text(text)
+    assert f"`{file}` names a file in `{next(iter(named))}`" in refusal(folder)
+
+
+@pytest.mark.parametrize("without", [(), ("tokenizer.json",)])
+def test_a_tokenizer_file_that_is_named_is_not_the_one_that_is_read(copied, saved, tmp_path, without):
+    folder = copied(without=without)
+    own = inspected(folder).load().tokenizer
+    other = json.loads((saved / "bert" / "tokenizer.json").read_text().replace('"the"', '"elsewhere"'))
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    said = json.loads((folder / "tokenizer_config.json").read_text()) | {"tokenizer_file": str(tmp_path / "other.json")}
+    (folder / "tokenizer_config.json").write_text(json.dumps(said))
+    found = inspected(folder).load().tokenizer
+    assert "elsewhere" in json.dumps(other)
+    assert (own and own.get_vocab()) == (found and found.get_vocab())
+
+
+def test_what_a_tokenizer_was_made_from_may_be_noted(copied):
+    folder = copied()
+    said = json.loads((folder / "tokenizer_config.json").read_text())
+    said |= {"special_tokens_map_file": "/root/map.json", "tokenizer_file": None, "name_or_path": "/root/bert"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(said))
+    assert inspected(folder).load().reading(TEXT).source.tokens
 
 
 # Reading
@@ -645,7 +732,54 @@ def test_a_picture_is_cut_to_a_square_and_has_the_models_colors(loaded, copied):
     np.testing.assert_allclose(pixels[0, :, 5, 5], [1.8, -0.4, -0.15], atol=1e-6)
 
 
-@pytest.mark.parametrize("image", [b"", b"GIF89a", b"\x89PNG\r\n\x1a\n" + bytes(50), png((40, 40))[:60]], ids=len)
+def test_colors_that_are_no_numbers_are_not_taken(copied):
+    folder = copied("vit")
+    (folder / "preprocessor_config.json").write_text('{"image_mean": [NaN, 0, 1], "image_std": [1, Infinity, 1]}')
+    pixels = inspected(folder).load().reading(image=png((9, 9))).batch["pixel_values"]
+    np.testing.assert_allclose(pixels[0, :, 5, 5], [1, -1, -1], atol=1e-6)
+
+
+def test_a_picture_stands_upright(loaded):
+    turned = Image.new("RGB", (40, 40))
+    turned.paste((255, 255, 255), (0, 0, 40, 10))  # at the top of the file; on the right when it is turned
+    exif, file = Image.Exif(), io.BytesIO()
+    exif[0x0112] = 6
+    turned.save(file, "PNG", exif=exif)
+    pixels = loaded["vit"].reading(image=file.getvalue()).batch["pixel_values"][0, 0]
+    assert (pixels[:, -4:] > 0.9).all()
+    assert (pixels[:, :16] < -0.9).all()
+
+
+def test_tokens_of_a_detector_that_stand_behind_the_patches_are_not_named_as_some(tmp_path):
+    config = hf.YolosConfig(image_size=[32, 32], patch_size=8, num_detection_tokens=5, **SMALL)
+    hf.YolosModel(config).save_pretrained(tmp_path)
+    (layer, *_) = inspected(tmp_path).load().layers()
+    assert layer.inputs.query_tokens == tuple(map(str, range(1 + 16 + 5)))
+
+
+def damaged_exif():
+    """A picture that is to be turned, and whose height is said to be a text."""
+    exif, file = Image.Exif(), io.BytesIO()
+    exif[0x0112], exif[0x010E] = 6, "described"
+    Image.new("RGB", (4, 4)).save(file, "JPEG", exif=exif)
+    assert file.getvalue().count(b"\x01\x0e\0\x02") == 1
+    return file.getvalue().replace(b"\x01\x0e\0\x02", b"\x01\x01\0\x02")
+
+
+def long_text():
+    """A picture with more text beside it than Pillow takes."""
+    info = PngInfo()
+    info.add_text("a", "x" * 3_000_000, zip=True)
+    file = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(file, "PNG", pnginfo=info)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "image",
+    [b"", b"GIF89a", b"\x89PNG\r\n\x1a\n" + bytes(50), png((40, 40))[:60], long_text(), damaged_exif()],
+    ids=len,
+)
 def test_a_picture_that_is_none(loaded, image):
     with pytest.raises(ValueError, match=r"This is no picture that can be read. Give one as PNG, JPEG or WebP"):
         loaded["vit"].layers(image=image)
@@ -685,10 +819,27 @@ def test_a_model_without_a_tokenizer_says_what_is_missing(copied):
         given.layers(TEXT)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"version": "1.0"}', "\0" * 100])
-def test_a_damaged_tokenizer_counts_as_none(copied, text):
-    folder = copied()
-    (folder / "tokenizer.json").write_text(text)
+MERGED = {"vocab.json": '{"a": 0, "b": 1}', "tokenizer_config.json": '{"tokenizer_class": "GPT2Tokenizer"}'}
+NEWER = {"version": "1.0", "added_tokens": [], "model": {"type": "New", "vocab": {}}}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        *({"tokenizer.json": text} for text in ("{", "[]", '{"version": "1.0"}', "\0" * 100)),
+        {
+            "tokenizer.json": json.dumps(NEWER),
+            "tokenizer_config.json": '{"tokenizer_class": "PreTrainedTokenizerFast"}',
+        },
+        MERGED | {"merges.txt": "#version\na b c\nq\n"},
+        MERGED | {"merges.txt": "#version\nx y\n"},
+    ],
+    ids=["cut off", "list", "empty", "zeros", "newer", "merges of three", "merges of no tokens"],
+)
+def test_a_damaged_tokenizer_counts_as_none(copied, files):
+    folder = copied(without=("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"))
+    for name, text in files.items():
+        (folder / name).write_text(text)
     with pytest.raises(ValueError, match="bert has no tokenizer that can be read"):
         inspected(folder).load().layers(TEXT)
 
@@ -856,6 +1007,28 @@ def test_a_name_that_can_be_no_id(name, tmp_path):
         Hub(cache=tmp_path).away(name)
 
 
+def test_two_who_ask_for_a_download_start_one():
+    fetched, together, let = [], threading.Barrier(4), threading.Event()
+
+    class Slow(Hub):
+        def fetch(self, away, progress):
+            fetched.append(away.name)
+            let.wait(10)
+
+    def start(_):
+        together.wait()
+        download._start(Away("org/slow", 1, 1, 1), Slow())
+
+    try:
+        with ThreadPoolExecutor(4) as many:
+            list(many.map(start, range(4)))
+        let.set()
+        download._under_way["org/slow"].thread.join()
+        assert fetched == ["org/slow"]
+    finally:
+        download._forget("org/slow")
+
+
 # The hub, as far as a server of its own can play it
 
 
@@ -928,6 +1101,11 @@ def hub(saved, tmp_path, monkeypatch):
     }
     Played.repos["org/bert"] |= {"onnx/model.onnx": b"x" * 10_000, "pytorch_model.bin": b"pickle", "evil.py": b"code"}
     Played.repos["org/pickle"] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
+    hf.BertForMaskedLM.from_pretrained(saved / "bert").save_pretrained(tmp_path / "sharded", max_shard_size="40KB")
+    Played.repos["org/sharded"] = Played.repos["org/bert"] | {
+        file.name: file.read_bytes() for file in (tmp_path / "sharded").iterdir()
+    }
+    del Played.repos["org/sharded"]["model.safetensors"]
     Played.refused, Played.asked = {}, []
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Played)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -976,6 +1154,39 @@ def test_what_was_broken_off_goes_on(hub):
     assert away.size - again.left < steps[0]
     assert steps[-1] == away.size
     assert [here.name for here in hub.here()] == ["org/gpt2"]
+
+
+def test_a_model_that_lacks_a_shard_is_not_here_and_goes_on(hub, tmp_path):
+    hub.fetch(hub.away("org/sharded"))
+    # As older versions of huggingface_hub leave it, without a list of what belongs to it.
+    shutil.copytree(hub.cache, tmp_path / "older", symlinks=True, ignore=shutil.ignore_patterns("trees"))
+    older = Hub(hub.address, tmp_path / "older")
+    ((name, folder),) = ((here.name, here.folder) for here in older.here())
+    _, shard, *_ = sorted(folder.glob("*.safetensors"))
+    lost = shard.stat().st_size
+    shard.resolve().unlink()
+    shard.unlink()
+    assert older.here() == []
+    with pytest.raises(NotHere):
+        model(name, older)
+    again = older.away(name)
+    assert again.left == lost
+    assert older.fetch(again) == folder
+    assert len(model(name, older).layers(TEXT)) == 2
+
+
+def test_a_model_that_would_never_be_whole_is_refused(hub):
+    bare = Played.repos["org/bare"] = dict(Played.repos["org/bert"])
+    del bare["config.json"]
+    with pytest.raises(ValueError, match=r"`org/bare` has no config.json, so nobody can tell what it is"):
+        hub.away("org/bare")
+    odd = Played.repos["org/odd"] = dict(Played.repos["org/sharded"])
+    first = min(file for file in odd if file.startswith("model-"))
+    odd["first.safetensors"] = odd[first]
+    index = "model.safetensors.index.json"
+    odd[index] = odd[index].replace(first.encode(), b"first.safetensors")
+    with pytest.raises(ValueError, match=r"`org/odd` lacks some of its weights"):
+        hub.fetch(hub.away("org/odd"))
 
 
 def test_a_model_of_the_hub_that_is_too_large_is_refused_before_it_is_brought(hub, monkeypatch):

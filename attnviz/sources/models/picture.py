@@ -2,6 +2,7 @@
 
 import io
 import math
+import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ LARGEST = 32_000_000  # pixels of a picture that someone brings
 LONGEST_SIDE = 4_096  # pixels of what a model sees
 MOST_BEFORE = 16  # tokens that a model may put before the patches
 FORMATS = ("PNG", "JPEG", "WEBP")
+DAMAGED = (OSError, SyntaxError, EOFError, ValueError, TypeError, struct.error)  # what Pillow may raise
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class View:
     channels: int = 3
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     spread: tuple[float, ...] = (0.5, 0.5, 0.5)
-    windows: bool = False  # the picture is cut into windows, whose patches stand together
+    windows: bool = False  # the patches stand together by windows, or have other tokens behind them
 
     @property
     def patches(self) -> tuple[str, ...]:
@@ -56,7 +58,7 @@ def view(config: Any, folder: Path | None = None) -> View | None:
         return None
     said = _preprocessor(folder)
     mean, spread = (_three(said.get(name)) for name in ("image_mean", "image_std"))
-    windows = any(getattr(config, name, None) for name in ("window_size", "masked_unit_size"))
+    windows = any(getattr(config, name, None) for name in ("window_size", "masked_unit_size", "num_detection_tokens"))
     return View(size, patch, channels or 3, mean, spread, windows)
 
 
@@ -102,20 +104,24 @@ def _fitting(
 
 
 def _opened(image: bytes, size: int) -> np.ndarray:
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image, ImageOps
 
     try:
         opened = Image.open(io.BytesIO(image), formats=FORMATS)
         width, height = opened.size
-        if width * height > LARGEST:
-            raise ValueError(
-                f"This picture has {width:,} × {height:,} pixels; at most {LARGEST:,} are read. Make it smaller."
-            )
-        side = min(width, height)
-        left, top = (width - side) // 2, (height - side) // 2
-        square = opened.convert("RGB").resize((size, size), box=(left, top, left + side, top + side))
-    except (OSError, SyntaxError, EOFError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+        small = width * height <= LARGEST
+        if small:
+            upright = ImageOps.exif_transpose(opened).convert("RGB")
+    except (*DAMAGED, Image.DecompressionBombError) as error:
         raise ValueError("This is no picture that can be read. Give one as PNG, JPEG or WebP.") from error
+    if not small:
+        raise ValueError(
+            f"This picture has {width:,} × {height:,} pixels; at most {LARGEST:,} are read. Make it smaller."
+        )
+    width, height = upright.size
+    side = min(width, height)
+    left, top = (width - side) // 2, (height - side) // 2
+    square = upright.resize((size, size), box=(left, top, left + side, top + side))
     return np.asarray(square, np.float32).transpose(2, 0, 1) / 255
 
 
@@ -133,4 +139,5 @@ def _first(number: Any) -> int:
 
 def _three(numbers: Any) -> tuple[float, ...]:
     right = isinstance(numbers, list) and len(numbers) == 3 and all(isinstance(n, int | float) and n for n in numbers)
+    right = right and all(map(math.isfinite, numbers))
     return tuple(map(float, numbers)) if right else (0.5, 0.5, 0.5)
