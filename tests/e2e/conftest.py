@@ -15,7 +15,7 @@ from typing import Self
 from urllib.error import URLError
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, TimeoutError, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")  # as in .ci/browser
@@ -157,8 +157,14 @@ class Shown:
         key = label.lower().replace(" ", "-")
         menu = self.page.locator(f".st-key-{key} input[role=combobox]")
         menu.scroll_into_view_if_needed()
-        menu.click()
-        self.page.get_by_role("option", name=option, exact=True).click()
+        choice = self.page.get_by_role("option", name=option, exact=True)
+        for _ in range(5):
+            menu.click()
+            try:
+                return choice.click(timeout=12_000)
+            except TimeoutError:  # a run of the page that was still under way has closed the menu
+                continue
+        raise AssertionError(f"{label} does not offer {option}.")
 
     def chosen(self, label: str) -> Locator:
         return self.page.locator(f".st-key-{label.lower().replace(' ', '-')}")
