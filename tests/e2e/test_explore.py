@@ -170,6 +170,7 @@ def test_the_arrow_keys_read_cells_aloud_and_enter_pins(explore: Explore) -> Non
     explore.page.keyboard.press("Enter")
     explore.asked("pinned", "2+%C2%B7+animal")
     expect(explore.page.locator(".attnviz-said")).to_contain_text("animal gives")
+    expect(described).to_contain_text("animal gives")  # then the chart, too, knows what is pinned
     explore.painted()
     explore.page.keyboard.press("Escape")
     explore.asked("pinned", "none")

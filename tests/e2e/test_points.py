@@ -55,9 +55,10 @@ def test_the_point_nearest_to_the_pointer_is_named_and_clicked(points: Points) -
     expect(said).to_have_text("Head 1 <b>")
     points.point("scatter", 3, 1.5)
     expect(said).to_have_text("Point at it.")
+    points.point("scatter", 4, 4)
+    expect(points.chart("scatter").locator(".attnviz-overlay circle")).to_have_count(1)
     points.click("scatter", 4, 4)
     expect(points.page.get_by_text("scatter 4 0", exact=True)).to_be_visible()
-    expect(points.chart("scatter").locator(".attnviz-overlay circle")).to_have_count(1)
 
 
 def test_the_arrow_keys_go_from_point_to_point_and_enter_opens(points: Points) -> None:
