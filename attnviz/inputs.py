@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -18,7 +19,8 @@ class Inputs:
     """The queries, keys and values of one example, for all heads of one layer.
 
     Heads may share keys and values: query head h reads key head h // (heads / kv_heads)
-    (grouped-query attention, Ainslie et al. 2023). Raises ValueError, in words for the person
+    (grouped-query attention, Ainslie et al. 2023). Values may be held in float16 beside queries and
+    keys of another type; `value_of` gives them in that one. Raises ValueError, in words for the person
     who brought the numbers, when shapes disagree or a number is not finite.
     """
 
@@ -40,12 +42,13 @@ class Inputs:
                 raise ValueError(f"{name} must hold real numbers, such as float32; it holds {array.dtype}.")
             if 0 in array.shape:
                 raise ValueError(f"{name} is empty: its shape is {tuple(array.shape)}. Give at least one of each.")
-            if not bool((array.detach().abs() <= LARGEST).all()):
+            least, most = map(float, array.detach().aminmax())
+            if not -LARGEST <= least <= most <= LARGEST:  # which NaN is never
                 raise ValueError(
                     f"{name} holds numbers that are not finite, or larger than {LARGEST:.0e}. "
                     "Replace NaN and infinity, or scale the vectors down."
                 )
-        if not self.query.dtype == self.key.dtype == self.value.dtype:
+        if self.query.dtype != self.key.dtype or self.value.dtype not in (self.key.dtype, torch.float16):
             types = f"{self.query.dtype}, {self.key.dtype} and {self.value.dtype}"
             raise ValueError(f"query, key and value must be of one type; they are {types}. Use .float() on each.")
         heads, queries, _ = self.query.shape
@@ -82,6 +85,10 @@ class Inputs:
     def kv_head(self, head: int) -> int:
         """The key and value head that query head `head` reads."""
         return head * self.key.shape[0] // self.heads
+
+    def value_of(self, head: int) -> Float[Tensor, "keys d_v"]:
+        """The values that query head `head` reads, in the type of the queries."""
+        return self.value[self.kv_head(head)].to(self.query.dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,8 @@
 """Maps of any length in as many cells as a screen has room for, computed by blocks of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -9,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_max_pool1d
 
 from attnviz.inputs import Inputs, Layer
-from attnviz.measures import Special, head_map, kept
+from attnviz.measures import Map, Special, head_map, kept
 from attnviz.mechanism import BLOCK, Mechanism
 
 
@@ -20,8 +21,25 @@ class Reduced:
     weights: Float[Tensor, "height width"]  # NaN where nothing is allowed
     query: Int[Tensor, "height width"]  # positions in the inputs; -1 where nothing is allowed
     key: Int[Tensor, "height width"]
-    rows: Int[Tensor, " height"]  # the position of each row's first query, and of each column's first key
-    columns: Int[Tensor, " width"]
+    queries: Int[Tensor, " rows"]  # the positions of all that the rows stand for, and the columns
+    keys: Int[Tensor, " columns"]
+
+    @property
+    def rows(self) -> Int[Tensor, " height"]:
+        """The position of each row's first query."""
+        return _firsts(self.queries, len(self.weights))
+
+    @property
+    def columns(self) -> Int[Tensor, " width"]:
+        """The position of each column's first key."""
+        return _firsts(self.keys, self.weights.shape[1])
+
+    def part(self, top: int, bottom: int, left: int, right: int) -> tuple[slice, slice]:
+        """The positions that these rows and columns stand for, the last ones included."""
+        height, width = self.weights.shape
+        spans = (self.queries, top, bottom, height), (self.keys, left, right, width)
+        rows, keys = (each[first * len(each) // n : -(-(last + 1) * len(each) // n)] for each, first, last, n in spans)
+        return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(keys[0]), int(keys[-1]) + 1)
 
 
 def reduced(
@@ -35,10 +53,27 @@ def reduced(
     keys: slice = slice(None),
     special: Special = "shown",
 ) -> Reduced:
-    """One head's map in at most `height` × `width` cells, or the part of it at these rows and keys.
+    """One head's map in at most `height` × `width` cells, or the part of it at these rows and keys: see `pooled`."""
+    of = partial(head_map, inputs, mechanism, head, special)
+    return pooled(of, inputs, height, width, rows=rows, keys=keys, special=special)
 
-    Cells share rows and keys out as torch's adaptive pooling does: of n rows in h cells, cell i has those from
-    ⌊i n / h⌋ to ⌈(i + 1) n / h⌉. No more than a block of rows is held. Raises ValueError when no row or key is left.
+
+def pooled(
+    of: Callable[[slice], Map],
+    inputs: Inputs,
+    height: int,
+    width: int,
+    *,
+    rows: slice = slice(None),
+    keys: slice = slice(None),
+    special: Special = "shown",
+) -> Reduced:
+    """A map between the queries and the keys of these inputs in at most `height` × `width` cells, or a part of it.
+
+    `of` gives the weights of the queries in a slice at all keys, NaN where not allowed, without the special tokens
+    that are hidden: as `head_map` does, or several heads together. Cells share rows and keys out as torch's adaptive
+    pooling does: of n rows in h cells, cell i has those from ⌊i n / h⌋ to ⌈(i + 1) n / h⌉. No more than a block of rows
+    is held. Raises ValueError when no row or key is left.
     """
     q = _left(inputs.queries, inputs.special_queries, special, rows, "query")
     k = _left(inputs.keys, inputs.special_keys, special, keys, "key")
@@ -52,7 +87,7 @@ def reduced(
     done = 0
     for first in range(q[0] - q[0] % BLOCK, q[-1] + 1, BLOCK):
         part = slice(max(first, q[0]), min(first + BLOCK, q[-1] + 1))
-        block = head_map(inputs, mechanism, head, special, part)[:, left_of_keys : left_of_keys + len(k)]
+        block = of(part)[:, left_of_keys : left_of_keys + len(k)]
         if not len(block):
             continue
         along = block.nan_to_num(nan=-torch.inf)
@@ -70,8 +105,11 @@ def reduced(
         query[here] = torch.where(better, torch.tensor(q, device=device)[done + row], query[here])
         key[here] = torch.where(better, torch.tensor(k, device=device)[column.gather(0, row)], key[here])
         done += len(block)
-    firsts = (torch.tensor(each)[torch.arange(size) * len(each) // size] for each, size in ((q, height), (k, width)))
-    return Reduced(torch.where(query < 0, torch.nan, weights), query, key, *firsts)
+    return Reduced(torch.where(query < 0, torch.nan, weights), query, key, torch.tensor(q), torch.tensor(k))
+
+
+def _firsts(positions: Int[Tensor, " positions"], cells: int) -> Int[Tensor, " cells"]:
+    return positions[torch.arange(cells) * len(positions) // cells]
 
 
 def thumbnails(

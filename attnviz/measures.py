@@ -44,13 +44,13 @@ def head_map(
 
 
 def heads_map(
-    inputs: Inputs, mechanism: Mechanism, how: Together, special: Special = "shown"
+    inputs: Inputs, mechanism: Mechanism, how: Together, special: Special = "shown", rows: slice = slice(None)
 ) -> Float[Tensor, "queries keys"]:
     """The mean, the maximum or the minimum of all heads' weights, cell by cell; NaN where no head is allowed to look.
 
-    A head that is not allowed there counts as weight 0.
+    A head that is not allowed there counts as weight 0. Of the queries in `rows`, all of them unless it says which.
     """
-    return over((head_map(inputs, mechanism, head, special) for head in range(inputs.heads)), how)
+    return over((head_map(inputs, mechanism, head, special, rows) for head in range(inputs.heads)), how)
 
 
 def over(maps: Iterable[Map], how: Together) -> Map:

@@ -1,6 +1,6 @@
 """The whole computation of attention, every stage kept."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import index
 
@@ -70,7 +70,7 @@ class Mechanism:
                 part = fitted.stages(
                     inputs.query[head, computed[first] : computed[first] + BLOCK],
                     inputs.key[inputs.kv_head(head)],
-                    inputs.value[inputs.kv_head(head)],
+                    inputs.value_of(head),
                     allowed[i, here],
                     (b, h[i, 0], q[here], k),
                 )
@@ -127,6 +127,12 @@ class Mechanism:
                 f"{width} cannot be cut so. Choose another normalizer, or another number of heads."
             )
         return vectors.chunk(count, dim=-1)
+
+
+def blocks(count: int) -> Iterator[tuple[int, int]]:
+    """The first row of each block of so many rows, and the one after its last."""
+    for first in range(0, count, BLOCK):
+        yield first, min(first + BLOCK, count)
 
 
 def _positions(pick: Pick, count: int, name: str) -> list[int]:

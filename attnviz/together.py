@@ -18,10 +18,12 @@ def combined(
     heads: Sequence[tuple[int, int]],
     how: Together,
     special: Special = "shown",
+    rows: slice = slice(None),
 ) -> Map:
     """The mean, the maximum or the minimum of the weights of chosen heads, each a pair (layer, head), cell by cell.
 
-    NaN where none of them may look; a head that alone may not look there counts as weight 0.
+    NaN where none of them may look; a head that alone may not look there counts as weight 0. Of the queries in `rows`,
+    all of them unless it says which.
     Raises ValueError when no head is chosen, or when they are not all of the same numbers of queries and keys.
     """
     if not heads:
@@ -33,7 +35,7 @@ def combined(
             f"Only heads that look from the same tokens at the same tokens can be taken together; these have {listed}. "
             "Choose heads of one kind of attention."
         )
-    return over((head_map(layers[layer].inputs, mechanisms[layer], head, special) for layer, head in heads), how)
+    return over((head_map(layers[layer].inputs, mechanisms[layer], head, special, rows) for layer, head in heads), how)
 
 
 def rollout(
@@ -78,16 +80,18 @@ def rollout(
     return share
 
 
-def value_weighted(inputs: Inputs, mechanism: Mechanism, head: int, special: Special = "shown") -> Map:
+def value_weighted(
+    inputs: Inputs, mechanism: Mechanism, head: int, special: Special = "shown", rows: slice = slice(None)
+) -> Map:
     """The length of what each key adds to a query's output: the weight times the norm of the head's value vector.
 
     Kobayashi et al. 2020, "Attention is Not Only a Weight", who take the value vectors after the output projection,
     which is no part of attention here: these are the head's own values. NaN where not allowed; a row adds up to no
-    fixed number.
+    fixed number. Of the queries in `rows`, all of them unless it says which.
     """
     keys = kept(inputs.keys, inputs.special_keys, special)
     lengths = inputs.value[inputs.kv_head(head)].norm(dim=-1)[keys]
-    return head_map(inputs, mechanism, head, special).abs() * lengths
+    return head_map(inputs, mechanism, head, special, rows).abs() * lengths
 
 
 def from_queries(weights: Map, queries: Sequence[int], how: Literal["sum", "mean"] = "sum") -> Float[Tensor, " keys"]:
@@ -97,8 +101,3 @@ def from_queries(weights: Map, queries: Sequence[int], how: Literal["sum", "mean
     rows = weights[list(queries)]
     total = rows.nansum(0) if how == "sum" else rows.nan_to_num(0).mean(0)
     return torch.where(rows.isnan().all(0), torch.nan, total)
-
-
-def to_keys(weights: Map, keys: Sequence[int], how: Literal["sum", "mean"] = "sum") -> Float[Tensor, " queries"]:
-    """What each query gives to several keys together; NaN where it may look at none of them, else they count as 0."""
-    return from_queries(weights.mT, keys, how)

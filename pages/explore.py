@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from attnviz.ui import cache, controls, heads
+from attnviz.ui import cache, controls, heads, present
 from attnviz.ui.brought import brought
 from attnviz.ui.downloads import downloads
 from attnviz.ui.view import View
@@ -36,6 +36,7 @@ view = cache.or_last_good(
 if view:
     cache.remember("layers", (view.source, view.layers))  # those of a picture that was refused are forgotten
     figure, seen = heads.show(view)
+    present.name(view.title)
     table, take = st.columns([0.8, 0.2])
     with take:
         downloads(seen, figure)

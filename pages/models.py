@@ -4,9 +4,10 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.ui import controls
-from attnviz.ui.models import asked, overview, side_by_side, together, what_heads_do, what_if
+from attnviz.ui import controls, present
+from attnviz.ui.models import asked, leftovers, overview, screen, side_by_side, together, what_heads_do, what_if
 from attnviz.ui.models.looked_at import LookedAt
+from attnviz.ui.view import title
 
 st.subheader("Models", anchor=False)
 st.caption("What do the heads of any Hugging Face model do? Take one that is here, or name another, and type a text.")
@@ -18,7 +19,11 @@ with choice:
 with st.sidebar:
     layer, head = controls.layer_and_head(layers, example.opening)
     special, _, colors = controls.picture([layers[layer]], 0)  # the mosaic always has all layers
-seen = LookedAt(example, example.model(), layers, layer, head, special, colors)
+part = screen.part(layers[layer].inputs)
+seen = LookedAt(example, example.model(), layers, layer, head, special, colors, part)
+leftovers.clear(seen)
+with choice:
+    present.name(f"{seen.model.name}: {title(seen.shown, head)}")
 views = {
     "Overview": partial(overview.show, seen),
     "What heads do": partial(what_heads_do.show, seen),

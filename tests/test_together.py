@@ -13,7 +13,7 @@ from attnviz.masks import Causal, Full, Padding, SlidingWindow
 from attnviz.measures import head_map, heads_map
 from attnviz.mechanism import BLOCK
 from attnviz.normalizers import Differential, Sink
-from attnviz.together import combined, from_queries, rollout, to_keys, value_weighted
+from attnviz.together import combined, from_queries, rollout, value_weighted
 
 NAN = math.nan
 
@@ -160,10 +160,8 @@ def test_several_queries_and_several_keys_are_added_up(data):
             all_nan = all(map(math.isnan, column))
             expected.append(NAN if all_nan else of([0 if math.isnan(one) else one for one in column]))
         torch.testing.assert_close(from_queries(weights, chosen, how), torch.tensor(expected), equal_nan=True)
-        torch.testing.assert_close(to_keys(weights.mT, chosen, how), torch.tensor(expected), equal_nan=True)
 
 
 def test_nothing_selected_is_refused_in_words():
-    for ask in (from_queries, to_keys):
-        with pytest.raises(ValueError, match="No token is selected"):
-            ask(torch.ones(2, 2), [])
+    with pytest.raises(ValueError, match="No token is selected"):
+        from_queries(torch.ones(2, 2), [])

@@ -30,7 +30,7 @@ def bars(
         meta={"rows": len(shown), "columns": 2},
         legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"},
     )
-    figure.update_yaxes(rangemode="tozero", title={"text": "attention", "standoff": 4})
+    figure.update_yaxes(rangemode="tozero", title={"text": "attention", "standoff": 14})
     return figure
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
-from attnviz.figures.mosaic import ACCENT
-from attnviz.figures.themes import COLOR_AXES, THEMES
+from attnviz.figures.mosaic import Tiles
+from attnviz.figures.themes import COLOR_AXES
 
 GAP = 2  # pixels between two heads
 TALL = 1.3  # a head's height for its width, at most
@@ -31,41 +31,17 @@ def head_grid(
     if largest is None:
         largest = float(np.nanmax(values, initial=0)) or 1.0
     axis = COLOR_AXES["weights"]
-    figure = go.Figure(
-        go.Heatmap(z=values.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none", xgap=GAP, ygap=GAP)
-    )
     colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5}
-    figure.update_layout(
-        template=THEMES["light"],
+    figure = Tiles(rows, columns).figure(
+        go.Heatmap(z=values.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none", xgap=GAP, ygap=GAP),
+        names, chosen, TALL * rows / columns,
         **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar}},
-        plot_bgcolor="rgba(0,0,0,0)",
-        meta={
-            "rows": rows,
-            "columns": columns,
-            "names": list(names),
-            "tall": 1,
-            "broad": 1,
-            "above": 0,
-            "width": 1,
-            "square": TALL * rows / columns,
-        },
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
-        dragmode=False,
-        hovermode=False,
-        shapes=[_frame(*divmod(i, columns)) for i in chosen],
-    )
-    at_sides = {"showline": False, "automargin": True}
-    figure.update_yaxes(range=[rows - 0.5, -0.5], title={"text": titles[0], "standoff": 4}, **_ticks(rows), **at_sides)
-    figure.update_xaxes(
-        range=[-0.5, columns - 0.5], title={"text": titles[1], "standoff": 8}, **_ticks(columns), **at_sides
-    )
+    )  # fmt: skip
+    figure.update_yaxes(title={"text": titles[0], "standoff": 4}, automargin=True, **_ticks(rows))
+    figure.update_xaxes(title={"text": titles[1], "standoff": 18}, automargin=True, **_ticks(columns))
     return figure
 
 
 def _ticks(count: int) -> dict:
     return {"tickvals": list(range(0, count, -(-count // MOST)))}
-
-
-def _frame(row: int, column: int) -> dict:
-    line = {"color": ACCENT, "width": 3}
-    return {"type": "rect", "line": line, "x0": column - 0.5, "x1": column + 0.5, "y0": row - 0.5, "y1": row + 0.5}

@@ -78,7 +78,8 @@ def heatmap(
         dragmode="zoom",
         hovermode=False,
     )
-    colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5}
+    # More numbers than these would stand upright beside a narrow map.
+    colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5, "nticks": 4}
     figure.layout[axis] = {
         "cmin": -largest if scale == "changes" else 0,
         "cmax": largest,
@@ -86,13 +87,13 @@ def heatmap(
     }
     figure.update_xaxes(
         range=[-0.5, keys - 0.5],
-        title={"text": "keys", "standoff": 16},
+        title={"text": "keys", "standoff": 24},
         automargin=True,
         autotickangles=[0, 90],  # slanted labels would leave the picture at its right edge, where plotly hides them
         **_ticks(labels[1]),
     )
     figure.update_yaxes(
-        range=[queries - 0.5, -0.5], title={"text": "queries", "standoff": 4}, automargin=True, **_ticks(labels[0])
+        range=[queries - 0.5, -0.5], title={"text": "queries", "standoff": 12}, automargin=True, **_ticks(labels[0])
     )
     return figure
 

@@ -2,48 +2,55 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import plotly.graph_objects as go
-from jaxtyping import Float, Int
 
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import GIVES, visible
+from attnviz.long_maps import Reduced
 
 NOTHING_HERE = "Nothing here may be looked at."
 
 
 def long_map(
-    weights: Float[np.ndarray, "height width"],
-    query: Int[np.ndarray, "height width"],
-    key: Int[np.ndarray, "height width"],
-    rows: Int[np.ndarray, " height"],
-    columns: Int[np.ndarray, " width"],
+    found: Reduced,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
     largest: float = 1.0,
     says: str = GIVES,
     zoom: str = "",
+    link: str = "",
+    part: bool = False,
 ) -> go.Figure:
     """A map as `attnviz.long_maps.reduced` gives it: each cell says its largest weight, and between which tokens.
 
-    `query` and `key` are the positions where that stands, `rows` and `columns` the first position of each cell, and
-    the tokens those of all positions.
+    The tokens are those of all positions; axes name them where each row or column is one of them, and have positions
+    where it stands for several. Of a map that is `part` of another a chart can ask for the whole.
     """
     figure = heatmap(
-        weights,
-        [str(i) for i in rows],
-        [str(i) for i in columns],
+        found.weights.numpy(),
+        *cell_names(found, query_tokens, key_tokens),
         largest=largest,
         says=says,
         masked=NOTHING_HERE,
         nothing=NOTHING_HERE,
         zoom=zoom,
+        link=link,
         fan=False,
     )
     named = {
         side: [f"{visible(token)} ({i})" for i, token in enumerate(tokens)]
         for side, tokens in (("queries", query_tokens), ("keys", key_tokens))
     }
-    figure.layout.meta |= {"at": {**named, "query": query.astype("f8"), "key": key.astype("f8")}}
+    stands = {"query": found.query.double().numpy(), "key": found.key.double().numpy()}
+    figure.layout.meta |= {"at": {**named, **stands}, "part": part}
     return figure
+
+
+def cell_names(found: Reduced, query_tokens: Sequence[str], key_tokens: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What rows and columns are called: by their token, or, where one stands for several, by the first position."""
+    rows, columns = found.rows.tolist(), found.columns.tolist()
+    return (
+        [query_tokens[i] if len(rows) == len(found.queries) else str(i) for i in rows],
+        [key_tokens[i] if len(columns) == len(found.keys) else str(i) for i in columns],
+    )

@@ -11,7 +11,7 @@ from attnviz.figures.sentences import number
 from attnviz.figures.themes import THEMES
 
 NAMED = 3  # dimensions that have their number written at their bar
-ABOVE = 1.15  # an axis goes so far beyond its longest bar, for the number
+ROOM = 0.18  # of the axis, beyond the longest bar that has a number
 
 
 def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, scale: float = 1.0) -> go.Figure:
@@ -29,10 +29,12 @@ def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, sc
             hoverinfo="skip",
         )
     )
-    for i in np.argsort(-np.abs(each), kind="stable")[:NAMED].tolist():
+    named = np.argsort(-np.abs(each), kind="stable")[:NAMED].tolist()
+    for i in named:
         beyond = {"yanchor": "bottom", "yshift": 2} if each[i] >= 0 else {"yanchor": "top", "yshift": -2}
         figure.add_annotation(x=i, y=float(each[i]), text=str(i), showarrow=False, **beyond)
     low, high = min(0.0, float(each.min())), max(0.0, float(each.max()))
+    beneath, above = (ROOM * (high - low) * bool(side.any()) for side in (each[named] < 0, each[named] >= 0))
     figure.update_layout(
         template=THEMES["light"],
         plot_bgcolor="rgba(0,0,0,0)",
@@ -45,20 +47,33 @@ def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, sc
             "rows": len(each),
             "columns": 1,
             "bars": True,
-            "points": [_said(i, (*factors, scale)) for i, factors in enumerate(zip(query, key, strict=True))],
+            "points": [_said(i, *both, scale) for i, both in enumerate(zip(query, key, strict=True))],
         },
     )
     title = {"text": "dimension", "standoff": 8}
     figure.update_xaxes(range=[-0.7, len(each) - 0.3], title=title, tickformat="d", nticks=9, automargin=True)
     figure.update_yaxes(
-        range=[ABOVE * low, ABOVE * high] if low < high else [-1, 1],
+        range=[low - beneath, high + above] if low < high else [-1, 1],
         title={"text": "part of the score", "standoff": 8}, automargin=True, nticks=6,
         zeroline=True, zerolinecolor="rgba(128,128,128,0.6)",
     )  # fmt: skip
     return figure
 
 
-def _said(dimension: int, factors: tuple[float, float, float]) -> str:
-    shown = factors if factors[2] != 1 else factors[:2]
-    written = " × ".join(f"({number(one)})" if one < 0 else number(one) for one in shown)
-    return f"Dimension {dimension}: {written} = {number(math.prod(factors))}"
+def scaled(scale: float) -> str:
+    """What follows a product that is multiplied by `scale`: nothing, “ / √32” or “ × 0.30”."""
+    if scale == 1:
+        return ""
+    square = scale**-2 if 1e-3 < scale < 1 else 0.5
+    if math.isclose(square, round(square), rel_tol=1e-6):
+        return f" / √{round(square)}"
+    return f" × {_factor(scale)}"
+
+
+def _said(dimension: int, query: float, key: float, scale: float) -> str:
+    product = f"{_factor(query)} × {_factor(key)}{scaled(scale)} = {number(query * key * scale)}"
+    return f"Dimension {dimension}: {product}"
+
+
+def _factor(value: float) -> str:
+    return f"({number(value)})" if value < 0 else number(value)

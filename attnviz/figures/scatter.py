@@ -11,6 +11,7 @@ from attnviz.figures.themes import THEMES
 
 # From the first group to the last: steps of one lightness to the next, seen on both themes.
 GROUPS = ("#4356c4", "#8a52c4", "#c8509f", "#e7696b", "#ee8f47", "#e5b73b")
+SHAPES = {"circle": "●", "square": "■", "diamond": "◆", "triangle-up": "▲"}  # and how they are written
 EDGE = "rgba(128,128,128,0.9)"
 ROOM = 0.06  # of what an axis spans, beyond its last point
 
@@ -24,10 +25,12 @@ def scatter(
     *,
     titles: tuple[str, str] = ("", ""),
     group: str = "layer",
+    kinds: Sequence[int] = (),
 ) -> go.Figure:
     """A point for each head, where its two measures are, in the color of its group; NaN has no point.
 
-    `names` say each point in a sentence. The `chosen` ones have a ring. `titles` say what x and y are.
+    `names` say each point in a sentence. The `chosen` ones have a ring. `titles` say what x and y are. Points of
+    several `kinds`, numbered, have their shapes from SHAPES.
     """
     last = int(groups.max(initial=0))
     colorbar = {
@@ -42,6 +45,7 @@ def scatter(
         "colorscale": [(i / (len(GROUPS) - 1), color) for i, color in enumerate(GROUPS)],
         "cmin": 0,
         "cmax": max(1, last),
+        "symbol": [list(SHAPES)[kind % len(SHAPES)] for kind in kinds] or "circle",
         "line": {"color": EDGE, "width": 1},
         "showscale": last > 0,
         "colorbar": colorbar,

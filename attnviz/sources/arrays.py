@@ -27,11 +27,11 @@ def numbers(name: str, array: np.ndarray) -> np.ndarray:
     return converted
 
 
-def quoted(text: object) -> str:
-    """Text from outside, fit to stand in a sentence: short, printable and never Markdown."""
+def quoted(text: object, most: int = 40) -> str:
+    """Text from outside, fit to stand in a sentence: short, printable, and between quotation marks of its own."""
     text = str(text)
-    text = text if len(text) <= 40 else text[:39] + "…"
-    return "`" + "".join(c if c.isprintable() and c != "`" else "�" for c in text) + "`"
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return "“" + "".join(c if c.isprintable() and c not in "“”" else "�" for c in text) + "”"
 
 
 def check_numbers(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:

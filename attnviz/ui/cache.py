@@ -31,21 +31,44 @@ def once(make: Callable[[], T], *asked: object) -> T:
     return _once(make, repr(asked))
 
 
-def or_last_good(name: str, make: Callable[[], T], first: Callable[[], T], notes: DeltaGenerator) -> T:
-    """What `make` gives. If it refuses, its sentence stands in `notes`, and what it gave last stays; or `first`."""
-    key = f"last good {name}"
+def or_last_good(
+    name: str,
+    make: Callable[[], T],
+    first: Callable[[], T],
+    notes: DeltaGenerator,
+    refused: Exception | None = None,
+) -> T:
+    """What `make` gives. If it refuses, its sentence stands in `notes`, and what it gave last stays; or `first`.
+
+    Where something before it was `refused`, it is that which is said, and what `make` gives is shown, but not kept.
+    """
+    key, made = f"last good {name}", None
     try:
-        st.session_state[key] = make()
-    except NothingYet as invitation:
-        notes.info(plain(f"{invitation} {_below(key)}"))
+        made = make()
     except (ValueError, NotImplementedError) as problem:
-        notes.error(plain(f"{problem} {_below(key)}"), icon=":material/error:")
-    return st.session_state.get(key) or first()
+        refused = refused or problem
+    if refused is None:
+        st.session_state[key] = made
+    elif isinstance(refused, NothingYet):
+        notes.info(plain(f"{refused} {_below(key)}"))
+    else:
+        notes.error(plain(f"{refused} {_below(key)}"), icon=":material/error:")
+    return made or st.session_state.get(key) or first()
+
+
+def last(name: str) -> Any:
+    """What `or_last_good` has kept under this name, if anything."""
+    return st.session_state.get(f"last good {name}")
 
 
 def remember(name: str, good: object) -> None:
     """Keeps what turned out to be good in the end, should the next fail."""
     st.session_state[f"last good {name}"] = good
+
+
+def forget(name: str) -> None:
+    """Keeps no longer what was good, should it have gone."""
+    st.session_state.pop(f"last good {name}", None)
 
 
 def _below(key: str) -> str:

@@ -53,12 +53,22 @@ def source() -> tuple[Source, DeltaGenerator]:
 
 def layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[int, int | str]:
     """The position of a layer, and of one of its heads, or "mean" or "maximum" of them."""
-    names = [layer.name for layer in layers]
-    layer = names.index(_opened("Layer", names, opening.layer))
+    names = _names(layers)
+    layer = names.index(_opened("Layer", names, opening.layer, names))
     heads = head_names(layers[layer].inputs.heads)
     together = list(TOGETHER) if len(heads) > 1 else []
-    chosen = _opened("Head", heads + together, opening.head)
+    chosen = _opened("Head", (*heads, *together), opening.head, names)
     return layer, heads.index(chosen) if chosen in heads else TOGETHER[chosen]
+
+
+def reserve(layers: Sequence[Layer], **chosen: str) -> None:
+    """Keeps a `layer` and a `head`, by their names in the menus, for when these layers are shown."""
+    for key, name in chosen.items():
+        st.session_state.setdefault(f"{key} chosen", {})[_names(layers)] = name
+
+
+def _names(layers: Sequence[Layer]) -> tuple[str, ...]:
+    return tuple(layer.name for layer in layers)
 
 
 def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, str]:
@@ -202,16 +212,24 @@ def _menu(label: str, names: dict[str, type], index: int, key: str, about: str, 
     return st.selectbox(label, list(names), index, key=key, help=about, on_change=enter_group, **more)
 
 
-def _opened(label: str, options: list[str], index: int) -> str:
-    """A menu that begins where the source opens; what another source began with is nobody's choice."""
-    key, first = _key(label), options[index]
-    if key in st.session_state and st.session_state[key] == st.session_state.get(f"{key} first"):
-        st.session_state[key] = first
-    st.session_state[f"{key} first"] = first
-    return _select(label, options, index, HELP[label])
+def _opened(label: str, options: Sequence[str], index: int, layers: tuple[str, ...]) -> str:
+    """A menu that begins where the source opens; what another source began with is nobody's choice. What is chosen
+    stands in the session for each list of layers, so that it is there again when they are."""
+    key, first, state = _key(label), options[index], st.session_state
+    chosen = state.setdefault(f"{key} chosen", {})
+    if key in state:
+        if state.get(f"{key} of") != layers and layers in chosen:
+            state[key] = chosen[layers]
+        elif state[key] == state.get(f"{key} first"):
+            state[key] = first
+        if state[key] not in options:  # said explicitly, because Streamlit would leave it in the link
+            state[key] = first
+    state[f"{key} first"], state[f"{key} of"] = first, layers
+    chosen[layers] = _select(label, options, index, HELP[label])
+    return chosen[layers]
 
 
-def _select(label: str, options: list[str], index: int = 0, about: str | None = None) -> str:
+def _select(label: str, options: Sequence[str], index: int = 0, about: str | None = None) -> str:
     return st.selectbox(label, options, index, key=_key(label), bind="query-params", help=about)
 
 

@@ -18,12 +18,12 @@ from attnviz.ui.view import View
 SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
 
 
-def downloads(view: View, figure: go.Figure) -> None:
+def downloads(view: View, figure: go.Figure, note: str = "") -> None:
     """Buttons for the weights shown, as CSV and .npz, and for the picture as one HTML file; and the link to copy.
 
-    PNG and SVG are made in the browser, by the chart itself.
+    PNG and SVG are made in the browser, by the chart itself. The note says what the numbers are, if not all of them.
     """
-    shown = (view.weights, view.query_tokens, view.key_tokens)
+    shown = (view.weights, *view.names)
     with st.popover("Take away", icon=":material/download:", width="stretch"):
         for title, extension, make in (
             ("Weights as CSV", "csv", lambda: as_csv(*shown)),
@@ -31,6 +31,8 @@ def downloads(view: View, figure: go.Figure) -> None:
             ("Picture as HTML", "html", lambda: as_html(figure, f"Attention: {view.title}")),
         ):
             st.download_button(title, make, f"attention {view.title}.{extension}", on_click="ignore", width="stretch")
+        if note:
+            st.caption(note)
         st.caption("PNG and SVG: the buttons above the picture. Link to this state:")
         st.code(link(), language=None, wrap_lines=True)
         if view.source.private:

@@ -126,7 +126,7 @@ def small_maps(view: View, key: str = "heads", framed: bool = True, height: int 
         name="attention heads",
         description=f"{len(shown)} small maps of attention weights, one for each head; the head menu opens one.",
         height=height,
-        hint="Click to open",
+        hint="Click to open" if height == HEIGHT else "",  # smaller ones stand side by side, without room for it
         on_click=open_head,
     )
 

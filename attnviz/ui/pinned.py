@@ -17,6 +17,8 @@ def numbered(positions: Sequence[int], tokens: Sequence[str]) -> list[str]:
 def menu(names: Sequence[str], first: int | None) -> int | None:
     """The row that is pinned; the menu begins with row `first`."""
     options = [NOBODY, *names]
+    if st.session_state.get("pinned", NOBODY) not in options:  # of another page, or another text
+        st.session_state["pinned"] = options[0 if first is None else first + 1]
     name = st.selectbox("Pinned query", options, 0 if first is None else first + 1, key="pinned", bind="query-params")
     return None if name == NOBODY else names.index(name)
 

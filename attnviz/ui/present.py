@@ -5,6 +5,8 @@
 
 import streamlit as st
 
+from attnviz.ui.plain import plain
+
 KEY = "present"
 OFF, ON = "0", "1"
 
@@ -32,6 +34,12 @@ def switch() -> None:
 def presenting() -> bool:
     """Whether it is one now; to be asked after `switch`."""
     return st.session_state.get(KEY) == ON
+
+
+def name(what: str) -> None:
+    """Says in a presentation what is seen: the menus that say it else are not there."""
+    if presenting():
+        st.caption(plain(what))
 
 
 def _turn(on: bool) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
 from attnviz.inputs import Inputs, Layer
 from attnviz.long_maps import thumbnails
-from attnviz.measures import Special, head_map, heads_map, kept
+from attnviz.measures import Map, Special, head_map, heads_map, kept
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.ui import cache
@@ -37,7 +37,7 @@ class View:
 
     def __post_init__(self) -> None:
         layers, mechanisms = [self.layers[i] for i in self.beside], [self.mechanisms[i] for i in self.beside]
-        _check_cost(layers, mechanisms)
+        check_cost(layers, mechanisms)
         size = THUMBNAIL_CELLS // (max(self.heads, len(layers)) if self.every else 6)
         made = {
             "weights": self._weights(),
@@ -84,6 +84,11 @@ class View:
         return [self.layers[self.layer].inputs.key_tokens[i] for i in self.keys]
 
     @property
+    def names(self) -> tuple[list[str], list[str]]:
+        """What the rows and the columns of the weights are called."""
+        return self.query_tokens, self.key_tokens
+
+    @property
     def largest(self) -> float:
         """The weight at the end of the color scale."""
         if self.colors == COLORS[2]:
@@ -97,8 +102,12 @@ class View:
 
     @property
     def title(self) -> str:
-        head = f"head {self.head}" if isinstance(self.head, int) else f"{self.head} of heads"
-        return f"{self.layers[self.layer].name}, {head}"
+        return title(self.layers[self.layer], self.head)
+
+
+def title(layer: Layer, head: int | str) -> str:
+    """What a head of a layer, or "mean" or "maximum" of them, is called."""
+    return f"{layer.name}, {f'head {head}' if isinstance(head, int) else f'{head} of heads'}"
 
 
 def fitting(layer: Layer) -> tuple[object, ...]:
@@ -112,15 +121,20 @@ def head_weights(
     source: Source, layers: Sequence[Layer], layer: int, mechanism: Mechanism, head: int | str, special: Special
 ) -> Float[np.ndarray, "queries keys"]:
     """The weights of one head of a layer, or of "mean" or "maximum" of them, computed once for all who ask."""
-    inputs = layers[layer].inputs
-    _check_cost([layers[layer]], [mechanism])
+    check_cost([layers[layer]], [mechanism])
+    return cache.once(
+        lambda: weights_of(layers[layer].inputs, mechanism, head, special).numpy(),
+        *(source, special, layer, mechanism, head),
+    )
 
-    def one() -> np.ndarray:
-        if isinstance(head, int):
-            return head_map(inputs, mechanism, head, special).numpy()
-        return heads_map(inputs, mechanism, head, special).numpy()  # type: ignore[arg-type]
 
-    return cache.once(one, source, special, layer, mechanism, head)
+def weights_of(
+    inputs: Inputs, mechanism: Mechanism, head: int | str, special: Special, rows: slice = slice(None)
+) -> Map:
+    """The weights of one head, or of "mean" or "maximum" of all, of the queries in `rows`; NaN where not allowed."""
+    if isinstance(head, int):
+        return head_map(inputs, mechanism, head, special, rows)
+    return heads_map(inputs, mechanism, head, special, rows)  # type: ignore[arg-type]
 
 
 def largest(maps: Sequence[np.ndarray]) -> float:
@@ -141,11 +155,18 @@ def cost(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> int:
     )
 
 
-def _check_cost(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> None:
-    """Refuses what would keep a core busy for long: a page is asked for by anybody who has a link."""
-    work = cost(layers, mechanisms)
-    if work > MOST_WORK:
-        raise ValueError(
-            f"All these heads would take {work:,} steps to compute; at most {MOST_WORK:,} are done for one picture. "
-            "Show one layer, take another score, or bring fewer tokens or heads."
-        )
+def affordable(work: int) -> bool:
+    """Whether so many steps are done for one picture: a page is asked for by anybody who has a link."""
+    return work <= MOST_WORK
+
+
+def check_work(work: int, what: str, instead: str) -> None:
+    """Refuses, in words, what would keep a core busy for long."""
+    if not affordable(work):
+        raise ValueError(f"{what} would take {work:,} steps; at most {MOST_WORK:,} are done for one picture. {instead}")
+
+
+def check_cost(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> None:
+    """Refuses to compute all heads of these layers where that would take too long."""
+    instead = "Show one layer, take another score, or bring fewer tokens or heads."
+    check_work(cost(layers, mechanisms), "To compute all these heads", instead)

@@ -20,7 +20,7 @@ from attnviz.long_maps import reduced
 from attnviz.sources.models.loading import inspected
 from attnviz.sources.models.model import Model, _bytes
 from attnviz.sources.pretrained import minilm
-from attnviz.ui.models.long import CELLS
+from attnviz.ui.models.screen import CELLS
 
 LONG = 4096
 ROOM = 8e9  # bytes that have to be free for eager weights at so many tokens

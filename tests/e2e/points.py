@@ -1,34 +1,48 @@
 """Figures whose points are read and clicked, and a map in fewer cells: a page for test_points.py."""
 
+from typing import Any
+
 import numpy as np
 import streamlit as st
+import torch
 
 from attnviz.figures import head_grid, long_map, products, scatter
-from attnviz.ui.chart import chart
+from attnviz.long_maps import Reduced
+from attnviz.ui.chart import Cells, chart
 
 
-def clicked(key: str) -> None:
+def clicked(key: str, **more: Any) -> None:
     def click(row: int, column: int) -> None:
         st.session_state["clicked"] = f"{key} {row} {column}"
 
-    chart(figures[key], key, label=key, name=key, description="", height=260, hint="Point at it.", on_click=click)
+    chart(
+        figures[key], key, label=key, name=key, description="", height=260, hint="Point at it.", on_click=click, **more
+    )
+
+
+def look(cells: Cells | None) -> None:
+    st.session_state["part"] = cells
 
 
 x, y = np.array([0.0, 1.0, 2.0, np.nan, 4.0]), np.array([3.0, 0.0, 1.0, 2.0, 4.0])
-query = np.array([[0, -1], [2, 3]])
+query, part = torch.tensor([[0, -1], [2, 3]]), st.session_state.get("part")
+if part:
+    rows, keys = part.bottom - part.top + 1, part.right - part.left + 1
+    found = torch.rand(rows, keys), *(torch.zeros(rows, keys).int(),) * 2, torch.arange(rows), torch.arange(keys)
+else:
+    found = torch.tensor([[0.25, torch.nan], [0.5, 1.0]]), query, query - 1, torch.arange(4), torch.arange(4)
 figures = {
     "scatter": scatter(x, y, [f"Head {i} <b>" for i in range(5)], np.array([0, 0, 1, 1, 2])),
     "grid": head_grid(np.array([[0.1, 0.5], [1.0, np.nan]]), ["Head 0", "Head 1", "Head 2", ""]),
     "products": products(np.array([1.0, -2.0, 0.5]), np.array([2.0, 1.0, 1.0])),
-    "long": long_map(
-        np.array([[0.25, np.nan], [0.5, 1.0]]), query, query - 1, np.array([0, 2]), np.array([0, 2]), "abcd", "abcd"
-    ),
+    "long": long_map(Reduced(*found), "abcd", "abcd", part=bool(part), zoom=str(part)),
 }
 st.text(st.session_state.get("clicked", "nothing yet"))
+st.text(f"In view: {tuple(part) if part else 'all'}")
 left, right = st.columns(2)
 with left:
     clicked("scatter")
     clicked("products")
 with right:
     clicked("grid")
-    clicked("long")
+    clicked("long", on_view=look)

@@ -14,6 +14,7 @@ from attnviz.sources import Pretrained
 from tests.e2e.conftest import Explore, Masks, Shown, opened, serving
 
 IT, ANIMAL, STREET = 10, 2, 8
+PAGES = ["Explore", "Lessons", "Lookup", "Steps", "Scores", "Masks", "Transformer", "Models"]
 
 
 class Lessons(Shown):
@@ -52,9 +53,42 @@ def test_a_lessons_link_on_a_fresh_server_opens_its_state(browser: Browser, tmp_
             assert link.startswith(f"{address}/masks?")
 
 
+@pytest.mark.parametrize("width", [1280, 1024, 900])
+def test_every_page_and_the_way_into_a_presentation_are_in_the_menu(browser: Browser, address: str, width: int) -> None:
+    with opened(browser, address, width, kind=Masks) as masks:
+        masks.open()  # a page with a sidebar, which leaves less of the window to the menu
+        bar, present = masks.page.get_by_test_id("stTopNav"), masks.page.get_by_role("button", name="Present")
+        shown = bar.locator(":is(a, button):not([aria-hidden=true] *)")
+        present.click(trial=True)  # nothing lies over it
+        edges = shown.evaluate_all("all => all.flatMap(e => [e.getBoundingClientRect()]).flatMap(e => [e.x, e.right])")
+        assert edges == sorted(edges)
+        assert edges[-1] <= present.evaluate("e => e.getBoundingClientRect().x")
+        names = [name.split("\n")[-1] for name in shown.locator("p").all_inner_texts()]
+        folded = shown.filter(has_text=re.compile("more"))
+        if folded.count():
+            names.pop()
+            folded.click()
+            names += masks.page.get_by_role("menuitem").locator("p").all_inner_texts()
+            masks.page.get_by_role("menuitem", name="Models").click(trial=True)
+        else:
+            shown.last.click(trial=True)
+        assert names == PAGES
+
+
+def test_on_a_phone_every_page_is_in_the_sidebar(browser: Browser, address: str) -> None:
+    with opened(browser, address, 390, 844, touch=True, kind=Masks) as masks:
+        masks.open()
+        masks.page.get_by_role("button", name="Present").click(trial=True)
+        masks.page.get_by_test_id("stExpandSidebarButton").click()
+        links = masks.page.get_by_test_id("stSidebarNavLink")
+        expect(links).to_have_text([re.compile(f"{name}$") for name in PAGES])
+        for link in links.all():
+            link.click(trial=True)
+
+
 def controls(page: Shown) -> list[str]:
-    """The controls that can be seen, by their labels or texts."""
-    kinds = "input, textarea, button, [role=tab], [role=slider], [role=combobox], a"
+    """The controls that can be seen, by their labels or texts. Tabs are none: they are what a page has to show."""
+    kinds = "input, textarea, button:not([role=tab]), [role=slider], [role=combobox], a"
     return page.page.locator(kinds).evaluate_all(
         "all => all.filter(e => e.checkVisibility() && e.getBoundingClientRect().width > 1)"
         ".map(e => e.ariaLabel || e.innerText || e.outerHTML.slice(0, 80))"
@@ -99,6 +133,38 @@ def test_into_a_presentation_and_out_again_by_button_and_by_the_way_back(explore
     explore.asked("present", None)
     expect(sidebar).to_be_visible()
     explore.asked("head", "Head+6")
+
+
+LONG_TOKENS = "?text=Internationalization+antidisestablishmentarianism+WWWWWWWWWW+%E6%97%A5%E6%9C%AC%E8%AA%9E"
+GAPS = """graph => {
+  const boxes = (some) => [...graph.querySelectorAll(some)].map((e) => e.getBoundingClientRect());
+  const [rows] = boxes(".ytitle"), [columns] = boxes(".xtitle");
+  return [
+    Math.min(...boxes(".ytick text").map((label) => label.left - rows.right)),
+    Math.min(...boxes(".xtick text").map((label) => columns.top - label.bottom)),
+  ];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "present"), [(1280, 800, ""), (1920, 1080, ""), (1920, 1080, "&present=1")]
+)
+def test_names_of_axes_keep_clear_of_the_longest_tokens(
+    browser: Browser, address: str, width: int, height: int, present: str
+) -> None:
+    with opened(browser, address, width, height) as explore:
+        explore.open(LONG_TOKENS + present)
+        assert min(explore.heatmap.locator(".attnviz-graph").evaluate(GAPS)) >= 2
+
+
+def test_a_presentation_goes_from_tab_to_tab(masks: Masks) -> None:
+    masks.open("?present=1")
+    masks.look("Cost")
+    masks.asked("look", "Cost")
+    expect(masks.page.get_by_role("tab", name="Cost", selected=True)).to_be_visible()
+    masks.asked("present", "1")
+    masks.look("Where it went")
+    masks.asked("look", None)
 
 
 def test_a_guess_and_its_reveal_also_in_a_presentation(explore: Explore) -> None:

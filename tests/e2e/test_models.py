@@ -6,11 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from attnviz.sources.pretrained import minilm
 from attnviz.sources.text import EXAMPLE
 from tests.e2e.conftest import Shown, opened
+
+LAST_IS_SEEN = """option => {
+    const text = document.createTreeWalker(option, NodeFilter.SHOW_TEXT).nextNode(), last = document.createRange()
+    last.setStart(text, text.length - 1)
+    last.setEnd(text, text.length)
+    const here = last.getBoundingClientRect(), box = option.getBoundingClientRect()
+    return here.left > box.left && here.right < box.right
+}"""
 
 
 class Models(Shown):
@@ -18,12 +26,19 @@ class Models(Shown):
 
     path, charts = "models", ("heatmap", "heads")
 
-    def another(self, name: str) -> None:
-        """Names a model that is not in the menu."""
+    def naming(self) -> Locator:
+        """Opens the place where a model is named that is not in the menu; gives its box, in which nothing is left."""
         self.page.get_by_role("button", name="Another model").click()
         box = self.page.get_by_label("Its id on the hub, or the path of a folder")
+        expect(box).to_have_value("")
+        return box
+
+    def another(self, name: str) -> None:
+        """Names a model that is not in the menu, after which the place for it is closed."""
+        box = self.naming()
         box.fill(name)
         box.press("Enter")
+        expect(box).to_have_count(0)
 
     def bars(self) -> list[float]:
         script = "e => Array.from(e.data[0].y)"
@@ -58,7 +73,7 @@ def test_a_click_on_the_mosaic_opens_the_head_with_what_made_its_scores(models: 
     models.page.mouse.click(*models.cell(10, 2))
     models.asked("pinned", None)  # “it” is what the link begins with
     models.asked("key", "2+%C2%B7+animal")
-    expect(models.page.locator(".attnviz-score")).to_contain_text("it · animal")
+    expect(models.page.locator(".attnviz-score")).to_contain_text("Query it and key animal")
     expect(models.chart("products")).to_have_attribute("data-ready", "true")
     said = models.page.locator(".attnviz-score b").inner_text().replace("−", "-")
     assert sum(models.bars()) == pytest.approx(float(said), abs=0.006)
@@ -91,8 +106,19 @@ def test_a_bad_folder_is_said_and_nothing_is_lost(models: Models, tmp_path: Path
     models.asked("model", str(tmp_path).replace("/", "%2F"))
     models.painted()
     np.testing.assert_allclose(np.array(models.weights(), dtype=float), own(3, 1), atol=1e-5)
-    models.another(str(tmp_path / "nowhere"))
-    expect(models.alert).to_contain_text("There is no folder")
+    for name in ("nowhere", "elsewhere"):
+        models.another(str(tmp_path / name))
+        expect(models.alert).to_contain_text("There is no folder")
+        models.asked("model", str(tmp_path / name).replace("/", "%2F"))
+    expect(models.alert).to_have_count(1)
+    models.chosen("Model").locator("input").click()
+    long = models.page.get_by_role("option", name=str(tmp_path / "elsewhere"), exact=True)
+    assert long.evaluate(LAST_IS_SEEN)
+    models.page.keyboard.press("Escape")
     models.choose("Model", "sentence-transformers/all-MiniLM-L6-v2")
     expect(models.alert).to_have_count(0)
+    models.asked("model", None)
+    models.naming().press("Escape")  # to open it asks for nothing
+    models.choose("Head", "Head 2")
+    models.asked("head", "Head+2")
     models.asked("model", None)

@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from attnviz.masks import Causal
 from attnviz.measures import head_map
+from attnviz.normalizers import Softmax
 from attnviz.sources.models.changed import Exchange, changed, cosine
 from attnviz.sources.pretrained import minilm
 from attnviz.sources.text import EXAMPLE
@@ -74,3 +75,24 @@ def test_a_cell_is_marked_on_both_sides(what_if: WhatIf) -> None:
     what_if.page.mouse.move(*what_if.cell(2, 10))
     expect(what_if.sentence).to_have_text("animal may not look at it.")
     expect(what_if.chart("if-before").locator(".attnviz-sentence")).to_contain_text("animal gives")
+
+
+def test_on_a_phone_what_comes_of_a_tap_is_seen(browser: Browser, address: str) -> None:
+    with opened(browser, address, 390, 844, touch=True, kind=WhatIf) as phone:
+        phone.open("?inspect=What+if").tries("Temperature 4")
+        after = changed(minilm(), Exchange(Change(normalizer=Softmax(4.0))), EXAMPLE)
+        said = phone.page.locator(".attnviz-said")
+        expect(said).to_contain_text(
+            f"a cosine of {cosine(minilm().output(minilm().reading(EXAMPLE)), after.output):.3f}"
+        )
+        expect(said).to_be_in_viewport(ratio=1)
+        expect(phone.page.get_by_text("Changed in all layers. Weights: Softmax with temperature 4.")).to_be_in_viewport(
+            ratio=1
+        )
+        expect(phone.page.get_by_text("As it is encoder 3, head 1")).to_be_in_viewport(ratio=1)
+        # What is set by hand is folded away, and there when it is asked for.
+        normalizer = phone.page.locator(".st-key-if-normalizer input[role=combobox]")
+        expect(normalizer).to_be_hidden()
+        phone.page.get_by_text("Change it yourself").click()
+        phone.asked("if-own", "true")
+        expect(normalizer).to_have_value("Softmax")

@@ -97,3 +97,21 @@ def test_a_cell_of_a_reduced_map_says_where_its_largest_weight_stands(points: Po
     expect(points.sentence_of("long")).to_have_text("d (3) gives 1.00 of its attention to c (2).")
     points.point("long", 1, 0)
     expect(points.sentence_of("long")).to_have_text("Nothing here may be looked at.")
+
+
+def test_a_zoom_into_a_reduced_map_asks_for_the_part_in_view_and_its_end_for_all(points: Points) -> None:
+    chart, said = points.chart("long"), points.page.get_by_text("In view: ")
+    start, end = points.at("long", 0.6, 0.6), points.at("long", 1.4, 1.4)
+    points.page.mouse.move(*start)
+    points.page.mouse.down()
+    points.page.mouse.move(*end, steps=4)
+    points.page.mouse.up()
+    expect(said).to_have_text("In view: (1, 1, 1, 1)")
+    expect(chart).to_have_attribute("data-rows", "1")
+    expect(chart).to_have_attribute("data-ready", "true")
+    # All of the part is in view, and yet there is more to see.
+    chart.hover()
+    chart.get_by_role("button", name="Reset zoom").click()
+    expect(said).to_have_text("In view: all")
+    expect(chart).to_have_attribute("data-rows", "2")
+    expect(chart.get_by_role("button", name="Reset zoom")).to_have_count(0)

@@ -9,6 +9,7 @@ from attnviz.sources.translator import load
 from tests.e2e.conftest import Shown, opened
 
 CATS = "the small black cat does not look at the birds ."
+LONG = "my cats of a good tired boy do not go to the house here ."
 LINK = "?english=" + CATS.replace(" ", "+")
 
 
@@ -87,17 +88,31 @@ def test_a_link_opens_its_step_and_play_goes_on_to_the_last(transformer: Transfo
     expect(transformer.play).to_contain_text("Pause")
     expect(transformer.said_now).to_have_text("end")
     expect(transformer.play).to_contain_text("Play")
-    transformer.asked("word", None)
+    transformer.asked("word", "7")
     transformer.painted(len(translation.steps))
     assert transformer.words() == [*translation.french, "&lt;end&gt;"]
-    # From the last it begins at the first, until it is told to stop; another sentence is whole.
+    # From the last it begins at the first, until it is told to stop; another sentence opens where its words cross.
     transformer.play.click()
-    transformer.asked("word", "2")
+    transformer.asked("word", "3")
     transformer.play.click()
     expect(transformer.play).to_contain_text("Play")
     transformer.translate("who does not eat an egg")
     expect(transformer.french).to_have_text("qui ne mange pas d'œuf ? end")
-    expect(transformer.said_now).to_have_text("end")
+    expect(transformer.said_now).to_have_text("mange")
+    transformer.asked("word", None)
+    transformer.page.reload()
+    expect(transformer.said_now).to_have_text("mange")
+
+
+def test_every_word_of_a_long_sentence_is_named_beside_the_menus(browser: Browser, address: str) -> None:
+    charts = ("encoder-map", "cross-map")
+    with opened(browser, address, kind=type("Uses", (Transformer,), {"charts": charts})) as transformer:
+        transformer.open(f"?english={LONG.replace(' ', '+')}")
+        for key in charts:
+            graph = transformer.chart(key).locator(".attnviz-graph")
+            labels = graph.locator(".xtick text")
+            expect(labels).to_have_count(int(transformer.chart(key).get_attribute("data-columns") or 0))
+            assert graph.locator(".cbaxis text").all_text_contents()[-1] == "1"
 
 
 def test_on_a_phone_in_a_presentation_the_translation_its_lines_and_the_way_on_stay(

@@ -53,7 +53,7 @@ def test_a_change_is_tried_and_its_maps_are_those_of_the_library(what_if: WhatIf
 
 
 def test_the_decoder_sees_the_future_and_a_cell_is_marked_on_both_sides(what_if: WhatIf) -> None:
-    what_if.open("?tab=What+if&decoder-mask=Full&decoder-head=Layer+0%2C+head+3").painted(rows=8)
+    what_if.open("?tab=What+if&decoder-mask=Full&decoder-head=Layer+0%2C+head+3&word=8").painted(rows=8)
     shown = np.array(what_if.weights(), dtype=float)
     translation = load().translate(EXAMPLES[0], Changes(decoder=Change(Full())))
     np.testing.assert_allclose(shown, maps.of(translation, "decoder").weights[3], atol=2e-6)

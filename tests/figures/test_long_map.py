@@ -14,8 +14,7 @@ def test_every_cell_knows_its_tokens_and_axes_have_positions(random_inputs) -> N
     tokens = tuple(f"<{i % 3}>" for i in range(40))
     inputs = Inputs(inputs.query, inputs.key, inputs.value, tokens, tokens)
     small = reduced(inputs, Mechanism(mask=Causal()), 0, 8, 10)
-    arrays = [getattr(small, name).numpy() for name in ("weights", "query", "key", "rows", "columns")]
-    figure = long_map(*arrays, tokens, tokens, largest=0.5)
+    figure = long_map(small, tokens, tokens, largest=0.5)
     meta, weights = figure.layout.meta, Mechanism(mask=Causal())(inputs).weights[0]
     assert figure.data[0].z.shape == (8, 10)
     assert meta["queryLabels"] == [str(i * 5) for i in range(8)]
@@ -31,3 +30,10 @@ def test_every_cell_knows_its_tokens_and_axes_have_positions(random_inputs) -> N
             assert at["queries"][query] == f"<{query % 3}> ({query})"
             assert at["keys"][key] == f"<{key % 3}> ({key})"
             torch.testing.assert_close(weights[query, key], small.weights[i, j])
+    assert not meta["part"]
+    # In a part in which each row or column is one token, it has the token's name.
+    part = reduced(inputs, Mechanism(), 0, 8, 10, rows=slice(30, 38), keys=slice(0, 11))
+    meta = long_map(part, tokens, tokens, part=True).layout.meta
+    assert meta["queryLabels"] == [f"&lt;{i % 3}&gt;" for i in range(30, 38)]
+    assert meta["keyLabels"] == [str(i) for i in range(10)]
+    assert meta["part"]

@@ -7,6 +7,7 @@ import torch
 from attnviz import Mechanism
 from attnviz.figures import products
 from attnviz.figures.bars import AFTER, NEGATIVE
+from attnviz.figures.products import scaled
 from attnviz.scores import ScaledDot
 
 
@@ -29,8 +30,35 @@ def test_the_largest_bars_are_named_and_each_is_said() -> None:
     assert figure.data[0].marker.color == (AFTER, NEGATIVE, AFTER, AFTER, AFTER)
     points = figure.layout.meta["points"]
     assert len(points) == 5
-    assert points[1] == "Dimension 1: (−3.00) × 2.00 × 0.50 = −3.00"
+    assert points[1] == "Dimension 1: (−3.00) × 2.00 / √4 = −3.00"
     assert products(query, key).layout.meta["points"][3] == "Dimension 3: 2.00 × 2.00 = 4.00"
+
+
+@pytest.mark.parametrize(
+    ("scale", "written"),
+    [
+        (1.0, ""),
+        (32**-0.5, " / √32"),
+        (float(np.float32(80**-0.5)), " / √80"),
+        (0.0625, " / √256"),
+        (0.3, " × 0.30"),
+        (2.0, " × 2.00"),
+        (-0.5, " × (−0.50)"),
+        (0.0, " × 0.00"),
+        (1e-200, " × 1e-200"),
+    ],
+)
+def test_a_scale_is_written_as_it_is_known(scale: float, written: str) -> None:
+    assert scaled(scale) == written
+
+
+@pytest.mark.parametrize("query", [[5.0, -0.1, 0.01], [-0.1, 5.0, 4.0], [1.0, -1.0, 0.5], [-3.0, -2.0, -1.0]], ids=str)
+def test_a_name_has_room_between_its_bar_and_the_end_of_the_axis(query: list[float]) -> None:
+    """The plot is at least 140 pixels high, and a number takes 18."""
+    figure = products(np.array(query), np.ones(3))
+    low, high = figure.layout.yaxis.range
+    for note in figure.layout.annotations:
+        assert (high - note.y if note.yanchor == "bottom" else note.y - low) / (high - low) * 140 >= 18
 
 
 @pytest.mark.parametrize("query", [[1.0, -2.0], [1.0, 2.0], [-1.0, -2.0], [0.0, 0.0]], ids=str)

@@ -27,7 +27,7 @@ from attnviz.sources.models.hub import MINILM, Hub
 from attnviz.sources.pretrained import minilm
 from attnviz.sources.text import EXAMPLE
 from attnviz.ui import heads, view
-from attnviz.ui.models import asked, groups, long, overview, products, standing
+from attnviz.ui.models import asked, groups, long, overview, products, screen, side_by_side, standing
 from tests.sources.test_models import MODELS, TEXT, Played, byte_level, png
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +100,7 @@ def hub(saved, tmp_path, monkeypatch):
 def drawn(monkeypatch):
     """The figures that are drawn, by the keys of their charts."""
     figures = {}
-    for part in (heads, overview, products, long):
+    for part in (heads, overview, products, long, side_by_side):
 
         def chart(figure, key, _chart=part.chart, **how):
             figures[key] = figure
@@ -164,8 +164,8 @@ def test_it_opens_on_the_model_of_the_wheel(drawn) -> None:
     assert app.selectbox(key="model").options == [MINILM]
     assert app.text_input(key="text").value == EXAMPLE
     assert (
-        "all-MiniLM-L6-v2 (BertModel): 6 attention layers of 12 heads, 22,713,216 parameters, at most 512 tokens"
-        in said(app)
+        "all-MiniLM-L6-v2 (BertModel): 6 attention layers of 12 heads, 22,713,216 parameters; "
+        "the model reads at most 512 tokens" in said(app)
     )
     assert "it gives 0.68 of its attention to animal." in said(app)
     assert len(drawn["heads"].layout.meta["names"]) == 72
@@ -227,6 +227,18 @@ def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None
     good(app.run())
     red = torch.tensor([1.0, -1.0, -1.0])[None, :, None, None].expand(1, 3, 32, 32)
     same(drawn["heatmap"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
+    # Two pictures side by side; there is no text to bring.
+    app.query_params["inspect"] = "Side by side"
+    app = good(app.run())
+    assert [box.label for box in app.file_uploader] == ["Picture", "Picture on the right"]
+    assert "right-text" not in [one.key for one in app.text_input]
+    app.file_uploader[1].upload("blue.png", png((40, 40), color="blue"))
+    app = good(app.run())
+    blue = shelf.model(str(saved / "vit")).reading(image=png((40, 40), color="blue")).batch["pixel_values"]
+    same(drawn["right-map"], own(saved / "vit", pixel_values=blue).attentions[0][0, 2])
+    same(drawn["left-map"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
+    app.query_params["inspect"] = "Overview"
+    app = good(app.run())
     app.file_uploader[0].set_value(("broken.png", b"GIF89a", "image/png"))
     app.run()
     assert "This is no picture that can be read" in said(app)
@@ -278,13 +290,13 @@ def test_the_products_add_up_to_the_models_own_score(drawn) -> None:
         )
     each = query[10] * key[2] / 32**0.5
     np.testing.assert_allclose(drawn["products"].data[0].y, each, atol=1e-5)
-    assert f"it · animal = {float(each.sum()):.2f}" in re.sub("<.*?>", "", said(app))
+    assert f"q · k / √32 = {float(each.sum()):.2f}" in re.sub("<.*?>", "", said(app))
     assert f"Dimension {int(each.abs().argmax())} counts most" in said(app)
     for name, vectors in (("queries", query), ("keys", key), ("values", value)):
         np.testing.assert_allclose(drawn[name].data[0].z, vectors, atol=1e-5)
     app = good(app.selectbox(key="key").select("8 · street").run())
     np.testing.assert_allclose(drawn["products"].data[0].y, query[10] * key[8] / 32**0.5, atol=1e-5)
-    assert "It becomes a weight of 0.050." in said(app)
+    assert "becomes a weight of 0.050." in said(app)
     app = good(app.selectbox(key="pinned").select("none").run())
     assert "Pin a query, or click a cell of the map above." in said(app)
 
@@ -295,7 +307,7 @@ def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) 
     app = good(page(model=saved / "llama", text=TEXT, head="Head 3", pinned=f"1 · {tokens[1].replace(' ', '␣')}"))
     last = app.selectbox(key="key").options[-1]
     app = good(app.selectbox(key="key").select(last).run())
-    assert "The mask hides it." in said(app)
+    assert "The mask hides this key." in said(app)
     np.testing.assert_allclose(drawn["keys"].data[0].z, layer.inputs.key[1])
     shown = next(one.body for one in app.get("html") if "attnviz-groups" in one.body)
     assert re.findall("<li( class=attnviz-chosen)?>(.)", shown) == [
@@ -346,8 +358,8 @@ def test_kinds_of_one_stack_are_told_apart(tmp_path, drawn) -> None:
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
-    monkeypatch.setattr(overview, "MOST_CELLS", 50)
-    monkeypatch.setattr(long, "CELLS", 5)
+    monkeypatch.setattr(screen, "MOST_CELLS", 50)
+    monkeypatch.setattr(screen, "CELLS", 5)
     app = good(page(model=saved / "gpt2", text=LONGER, layer="layer 1", head="Head 1"))
     weights = own(saved / "gpt2", LONGER).attentions[1][0, 1].numpy()
     count = len(weights)
@@ -364,8 +376,9 @@ def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
     assert drawn["heatmap"].data[0].z.shape == (3, 5)
     app = good(app.text_input(key="text").set_value(TEXT).run())  # with fewer tokens than there were
     assert drawn["heatmap"].data[0].z.shape == (5, 5)
-    app = app.selectbox(key="head").select("Mean of heads").run()
-    assert "Of so long a text one head is drawn at a time." in said(app)
+    app = good(app.selectbox(key="head").select("Mean of heads").run())
+    mean = own(saved / "gpt2", TEXT).attentions[1][0].mean(0).numpy()
+    assert np.nanmax(drawn["heatmap"].data[0].z) == pytest.approx(mean.max(), abs=1e-5)
 
 
 def weights_score(saved, weights) -> float:
@@ -381,15 +394,14 @@ def weights_score(saved, weights) -> float:
 
 def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn, monkeypatch) -> None:
     layer = 4 * len(shelf.model(str(saved / "gpt2")).layers(TEXT)[0].inputs.query_tokens) ** 2
-    monkeypatch.setattr(overview, "MOST_WORK", layer)
     monkeypatch.setattr(view, "MOST_WORK", layer)
     app = good(page(model=saved / "gpt2", text=TEXT))
     assert "the mosaic has layer 0 alone" in said(app)
     assert len(drawn["heads"].layout.meta["names"]) == 4
     app = page(model=saved / "gpt2", text=TEXT, color_by="Entropy")
-    assert "steps to measure" in said(app)
+    assert "To measure all heads would take" in said(app)
     monkeypatch.setattr(view, "MOST_WORK", layer - 1)
-    assert "steps to compute" in said(page(model=saved / "gpt2", text=TEXT, head="Head 1"))
+    assert "To compute all these heads would take" in said(page(model=saved / "gpt2", text=TEXT, head="Head 1"))
 
 
 def test_names_of_neighbors_are_put_together() -> None:
@@ -439,8 +451,8 @@ def without_attention(copied) -> Path:
     [
         (no_model, "is no model: it has no config.json"),
         (only_pickles, "a pickle, which can run code"),
-        (half_the_weights, "weights of `bert` are missing from its files"),
-        (absurd, "`num_hidden_layers` is 1,000,000,000; no model has more than 1,024"),
+        (half_the_weights, "weights of “bert” are missing from its files"),
+        (absurd, "“num_hidden_layers” is 1,000,000,000; no model has more than 1,024"),
         (without_attention, "has no attention that can be shown"),
     ],
 )
@@ -502,13 +514,13 @@ def test_a_name_that_can_be_none(name) -> None:
 
 
 def test_no_network() -> None:
-    app = refused(page(model="openai-community/gpt2"), "The hub cannot be reached to ask for `openai-community/gpt2`.")
+    app = refused(page(model="openai-community/gpt2"), "The hub cannot be reached to ask for “openai-community/gpt2”.")
     assert "No model of the hub is on this computer yet." in said(app)
     assert app.button(key="again")
 
 
 def test_an_id_that_does_not_exist(hub) -> None:
-    refused(page(model="org/nothing"), "The hub has no public model `org/nothing`. Look for a slip in the name")
+    refused(page(model="org/nothing"), "The hub has no public model “org/nothing”. Look for a slip in the name")
     Played.asked.clear()
 
 
@@ -556,7 +568,7 @@ def test_another_model_is_named_and_stays_in_the_menu(saved) -> None:
 
 def test_a_hosted_instance_shows_only_what_its_owner_lists(saved, monkeypatch) -> None:
     monkeypatch.setenv("ATTNVIZ_MODELS", "org/bert")
-    app = good(page(model=saved / "bert"))
+    app = good(page())
     assert app.selectbox(key="model").options == [MINILM, "org/bert"]
     assert "22,713,216 parameters" in said(app)
     assert "another" not in [one.key for one in app.text_input]
@@ -565,7 +577,7 @@ def test_a_hosted_instance_shows_only_what_its_owner_lists(saved, monkeypatch) -
 
 def test_a_hosted_instance_refuses_a_folder_that_was_forced_upon_it(saved, monkeypatch) -> None:
     monkeypatch.setenv("ATTNVIZ_MODELS", "")
-    with pytest.raises(ValueError, match="is not among the models of this page"):
+    with pytest.raises(ValueError, match="shows only the models that its owner lists"):
         asked.Example(str(saved / "bert")).layers()
 
 

@@ -22,7 +22,8 @@ from attnviz.sources.models import shelf
 from attnviz.sources.models.hub import MINILM
 from attnviz.sources.pretrained import minilm
 from attnviz.sources.text import EXAMPLE
-from attnviz.ui.models import side_by_side, together, what_heads_do
+from attnviz.ui import view
+from attnviz.ui.models import screen, side_by_side, taken, together, what_heads_do
 
 ROOT = Path(__file__).parents[2]
 TABS = ("What heads do", "Together", "Side by side")
@@ -167,23 +168,34 @@ def test_special_tokens_and_the_first_are_left_out_as_queries_and_as_keys(drawn)
 
 
 def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn_in_fewer_cells(drawn, monkeypatch) -> None:
-    monkeypatch.setattr(what_heads_do, "MOST_WORK", 12 * 16 * 16)
-    monkeypatch.setattr(what_heads_do, "MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr(what_heads_do, "CELLS", 5)
+    monkeypatch.setattr(view, "MOST_WORK", 12 * 16 * 16)
+    monkeypatch.setattr(screen, "MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr(screen, "CELLS", 5)
     app = good(page("What heads do", layer="encoder 4", head="Head 2", text=EXAMPLE))
     assert set(app.dataframe[0].value["Layer"]) == {"encoder 4"}
     assert len(app.dataframe[0].value) == 12
     assert "These are the heads of encoder 4" in said(app)
     near(drawn["heads-scatter"].data[1].x, [app.dataframe[0].value["Distance"][2]])
     one = ran()[0][4, 2]
-    ends = [(i * 16 // 5, -(-(i + 1) * 16 // 5)) for i in range(5)]
-    pooled = [[one[top:low, left:right].max() for left, right in ends] for top, low in ends]
-    near(cells(drawn["opened-map"]), pooled)
+    near(cells(drawn["opened-map"]), fewer(one))
     app.selectbox(key="head").select("Mean of heads").run()
-    assert "one head is drawn at a time" in said(healthy(app))
-    good(page("Side by side", layer="encoder 4", head="Head 2"))
-    near(cells(drawn["left-map"]), pooled)
-    assert not drawn["left-map"].layout.meta["link"]
+    near(cells(drawn["opened-map"]), fewer(ran()[0][4].mean(0)))
+    app = good(page("Side by side", layer="encoder 4", head="Head 2"))
+    near(cells(drawn["left-map"]), fewer(one))
+    near(cells(drawn["right-map"]), fewer(ran(WIDE)[0][4, 2]))
+    assert drawn["left-map"].layout.meta["link"] == drawn["right-map"].layout.meta["link"] != ""
+    assert not app.toggle
+
+
+def fewer(weights: np.ndarray, most: int = 5) -> list[list[float]]:
+    """The largest weight in each of at most so many cells a side."""
+
+    def ends(count: int) -> list[slice]:
+        size = min(most, count)
+        return [slice(i * count // size, -(-(i + 1) * count // size)) for i in range(size)]
+
+    height, width = weights.shape
+    return [[weights[rows, keys].max() for keys in ends(width)] for rows in ends(height)]
 
 
 # Together
@@ -247,16 +259,31 @@ def test_several_tokens_are_summed_over_their_keys(drawn) -> None:
     near(np.nan_to_num(drawn["together-sum"].data[0].y), ran(WIDE)[0].mean((0, 1))[10])
 
 
-def test_a_long_text_is_refused_in_words(monkeypatch) -> None:
-    monkeypatch.setattr(together, "MOST_CELLS", 16 * 16 - 1)
-    app = page("Together")
+@pytest.mark.parametrize("name", [*taken.WAYS])
+def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, monkeypatch, name: str) -> None:
+    asked = {"together": name, "layer": "encoder 1", "head": "Head 3", "special_tokens": "Hidden"}
+    good(page("Together", **asked))
+    whole = cells(drawn["together-map"])
+    monkeypatch.setattr(screen, "MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr(screen, "CELLS", 5)
+    good(page("Together", **asked, tokens_together=["10 · it", "13 · tired"]))
+    near(cells(drawn["together-map"]), fewer(whole))
+    near(np.nan_to_num(drawn["together-sum"].data[0].y), whole[[9, 12]].sum(0))
+    assert not any("●" in label for label in drawn["together-map"].layout.meta["queryLabels"])
+    good(page("Together", **asked, part_of_queries=["9", "13"], part_of_keys=["2", "4"], tokens_together="10 · it"))
+    near(cells(drawn["together-map"]), whole[8:13, 1:4])
+    labels = drawn["together-map"].layout.meta["queryLabels"]
+    assert labels == ["because", "<b>it ●</b>", "was", "too", "tired"]
+
+
+def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:
+    monkeypatch.setattr(view, "MOST_WORK", 12 * 16 * 16)
+    app = good(page("Together", layer="encoder 2"))
+    near(cells(drawn["together-map"]), ran()[0][2].mean(0))
+    assert "Of so long a text these are the heads of encoder 2" in said(app)
+    app = page("Together", layer="encoder 2", together="Rollout")
     assert not app.exception
-    assert "Maps of 16 queries by 16 keys are too large" in said(app)
-    monkeypatch.setattr(together, "MOST_CELLS", 16 * 16)
-    monkeypatch.setattr(together, "MOST_WORK", 12 * 16 * 16)
-    assert "72 heads of 16 queries by 16 keys are too many" in said(app.run())
-    app.multiselect(key=together.HEADS).set_value(["encoder 2"]).run()
-    assert not healthy(app).error
+    assert "To take 36 heads together would take 9,216 steps; at most 3,072 are done" in said(app)
 
 
 @given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 11))), st.booleans())
@@ -264,7 +291,7 @@ def test_names_of_heads_say_which_they_are(heads: set[tuple[int, int]], whole: b
     layers = minilm().layers(EXAMPLE)
     heads |= {(2, head) for head in range(12)} if whole else set()
     named = together.choices(layers, range(6))
-    names = together.written(layers, heads)
+    names = taken.written(layers, heads)
     assert {head for name in names for head in named[name]} == heads
     assert ("encoder 2" in names) == all((2, head) in heads for head in range(12))
 
@@ -375,10 +402,16 @@ def test_heads_that_look_across_have_no_distance(drawn, bart: str) -> None:
     assert table.loc[across, "Distance"].isna().all()
     assert not table.loc[~across, "Distance"].isna().any()
     assert "distance none" in " ".join(drawn["heads-scatter"].layout.meta["points"])
+    assert "4 of 12 heads have no distance and no point; the table has them." in said(app)
+    assert "● Encoder self-attention · ■ Decoder self-attention · ◆ Encoder–decoder attention" in said(app)
+    marker = drawn["heads-scatter"].data[0].marker
+    assert [marker.symbol.count(shape) for shape in ("circle", "square", "diamond")] == [4, 4, 4]
+    assert marker.color.max() == 1  # two layers of each kind
 
 
 def test_a_model_with_fewer_layers_has_its_last_beside_the_other(drawn, bart: str) -> None:
     app = good(page("Side by side", layer="encoder 5", head="Head 11"))
     app.selectbox(key="right-model").set_value(bart).run()
-    assert "head 1" in said(good(app))
+    assert "There is no encoder 5 on the right: it is decoder 1 cross that is shown there." in said(good(app))
+    assert "There is no head 11 on the right: it is head 1 that is shown there." in said(app)
     assert not drawn["right-map"].layout.meta["link"]

@@ -1,20 +1,22 @@
 """The Transformer page without a browser: every tab, what the changes do, and what a person or a link can bring."""
 
+import json
 import re
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
 
 from attnviz.masks import Band, Causal, Full
 from attnviz.normalizers import NORMALIZERS, Softmax
 from attnviz.scores import Additive, Cosine, General
-from attnviz.sources.translator import EXAMPLES, Change, Changes, load
+from attnviz.sources.translator import EXAMPLES, Change, Changes, Step, Translation, load
 from attnviz.sources.translator.live import State, Training
 from attnviz.ui.controls import title
-from attnviz.ui.transformer import maps, what_if
+from attnviz.ui.transformer import forms, maps, what_if
 from attnviz.ui.transformer.training import ASKED, DESK
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +75,68 @@ def test_every_tab_opens(tab: str, variant: str) -> None:
 def test_an_unknown_word_is_named_and_the_example_stays() -> None:
     app = healthy(page(english="the small zebra sleeps ."))
     assert "zebra" in said(app)
-    assert "la petite voiture rouge" in said(app)
+    assert "la petite voiture rouge" in re.sub("<[^>]*>", "", french(app))
+
+
+def french(app: AppTest) -> str:
+    return next(one.body for one in app.get("html") if "attnviz-translation" in one.body)
+
+
+def test_a_sentence_opens_where_the_order_of_words_differs() -> None:
+    app = healthy(page())
+    assert "<mark>voiture</mark>" in french(app)  # before “rouge”: “the small red car”
+    for english, word in (
+        (EXAMPLES[1], "voit"),  # “ne voit pas”: “does not see”
+        (EXAMPLES[5], "reine"),  # word for word, but for words that are two: in the middle
+        ("the car the car .", "voiture"),  # nothing that the grammar knows: in the middle
+    ):
+        app.text_input(key="english").set_value(english).run()
+        assert f"<mark>{word}</mark>" in french(healthy(app)), french(app)
+    app.text_input(key="english").set_value(EXAMPLES[0]).run()
+    assert "<mark>voiture</mark>" in french(healthy(app))
+    assert "word" not in app.query_params
+
+
+def test_the_word_that_is_chosen_stays_with_another_translator_and_not_with_another_sentence() -> None:
+    app = page(word="6")
+    assert "<mark>belle</mark>" in french(healthy(app))
+    app.selectbox(key="similarity").select("Additive").run()
+    assert "<mark>belle</mark>" in french(healthy(app))
+    app.text_input(key="english").set_value(EXAMPLES[1]).run()
+    assert "<mark>voit</mark>" in french(healthy(app))
+
+
+def test_what_is_to_come_is_pale_and_hidden_only_while_it_plays() -> None:
+    app = page()
+    assert "<i>belle</i>" in french(healthy(app))
+    app.button(key="word-play").click().run()
+    assert "<i aria-hidden='true'>belle</i>" in french(healthy(app))
+    app.button(key="word-play").click().run()
+    assert "<i>belle</i>" in french(healthy(app))
+
+
+def test_a_pinned_word_of_the_encoder_is_let_go_with_its_sentence() -> None:
+    app = page(**{"encoder-row": "2 · red"})
+    assert _pinned(healthy(app), "encoder-map") == 2
+    app.text_input(key="english").set_value("the small red bird is beautiful .").run()
+    assert _pinned(healthy(app), "encoder-map") == 2
+    app.text_input(key="english").set_value("the small cat sleeps .").run()
+    assert _pinned(healthy(app), "encoder-map") is None
+    assert "encoder-row" not in app.query_params
+
+
+def _pinned(app: AppTest, key: str) -> int | None:
+    """The row that a chart marks."""
+    sent = (one.proto.bytes for one in app.get("bidi_component"))
+    headers = (json.loads(one[8 : 8 + int.from_bytes(one[:8], "little")]) for one in sent)
+    return next(one["pinned"] for one in headers if one["key"] == key)
+
+
+def test_a_word_that_comes_many_times_is_counted_once() -> None:
+    right = ("la", "voiture", "est", ".")
+    written = ("la", "la", *["."] * 9)  # one of them stands where one should
+    made = Translation(("the", "car", "is", "."), tuple(Step(word, torch.zeros(1), ()) for word in written))
+    assert forms.said(made, right, 0).endswith(">la <s>la</s><s>.</s> <small>× 9</small></span></p>")
 
 
 def test_nothing_is_changed_until_somebody_changes_it() -> None:
@@ -300,7 +363,8 @@ def test_changes_are_kept_while_another_tab_or_page_is_open() -> None:
 
 def test_the_changed_translation_is_at_its_end_with_the_other() -> None:
     link = {"decoder-mask": "Sinks", "english": EXAMPLES[5]}
-    assert [end for _, end in _current(what_if_page(**link))] == [True, True]
+    last = str(len(expected(Changes(), EXAMPLES[5])))
+    assert [end for _, end in _current(what_if_page(**link, word=last))] == [True, True]
     [(before, first), (after, second)] = _current(what_if_page(**link, word="5"))
     assert (before, first, second) == (after, False, False) == (4, False, False)
 

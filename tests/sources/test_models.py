@@ -352,29 +352,29 @@ def test_a_config_that_is_none(copied, text, words):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"num_hidden_layers": 2**40}, "`num_hidden_layers` is 1,099,511,627,776; no model has more than 1,024"),
-        ({"hidden_size": 10**12}, "`hidden_size` is 1,000,000,000,000; no model has more than 16,777,216"),
-        ({"hidden_size": 1e12}, "`hidden_size` is 1,000,000,000,000.0; no model has more than"),
-        ({"vocab_size": 10**9}, "`vocab_size` is 1,000,000,000; no model has more than 4,194,304"),
-        ({"num_labels": 10**9}, "`num_labels` is 1,000,000,000; no model has more than"),
-        ({"max_position_embeddings": -(10**40)}, "`max_position_embeddings` is larger than 1e+30"),
-        ({"parts": [{"n_layers": [5, 9_999]}]}, "`n_layers` is 9,999"),
-        ({"hidden_size": float("nan")}, "`hidden_size` is nan, which is no number of a model"),
-        ({"layer_norm_eps": float("inf")}, "`layer_norm_eps` is inf, which is no number of a model"),
-        ({"parts": {"attention_dropout": [float("-inf")]}}, "`attention_dropout` is -inf, which is no number"),
-        ({"depths": [1_000] * 200}, "describes 200,000 layers; no model has more than 131,072"),
-        ({"n_layers": 1_000, "num_experts": 4_000}, "describes 4,000,000 experts in all layers together"),
+        ({"num_hidden_layers": 2**40}, "“num_hidden_layers” is 1,099,511,627,776; no model has more than 1,024"),
+        ({"hidden_size": 10**12}, "“hidden_size” is 1,000,000,000,000; no model has more than 16,777,216"),
+        ({"hidden_size": 1e12}, "“hidden_size” is 1,000,000,000,000.0; no model has more than"),
+        ({"vocab_size": 10**9}, "“vocab_size” is 1,000,000,000; no model has more than 4,194,304"),
+        ({"num_labels": 10**9}, "“num_labels” is 1,000,000,000; no model has more than"),
+        ({"max_position_embeddings": -(10**40)}, "“max_position_embeddings” is larger than 1e+30"),
+        ({"parts": [{"n_layers": [5, 9_999]}]}, "“n_layers” is 9,999"),
+        ({"hidden_size": float("nan")}, "“hidden_size” is nan, which is no number of a model"),
+        ({"layer_norm_eps": float("inf")}, "“layer_norm_eps” is inf, which is no number of a model"),
+        ({"parts": {"attention_dropout": [float("-inf")]}}, "“attention_dropout” is -inf, which is no number"),
+        ({"depths": [2] * 2_000}, "has 2,000 numbers for “depths”; no model has more than 1,024"),
+        ({"num_hidden_layers": 1_000}, "of “bert” describes far more parts than its files have weights for"),
         ({"vocab_size": 4_000_000, "hidden_size": 4_096}, "parameters, which take 66,1"),
-        ({"num_hidden_layers": 100, "hidden_size": 8_192}, "parameters, which take "),
+        ({"num_hidden_layers": 20, "hidden_size": 16_384}, "parameters, which take "),
         ({"part": json.loads('{"x":' * 900 + "1" + "}" * 900)}, "has parts within parts, more than 16 deep"),
-        ({"hidden_size": 31}, "cannot build `bert` from its config.json. The reason given is: `The hidden size"),
-        ({"hidden_size": -4}, "cannot build `bert` from its config.json"),
-        ({"hidden_size": "wide"}, "cannot build `bert` from its config.json"),
-        ({"num_attention_heads": 0}, "cannot build `bert` from its config.json"),
+        ({"hidden_size": 31}, "cannot build “bert” from its config.json. The reason given is: “The hidden size"),
+        ({"hidden_size": -4}, "cannot build “bert” from its config.json"),
+        ({"hidden_size": "wide"}, "cannot build “bert” from its config.json"),
+        ({"num_attention_heads": 0}, "cannot build “bert” from its config.json"),
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "are quantized, and only plain ones are read"),
-        ({"model_type": "evil"}, "a model of the type `evil`, which transformers"),
+        ({"model_type": "evil"}, "a model of the type “evil”, which transformers"),
         ({"model_type": "evil", "auto_map": {"AutoModel": "evil.Model"}}, "code of its own, which is never run here"),
-        ({"model_type": "wav2vec2"}, "reads neither text nor a picture: what it takes is called `input_values`"),
+        ({"model_type": "wav2vec2"}, "reads neither text nor a picture: what it takes is called “input_values”"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -389,14 +389,14 @@ def test_a_pickle_is_not_opened(copied):
     folder = copied(without=("model.safetensors",))
     assert "has no weights in model.safetensors. Save the model" in refusal(folder)
     (folder / "model.gguf").touch()
-    assert "It has `model.gguf`, which is not read here" in refusal(folder)
+    assert "It has “model.gguf”, which is not read here" in refusal(folder)
 
     class Evil:
         def __reduce__(self):
             return Path.touch, (folder / "ran",)
 
     torch.save({"x": Evil()}, folder / "pytorch_model.bin")
-    assert "only in `pytorch_model.bin`, a pickle, which can run code" in refusal(folder)
+    assert "only in “pytorch_model.bin”, a pickle, which can run code" in refusal(folder)
     assert not (folder / "ran").exists()
 
 
@@ -407,12 +407,12 @@ def test_half_the_weights(copied):
     sentence = refusal(folder, load=True)
     own = hf.AutoModel.from_config(hf.AutoConfig.from_pretrained(folder))
     lacking = [key for key in own.state_dict() if "pooler" not in key and f"bert.{key}" not in list(weights)[::2]]
-    assert f"{len(lacking)} of the {len(own.state_dict())} weights of `bert` are missing" in sentence
-    assert "`embeddings." in sentence
+    assert f"{len(lacking)} of the {len(own.state_dict())} weights of “bert” are missing" in sentence
+    assert "“embeddings." in sentence
 
 
 def test_weights_of_another_shape(copied):
-    assert "weights of `bert` are missing from its files or have another shape, such as `encoder.layer." in refusal(
+    assert "weights of “bert” are missing from its files or have another shape, such as “encoder.layer." in refusal(
         copied(intermediate_size=64), load=True
     )
 
@@ -446,9 +446,9 @@ def header(folder, text, follows=b""):
         (b"", b"", "says that its header has 0 bytes"),
         (b"\xff" * 8, b"{}", "says that its header has 18,446,744,073,709,551,615 bytes, but the file has 10"),
         (struct.pack("<Q", 100), b"{}", "says that its header has 100 bytes, but the file has 10"),
-        ("[" * 100_000, b"", "The header of `model.safetensors` cannot be read"),
-        ("[1]", b"", "The header of `model.safetensors` cannot be read"),
-        ('{"a": {"dtype": "F32"}}', b"", "The header of `model.safetensors` cannot be read"),
+        ("[" * 100_000, b"", "The header of “model.safetensors” cannot be read"),
+        ("[1]", b"", "The header of “model.safetensors” cannot be read"),
+        ('{"a": {"dtype": "F32"}}', b"", "The header of “model.safetensors” cannot be read"),
         ('{"a": {"dtype": "F32", "shape": [1000000000000], "data_offsets": [0, 4]}}', b"1234", "numbers of 1 axes"),
         ('{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}', b"1234", "but 4 bytes of numbers are there"),
         ('{"a": {"dtype": "F32", "shape": [-1, -1], "data_offsets": [0, 4]}}', b"1234", "numbers of 2 axes"),
@@ -464,7 +464,7 @@ def header(folder, text, follows=b""):
             b"1234",
             "numbers of 2 axes",
         ),
-        ('{"a": {"dtype": "EVIL", "shape": [1], "data_offsets": [0, 4]}}', b"1234", "numbers of the type `EVIL`"),
+        ('{"a": {"dtype": "EVIL", "shape": [1], "data_offsets": [0, 4]}}', b"1234", "numbers of the type “EVIL”"),
     ],
 )
 def test_a_header_that_lies(copied, text, follows, words):
@@ -485,10 +485,10 @@ def test_weights_cut_off(copied):
     [
         (5, "does not say which file holds which weights"),
         ({}, "does not say which file holds which weights"),
-        ({"a": "../bert/other.safetensors"}, "names `../bert/other.safetensors`, which is no file of this folder"),
-        ({"a": "/etc/passwd"}, "names `/etc/passwd`, which is no file of this folder"),
-        ({"a": "pytorch_model.bin"}, "names `pytorch_model.bin`, which is no file of this folder"),
-        ({"a": "model-1.safetensors"}, "`model-1.safetensors`, which holds some of the weights, is missing"),
+        ({"a": "../bert/other.safetensors"}, "names “../bert/other.safetensors”, which is no file of this folder"),
+        ({"a": "/etc/passwd"}, "names “/etc/passwd”, which is no file of this folder"),
+        ({"a": "pytorch_model.bin"}, "names “pytorch_model.bin”, which is no file of this folder"),
+        ({"a": "model-1.safetensors"}, "“model-1.safetensors”, which holds some of the weights, is missing"),
     ],
     ids=str,
 )
@@ -503,7 +503,7 @@ def test_a_link_that_leads_out_of_the_folder(copied, saved, name):
     folder = copied(without=(name,) if name != "config.json" else ())
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(saved / "bert" / name)
-    assert f"`{name}` is a link that leads out of the folder" in refusal(folder)
+    assert f"“{name}” is a link that leads out of the folder" in refusal(folder)
 
 
 @pytest.mark.parametrize("name", ["bpe.codes", "additional_chat_templates/x.jinja"])
@@ -512,10 +512,10 @@ def test_what_a_tokenizer_may_open_leads_nowhere_else(copied, tmp_path, name):
     secret.write_text("s")
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).symlink_to(secret)
-    assert f"`{Path(name).name}` is a link that leads out of the folder" in refusal(folder)
+    assert f"“{Path(name).name}” is a link that leads out of the folder" in refusal(folder)
     (folder / name).unlink()
     os.mkfifo(folder / name)
-    assert f"`{Path(name).name}` is not a file that can be read" in refusal(folder)
+    assert f"“{Path(name).name}” is not a file that can be read" in refusal(folder)
 
 
 def test_what_nobody_opens_may_be_anywhere(copied, saved):
@@ -527,7 +527,7 @@ def test_what_nobody_opens_may_be_anywhere(copied, saved):
 def test_files_that_never_end_are_not_opened(copied):
     folder = copied(without=("tokenizer.json",))
     os.mkfifo(folder / "tokenizer.json")
-    assert "`tokenizer.json` is not a file that can be read" in refusal(folder)
+    assert "“tokenizer.json” is not a file that can be read" in refusal(folder)
 
 
 def test_a_folder_may_itself_be_a_link(saved, tmp_path):
@@ -547,7 +547,7 @@ def test_a_model_larger_than_allowed_is_refused_with_the_numbers(saved, monkeypa
 @pytest.mark.parametrize("value", ["0", "many", "-1", "1.5"])
 def test_a_setting_that_is_no_number(saved, monkeypatch, value):
     monkeypatch.setenv("ATTNVIZ_MODEL_MB", value)
-    assert f"ATTNVIZ_MODEL_MB must be a whole number of megabytes, 1 or more; it is `{value}`" in refusal(
+    assert f"ATTNVIZ_MODEL_MB must be a whole number of megabytes, 1 or more; it is “{value}”" in refusal(
         saved / "bert"
     )
 
@@ -558,14 +558,32 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
 @pytest.mark.parametrize("named", NAMED, ids=lambda named: next(iter(named)))
-def test_a_tokenizer_cannot_name_files_to_be_read(copied, tmp_path, file, named):
+def test_a_tokenizer_cannot_name_files_to_be_read(copied, tmp_path, named):
     (tmp_path / "secret.txt").write_text("root\nsecret\n[UNK]")
     folder = copied(without=("tokenizer.json",))
     text = json.dumps(named).replace("secret.txt", str(tmp_path / "secret.txt"))
-    (folder / file).write_text(text)
-    assert f"`{file}` names a file in `{next(iter(named))}`" in refusal(folder)
+    for file, words in (
+        ("tokenizer_config.json", "names a file in “{}”"),
+        ("special_tokens_map.json", "says what “{}” is, but may only name special tokens"),
+    ):
+        (folder / file).write_text(text)
+        assert f"{file} {words.format(next(iter(named)))}" in refusal(folder)
+        (folder / file).unlink()
+
+
+@pytest.mark.parametrize("said", [{"name_or_path": "/etc"}, {"is_local": False}, {"local_files_only": False}], ids=str)
+def test_special_tokens_cannot_say_where_the_tokenizer_is(copied, said):
+    folder = copied()
+    (folder / "special_tokens_map.json").write_text(json.dumps({"unk_token": "[UNK]"} | said))
+    assert f"special_tokens_map.json says what “{next(iter(said))}” is" in refusal(folder)
+
+
+def test_special_tokens_of_any_name(copied):
+    folder = copied()
+    said = {"unk_token": "[UNK]", "image_token": {"content": "<image>"}, "additional_special_tokens": ["<a>"]}
+    (folder / "special_tokens_map.json").write_text(json.dumps(said))
+    assert inspected(folder).load().reading(TEXT).source.tokens
 
 
 @pytest.mark.parametrize("without", [(), ("tokenizer.json",)])
@@ -864,7 +882,7 @@ def test_a_forward_that_fails_is_said_in_words_and_not_kept(loaded, monkeypatch)
     given = loaded["bert"]
     with monkeypatch.context() as failing:
         failing.setattr(given.model.embeddings, "forward", lambda *_, **__: 1 / 0)
-        with pytest.raises(ValueError, match=r"bert fails on this example. The reason given is: `division by zero`"):
+        with pytest.raises(ValueError, match=r"bert fails on this example. The reason given is: “division by zero”"):
             given.layers("a fox")
     assert len(given.layers("a fox")) == 2
 
@@ -991,9 +1009,9 @@ def test_a_hosted_instance_allows_what_its_owner_lists_and_no_folder(saved, monk
     monkeypatch.setenv("ATTNVIZ_MODELS", "openai-community/gpt2, org/tiny")
     assert choices() == [MINILM, "openai-community/gpt2", "org/tiny"]
     for name in (str(saved / "bert"), "org/other", "~", "../x", f"{saved}/../bert"):
-        with pytest.raises(ValueError, match=r"is not among the models of this page. Choose one of .*`org/tiny`"):
+        with pytest.raises(ValueError, match=r"its owner lists, .*Choose one of .*“org/tiny”"):
             model(name)
-    with pytest.raises(ValueError, match="is not among the models of this page"):
+    with pytest.raises(ValueError, match="shows only the models that its owner lists"):
         Hub(cache=tmp_path).away("org/other")
     with pytest.raises(NotHere):
         model("org/tiny", Hub(cache=tmp_path))
@@ -1116,7 +1134,7 @@ def hub(saved, tmp_path, monkeypatch):
 
 
 def test_a_model_is_weighed_brought_here_and_read(hub, saved):
-    with pytest.raises(NotHere, match=r"`org/bert` is not on this computer yet. It has to be downloaded first"):
+    with pytest.raises(NotHere, match=r"“org/bert” is not on this computer yet. It has to be downloaded first"):
         model("org/bert", hub)
     away, read = hub.away("org/bert"), {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
     own = {file.name: file.stat().st_size for file in (saved / "bert").iterdir()}
@@ -1178,20 +1196,20 @@ def test_a_model_that_lacks_a_shard_is_not_here_and_goes_on(hub, tmp_path):
 def test_a_model_that_would_never_be_whole_is_refused(hub):
     bare = Played.repos["org/bare"] = dict(Played.repos["org/bert"])
     del bare["config.json"]
-    with pytest.raises(ValueError, match=r"`org/bare` has no config.json, so nobody can tell what it is"):
+    with pytest.raises(ValueError, match=r"“org/bare” has no config.json, so nobody can tell what it is"):
         hub.away("org/bare")
     odd = Played.repos["org/odd"] = dict(Played.repos["org/sharded"])
     first = min(file for file in odd if file.startswith("model-"))
     odd["first.safetensors"] = odd[first]
     index = "model.safetensors.index.json"
     odd[index] = odd[index].replace(first.encode(), b"first.safetensors")
-    with pytest.raises(ValueError, match=r"`org/odd` lacks some of its weights"):
+    with pytest.raises(ValueError, match=r"“org/odd” lacks some of its weights"):
         hub.fetch(hub.away("org/odd"))
 
 
 def test_a_model_of_the_hub_that_is_too_large_is_refused_before_it_is_brought(hub, monkeypatch):
     monkeypatch.setattr("attnviz.sources.models.loading.MB", 10)
-    with pytest.raises(ValueError, match=r"`org/bert` has .* parameters, which take .* at most 4,096 MB may be taken"):
+    with pytest.raises(ValueError, match=r"“org/bert” has .* parameters, which take .* at most 4,096 MB may be taken"):
         hub.away("org/bert")
     assert not list(hub.cache.rglob("model.safetensors"))
 
@@ -1206,12 +1224,12 @@ def test_a_disk_without_room(hub, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "refused", "words"),
     [
-        ("org/nothing", None, "The hub has no public model `org/nothing`. Look for a slip in the name"),
-        ("org/private", (401, "RepoNotFound"), "The hub has no public model `org/private`"),
-        ("org/secret", (401, ""), "The hub has no public model `org/secret`"),
-        ("org/gated", (403, "GatedRepo"), "`org/gated` is gated: its owner asks you to accept terms first"),
-        ("org/down", (500, ""), "The hub answered with the error 500 when it was asked for `org/down`"),
-        ("org/pickle", None, "`org/pickle` has no weights as safetensors"),
+        ("org/nothing", None, "The hub has no public model “org/nothing”. Look for a slip in the name"),
+        ("org/private", (401, "RepoNotFound"), "The hub has no public model “org/private”"),
+        ("org/secret", (401, ""), "The hub has no public model “org/secret”"),
+        ("org/gated", (403, "GatedRepo"), "“org/gated” is gated: its owner asks you to accept terms first"),
+        ("org/down", (500, ""), "The hub answered with the error 500 when it was asked for “org/down”"),
+        ("org/pickle", None, "“org/pickle” has no weights as safetensors"),
     ],
 )
 def test_what_the_hub_refuses_is_said_in_words(hub, name, refused, words):
@@ -1224,7 +1242,7 @@ def test_what_the_hub_refuses_is_said_in_words(hub, name, refused, words):
 def test_without_a_network_what_is_here_is_named(hub):
     hub.fetch(hub.away("org/bert"))
     alone = Hub("http://127.0.0.1:9", hub.cache)
-    with pytest.raises(ValueError, match=r"The hub cannot be reached to ask for `org/gpt2`.*can be read: `org/bert`"):
+    with pytest.raises(ValueError, match=r"The hub cannot be reached to ask for “org/gpt2”.*can be read: “org/bert”"):
         alone.away("org/gpt2")
     with pytest.raises(ValueError, match=r"No model of the hub is on this computer yet"):
         Hub("http://127.0.0.1:9", hub.cache / "empty").away("org/gpt2")

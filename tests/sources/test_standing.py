@@ -10,7 +10,19 @@ from transformers.models.bert import modeling_bert
 from attnviz.sources.capture import alone, capture
 from attnviz.sources.capture.call import Call
 from attnviz.sources.capture.room import Room
-from tests.sources.zoo import FALCON, PICTURE, SMALL, Architecture, both, eager, left, picture, side_by_side, text
+from tests.sources.zoo import (
+    FALCON,
+    LATENT,
+    PICTURE,
+    SMALL,
+    Architecture,
+    both,
+    eager,
+    left,
+    picture,
+    side_by_side,
+    text,
+)
 
 OWN = "the model's own weights"
 BERT = Architecture("BERT", "BertConfig", SMALL)
@@ -160,6 +172,17 @@ def test_what_is_there_beside_it_is_shown():
     assert [layer.name for layer in layers] == ["decoder 0", "decoder 0 cross"]
     assert {layer.standing for layer in layers} == {"verified"}
     assert "encoder 0 is not shown" in layers.missing[0]
+
+
+def test_a_layer_that_is_shown_is_not_said_to_be_missing():
+    """DeepSeek-V4 weighs its streams of states by a softmax too, in each layer."""
+    sizes = SMALL | LATENT | {"layer_types": ["sliding_attention"] * 2, "o_groups": 2, "o_lora_rank": 8}
+    layers = capture(Architecture("", "DeepseekV4Config", sizes).model(), left())
+    assert [layer.name for layer in layers] == ["layer 0", "layer 1"]
+    assert {sentence.split(":")[0] for sentence in layers.missing} == {
+        "A part of layer 0 is not shown",
+        "A part of layer 1 is not shown",
+    }
 
 
 def test_pictures_that_cannot_be_told_apart_by_example_are_not_shown():

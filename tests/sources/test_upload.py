@@ -144,14 +144,14 @@ def test_tokens_name_queries_and_keys():
 
 MATRIX = np.ones((3, 4), np.float32)
 BAD = {
-    "query alone": ({"q": MATRIX}, {}, "`q`. Give query and key"),
-    "key alone": ({"key": MATRIX}, {}, "`key`. Give query and key"),
+    "query alone": ({"q": MATRIX}, {}, "“q”. Give query and key"),
+    "key alone": ({"key": MATRIX}, {}, "“key”. Give query and key"),
     "query and value": ({"query": MATRIX, "value": MATRIX}, {}, "Give query and key"),
-    "two of no name": ({"arr_0": MATRIX, "arr_1": MATRIX}, {}, "`arr_0`, `arr_1`. Give query and key"),
-    "one too many": ({"q": MATRIX, "k": MATRIX, "mask": MATRIX}, {}, "`mask`. Give query and key"),
+    "two of no name": ({"arr_0": MATRIX, "arr_1": MATRIX}, {}, "“arr_0”, “arr_1”. Give query and key"),
+    "one too many": ({"q": MATRIX, "k": MATRIX, "mask": MATRIX}, {}, "“mask”. Give query and key"),
     "weights and more": ({"weights": MATRIX, "value": MATRIX}, {}, "or weights alone"),
     "nothing": ({}, {}, "Give query and key"),
-    "twice": ({"q": MATRIX, "Query": MATRIX, "k": MATRIX}, {}, "`query` is given twice"),
+    "twice": ({"q": MATRIX, "Query": MATRIX, "k": MATRIX}, {}, "“query” is given twice"),
     "layers": ({"q": MATRIX[None, None], "k": np.ones((2, 1, 3, 4))}, {}, "query has 1 layers, but key has 2"),
     "heads that do not divide": (MATRIX, {"heads": 3}, "cannot be cut into 3 equal heads. Choose one of 1, 2, 4"),
     "odd heads to turn": (np.ones((3, 5)), {"rotary": "interleaved"}, "each head needs an even count of them; here it"),
@@ -166,10 +166,10 @@ BAD = {
     "headed": (np.ones((65, 1, 1)), {}, "has 65 heads; at most 64"),
     "deep": (np.ones((65, 1, 1, 1)), {}, "has 65 layers; at most 64"),
     "many keys": ({"weights": np.zeros((1, 1025))}, {}, "1,025 keys; at most 1,024"),
-    "nan": ({"q": MATRIX, "k": MATRIX * np.nan}, {}, r"`k`\[0, 0\] is `nan`"),
-    "complex": (MATRIX * 1j, {}, "has the type `complex64`"),
+    "nan": ({"q": MATRIX, "k": MATRIX * np.nan}, {}, r"“k”\[0, 0\] is “nan”"),
+    "complex": (MATRIX * 1j, {}, "has the type “complex64”"),
     "object": (MATRIX.astype(object), {}, "object array"),
-    "one axis": (MATRIX[0], {}, r"shape `\(4,\)`"),
+    "one axis": (MATRIX[0], {}, r"shape “\(4,\)”"),
     "empty": (MATRIX[:0], {}, "is empty"),
 }
 

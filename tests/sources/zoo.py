@@ -52,6 +52,8 @@ LATENT = {
 }  # fmt: skip
 FALCON = {"vocab_size": WORDS, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 ALTERNATING = {"layer_types": ["sliding_attention", "full_attention"]}
+WIDER = {"head_dim": 8, "global_head_dim": 16, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": WORDS}
+MIMO = {"head_dim": 8, "v_head_dim": 12, "moe_intermediate_size": 16, "n_routed_experts": 4, "num_experts_per_tok": 2}
 READS = "AutoModelForImageTextToText"
 OWN = "the model's own weights"
 READER = SMALL | {"projection_dim": 16, "bos_token_id": 1, "eos_token_id": 2}
@@ -208,6 +210,15 @@ ZOO = (
         "index_head_dim": 8}, left, standing=OWN),
         Architecture("Jamba", "JambaConfig", GROUPED | {"attn_layer_period": 2, "attn_layer_offset": 1,
         "use_mamba_kernels": False, "num_experts": 2}, left, layers=1),
+    Architecture("MiniCPM3", "MiniCPM3Config", SMALL | LATENT, left),
+    Architecture("EuroBERT", "EuroBertConfig", GROUPED),
+    Architecture("Nomic BERT", "NomicBertConfig", SMALL),
+    Architecture("DiffLlama", "DiffLlamaConfig", GROUPED, left, layers=4),
+    Architecture("EXAONE 4", "Exaone4Config", SLIDING | ALTERNATING | {"head_dim": 8}, left),
+    Architecture("Gemma 4", "Gemma4TextConfig", SLIDING | ALTERNATING | WIDER, left),
+    Architecture("VaultGemma", "VaultGemmaConfig", SLIDING | ALTERNATING | {"head_dim": 8}, left),
+    Architecture("MiMo-V2-Flash", "MiMoV2FlashConfig", SLIDING | ALTERNATING | MIMO, left),
+    Architecture("Privacy filter", "OpenAIPrivacyFilterConfig", SLIDING | EXPERTS | {"head_dim": 8}),
     Architecture("T5", "T5Config", T5, both, layers=6, sharper=1.0),
     Architecture("UMT5", "UMT5Config", T5, both, layers=6, sharper=1.0),
     Architecture("BART", "BartConfig", BOTH, both, layers=4),
@@ -224,6 +235,8 @@ ZOO = (
     Architecture("ViT", "ViTConfig", PICTURE, picture),
     Architecture("DeiT", "DeiTConfig", PICTURE, picture),
     Architecture("DINOv2", "Dinov2Config", PICTURE, picture),
+    Architecture("DINOv3", "DINOv3ViTConfig", PICTURE, picture),
+    Architecture("I-JEPA", "IJepaConfig", PICTURE, picture),
     Architecture("BEiT", "BeitConfig", PICTURE | {"use_relative_position_bias": True}, picture),
     Architecture("Swin", "SwinConfig", WINDOWS, picture, layers=4),
         Architecture("Swin v2", "Swinv2Config", WINDOWS, picture, standing=OWN, layers=4,

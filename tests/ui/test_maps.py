@@ -208,7 +208,9 @@ def test_a_sentence_that_the_grammar_does_not_know_has_no_score() -> None:
     assert "look most at a word" not in words
 
 
-@pytest.mark.parametrize(("row", "pinned"), [("2", 2), *((no, None) for no in ("99", "-1", "x", "²", "", "9" * 5000))])
+@pytest.mark.parametrize(
+    ("row", "pinned"), [("2 · king", 2), *((no, None) for no in ("2 · cat", "2", "99", "-1", "²", "", "9" * 5000))]
+)
 def test_a_link_pins_a_row_of_the_encoder_or_none(row: str, pinned: int | None) -> None:
     app = page(english=NEGATED, encoder_row=row)
     sent = [one.proto.bytes for one in app.get("bidi_component")]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from streamlit.testing.v1 import AppTest
 
 from attnviz.figures.sentences import number
@@ -19,8 +20,8 @@ from attnviz.sources.models.changed import Exchange, Next, changed, cosine, move
 from attnviz.sources.pretrained import minilm
 from attnviz.sources.text import EXAMPLE
 from attnviz.sources.translator.model import Change
-from attnviz.ui.models import exchanged, what_if
-from tests.sources.test_changed import TEXT, bert, bloom, llama, reads
+from attnviz.ui.models import exchanged, screen, what_if
+from tests.sources.test_changed import GROUPED, TEXT, bart, bert, bloom, llama, reads
 
 ROOT = Path(__file__).parents[2]
 OTHER = "The dog ran over the road."
@@ -33,6 +34,11 @@ TRIES = {
     "Only the neighbors": Exchange(Change(Band(1)), ALL),
     "Only what came before": Exchange(Change(Causal()), ALL),
 }
+
+
+def gemma2():
+    config = hf.Gemma2Config(**GROUPED | {"attn_implementation": "eager"}, attn_logit_softcapping=20.0)
+    return hf.Gemma2ForCausalLM(config)
 
 
 @pytest.fixture
@@ -140,11 +146,42 @@ def test_what_is_made_by_hand_is_what_a_link_makes(drawn):
 def test_the_caption_says_how_each_side_attends():
     app = good(page(**{"if-off": "encoder 3, head 1", "if-normalizer": "Softmax", "if-normalizer.temperature": "2.0"}))
     captions = [one.value.replace("\\", "") for one in app.caption]
-    assert "Every query sees every key. Scaled dot, Softmax." in captions
+    assert "Scores: Scaled dot. Every query sees every key. Weights: Softmax." in captions
     assert "Head 1 is off: it sees nothing, and adds nothing." in captions
     app.selectbox(key="head").select("Head 2").run()
     captions = [one.value.replace("\\", "") for one in app.caption]
-    assert "Every query sees every key. Scaled dot, Softmax with temperature 2." in captions
+    assert "Scores: Scaled dot. Every query sees every key. Weights: Softmax with temperature 2." in captions
+
+
+def test_the_caption_names_biases_in_the_order_in_which_they_act(folder):
+    app = good(page(model=folder(gemma2), text=TEXT, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "2"}))
+    captions = [one.value.replace("\\", "") for one in app.caption]
+    capped = "Scores: Scaled dot with scale 0.0625, squeezed between −20 and 20 (soft cap). "
+    capped += "A query sees a key if the key is not after it."
+    assert f"{capped} Weights: Softmax." in captions
+    assert f"{capped} Weights: Softmax with temperature 2." in captions
+    shelf.shelf.cache_clear()
+
+
+def test_what_is_changed_is_said_beside_what_comes_of_it():
+    link = {"if-mask": "Causal", "if-score": "Cosine", "if-where": "This layer"}
+    text = said(good(page(**link, **{"if-off": ["encoder 3, head 1", "encoder 3, head 4", "encoder 5, head 0"]})))
+    assert "Changed in encoder 3. Scores: Cosine. A query sees a key if the key is not after it. Off: " in text
+    assert "Off: encoder 3, heads 1, 4; encoder 5, head 0." in text
+
+
+@pytest.mark.parametrize(
+    ("exchange", "words"),
+    [
+        (Exchange(), ""),
+        (Exchange(Change(normalizer=Softmax(4.0))), "Changed in all layers. Weights: Softmax with temperature 4."),
+        (TRIES["Temperature 4"], "Changed in all layers. Weights: Softmax with temperature 4."),
+        (Exchange(Change(Band(1)), (0, 1, 4)), f"Changed in encoder 0–1, encoder 4. {Band(1).describe()}"),
+        (TRIES["Switch this layer’s heads off"], "Off: all heads of encoder 3."),
+    ],
+)
+def test_what_is_changed_in_words(exchange, words):
+    assert what_if.listed(minilm().layers(EXAMPLE), exchange) == words
 
 
 def test_sinks_that_a_model_has_learned_are_named_without_their_numbers():
@@ -173,6 +210,8 @@ def test_the_next_token_with_and_without(drawn, folder):
     for trace, distribution in zip(drawn["if-next"].data, (p, q), strict=True):
         np.testing.assert_allclose(np.array(trace.y, dtype=float), distribution[first], atol=1e-5)
     assert [trace.name for trace in drawn["if-next"].data] == ["As it is", "Changed"]
+    read = drawn["if-next"].layout.meta["points"][0]
+    assert read.endswith(f": {number(float(p[first[0]]))} as it is, {number(float(q[first[0]]))} changed")
     bits = float((p * (p / q).log2()).sum())
     assert bits > 1e-3
     assert f"KL(as it is ‖ changed) is {number(bits)} bits." in said(app)
@@ -211,6 +250,64 @@ def test_what_cannot_be_computed_leaves_the_last_good_picture(drawn):
     good(app)
 
 
+def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder):
+    path = folder(bart)
+    off = {"if-off": [f"decoder {layer} cross, head {head}" for layer in range(2) for head in range(4)]}
+    app = good(page(model=path, text=TEXT, second="the cat sat", **off))
+    model = shelf.model(path)
+    read = model.reading(TEXT, "the cat sat")
+    before = model.output(read)
+    for layer in model.model.model.decoder.layers:  # what no head of the cross-attention adds
+        layer.encoder_attn.v_proj.weight.data *= 0
+        layer.encoder_attn.v_proj.bias.data *= 0
+    after = model.output(read)
+    assert (before - after).abs().max() > 1e-3
+    for trace, logits in zip(drawn["if-next"].data, (before, after), strict=True):
+        first = torch.maximum(before.softmax(-1), after.softmax(-1)).argsort(descending=True, stable=True)[:10]
+        np.testing.assert_allclose(np.array(trace.y, dtype=float), logits.softmax(-1)[first], atol=1e-5)
+    assert "The decoder’s likeliest next token " in said(app)
+    typed = model.tokenizer.decode(read.batch["decoder_input_ids"][0, 1:])
+    assert typed.startswith("the cat")
+    assert f"The decoder has written “{typed}”, as you typed. What may come next?" in said(app)
+    app.text_input(key="second").set_value("").run()
+    written = " ".join(model.reading(TEXT).target.tokens[1:])  # [1] and the like, which the tokenizer does not know
+    assert f"{written[-20:]}” by itself, without the change. What may come next?" in said(good(app))
+    names = list(drawn["if-moved"].layout.yaxis.ticktext)
+    assert names == ["encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross"]
+    shelf.shelf.cache_clear()
+
+
+def test_a_model_that_sees_says_nothing_of_sentences(tmp_path):
+    shelf.shelf.cache_clear()
+    config = hf.ViTConfig(image_size=32, patch_size=8, num_hidden_layers=2, num_attention_heads=4, hidden_size=32)
+    hf.ViTModel(config).save_pretrained(tmp_path)
+    app = good(page(model=str(tmp_path), **{"if-mask": "Causal"}))
+    assert f"What {tmp_path.name} makes of the picture in the end is not compared: it is the maps" in said(app)
+    assert "of a sentence" not in said(app)
+    shelf.shelf.cache_clear()
+
+
+def test_the_result_stands_above_the_widgets_of_ones_own(drawn):
+    """On a phone the sentence and the maps are seen after a tap: the widgets are folded away, and still count."""
+    app = good(page(**{"if-mask": "Causal"}))
+    [own] = [one for one in app.expander if one.label == "Change it yourself"]
+    assert not own.proto.expanded
+    assert {"if-mask", "if-score", "if-normalizer", "if-where"} <= {one.key for one in own.selectbox}
+    assert "a cosine of" in said(app)
+
+
+def test_a_long_text_is_drawn_in_fewer_cells(drawn, monkeypatch):
+    monkeypatch.setattr(screen, "MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr(screen, "CELLS", 5)
+    good(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
+    for key, layers in (("if-before", minilm().layers(EXAMPLE)), ("if-after", None)):
+        layers = layers or changed(minilm(), TRIES["Temperature 4"], EXAMPLE).layers
+        whole = head_map(layers[3].inputs, layers[3].mechanism, 1).numpy()
+        ends = [slice(i * 16 // 5, -(-(i + 1) * 16 // 5)) for i in range(5)]
+        np.testing.assert_allclose(cells(drawn[key]), [[whole[a, b].max() for b in ends] for a in ends], atol=2e-6)
+        assert drawn[key].layout.meta["link"] == "what-if"
+
+
 def test_links_that_make_no_sense_change_nothing():
     app = good(page(**{"if-off": ["encoder 9, head 1", "x"], "if-where": "Nowhere", "if-mask": "Mask", "if-score": ""}))
     assert "Nothing is changed." in said(app)
@@ -235,6 +332,13 @@ def test_the_sentence_about_tokens():
     )
     turns = [Next("cat", 0.5, 0.25), Next("\n", 0.25, 0.625)]
     assert "was “cat” (0.50, and 0.25 with the change); now it is “␊” (0.63)." in exchanged.of_tokens(turns, 0.5)
+
+
+def test_the_sentence_about_what_the_decoder_has_written():
+    assert exchanged.of_written("", typed=False).startswith("The decoder has written nothing by itself, without the")
+    long = exchanged.of_written("word " * 40, typed=True)
+    assert "written “… " in long
+    assert len(long) < 140
 
 
 def test_the_sentences_about_vectors():

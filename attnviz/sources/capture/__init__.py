@@ -45,7 +45,8 @@ def capture(
     or not at all and named in `missing`. `tokens` are what to write on the axes (by default what the tokenizer
     calls them), `special` the positions of tokens that are no text; `decoder_tokens` and `decoder_special` are those
     of a decoder beside an encoder. Sequences that belong to one example, such as windows of a picture, stand one
-    after the other in a layer and do not see each other.
+    after the other in a layer and do not see each other. The values of a long text are rounded to float16, three
+    digits, after that comparison: once queries, keys and values take more than 64 MB together.
 
     `exchange` may attend otherwise: it is called with the place of each layer that has a mechanism, its inputs and
     that mechanism, and returns None, or another mechanism and its output (heads, queries, d_v), with which the
@@ -76,7 +77,7 @@ def capture(
         raise ValueError(
             f"{type(model).__name__} has no attention that can be shown: none of its parts weighs keys by a softmax."
         )
-    return Captured(layers, list(record.missing.values()))
+    return Captured(layers, record.unshown())
 
 
 def _forward(model: Any, batch: Mapping[str, Any], record: Record, implementation: str) -> Record:

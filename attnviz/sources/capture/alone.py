@@ -1,7 +1,5 @@
 """One forward at a time for each model, whoever asks."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Lock, RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,11 +10,11 @@ _locks: WeakKeyDictionary[nn.Module, Any] = WeakKeyDictionary()
 _making = Lock()
 
 
-@contextmanager
-def alone(model: nn.Module) -> Iterator[None]:
-    """Waits until nobody else is inside with this model. A capture is; other forwards of the model should be."""
+def alone(model: nn.Module) -> Any:
+    """The lock of this model, the same for all who ask, to be held with `with`; who holds it may take it again.
+
+    A capture holds it, and so should every other forward of the model. A model with a head and the one inside it are
+    one.
+    """
     with _making:
-        # A model with a head and the one inside it are one.
-        lock = _locks.setdefault(getattr(model, "base_model", model), RLock())
-    with lock:
-        yield
+        return _locks.setdefault(getattr(model, "base_model", model), RLock())

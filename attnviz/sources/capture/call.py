@@ -1,7 +1,7 @@
 """One call of attention: what a model hands over, and what its own function makes of it."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.masks import Causal
+from attnviz.mechanism import blocks
 from attnviz.sources.capture.lazy import LazyMask
 
-ROWS = 512  # computed at a time, so that no more scores than for these are held
 HIDDEN = -9999.0  # what is added to the score of a key that may not be seen is lower: models take −10,000 or less
 # What says how scores change beyond a factor and a mask; under other names too, the check of a few rows finds it.
 CHANGES = ("softcap", "s_aux", "sinks")
@@ -103,8 +103,3 @@ def _looked_at(mask: Tensor) -> slice:
         return slice(None)
     columns = seen.flatten(0, -2).any(0).nonzero()
     return slice(int(columns[0]), int(columns[-1]) + 1)
-
-
-def blocks(count: int) -> Iterator[tuple[int, int]]:
-    for first in range(0, count, ROWS):
-        yield first, min(first + ROWS, count)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnviz.masks import Band, Causal, Chunked, Full, Mask, Padding, PrefixLM, SlidingWindow
-from attnviz.sources.capture.call import blocks
+from attnviz.mechanism import blocks
 
 Rows = Callable[[int, int], Tensor]  # which keys the queries from one to another see, as (rows, keys)
 KEPT = 1 << 25  # cells, so that those of 4,096 tokens are computed once

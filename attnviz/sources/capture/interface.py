@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from attnviz.sources.capture.call import Call, blocks
+from attnviz.mechanism import blocks
+from attnviz.sources.capture.call import Call
 from attnviz.sources.capture.lazy import lazy_mask
 from attnviz.sources.capture.record import current
 

@@ -9,10 +9,10 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.masks import Full, Mask, parse
-from attnviz.mechanism import Mechanism
+from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Normalizer, Sink, Softmax
 from attnviz.scores import ScaledDot
-from attnviz.sources.capture.call import HIDDEN, Call, blocks
+from attnviz.sources.capture.call import HIDDEN, Call
 from attnviz.sources.capture.closed import Rows, agrees, closed_form, padded
 from attnviz.sources.capture.lazy import LazyMask
 from attnviz.sources.capture.own_parts import ModelBias, ModelMask, Table

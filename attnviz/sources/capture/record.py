@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from attnviz.inputs import Inputs, Layer
 from attnviz.masks import Mask
-from attnviz.mechanism import Mechanism
+from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Identity
 from attnviz.scores import Dot
-from attnviz.sources.capture.call import INDICES, Call, blocks
+from attnviz.sources.capture.call import INDICES, Call
 from attnviz.sources.capture.check import Probe
+from attnviz.sources.capture.halved import lightened
 from attnviz.sources.capture.names import Names, told_apart
 from attnviz.sources.capture.parts import Parts
 from attnviz.sources.capture.room import Room, Unshown
@@ -39,7 +40,7 @@ class Record:
     room: Room
     exchange: Exchange | None = None
     layers: list[tuple[Layer, str]] = field(default_factory=list)  # with the paths of their modules
-    missing: dict[str, str] = field(default_factory=dict)  # why, by the path of the module
+    missing: dict[str, tuple[str, str]] = field(default_factory=dict)  # by its module's path, a layer's name, and why
     chose: bool = False  # the model chose keys in a form that its own attention alone understands
     busy: bool = False  # inside an attention that is being recorded
 
@@ -54,7 +55,7 @@ class Record:
         try:
             yield
         except Unshown as reason:
-            self.missing[self.names.modules[module]] = f"{self.names.layer(module)} is not shown: {reason}."
+            self.missing[self.names.modules[module]] = self.names.layer(module), str(reason)
         finally:
             self.busy = before
 
@@ -123,7 +124,15 @@ class Record:
 
     def captured(self) -> list[Layer]:
         """All layers, but none of a module of which a part cannot be shown: the rest of it would mislead."""
-        return told_apart([one for one in self.layers if one[1] not in self.missing])
+        return lightened(told_apart([one for one in self.layers if one[1] not in self.missing]))
+
+    def unshown(self) -> list[str]:
+        """What is not shown and why, in a sentence each."""
+        shown = {layer.name for layer, path in self.layers if path not in self.missing}
+        return [
+            f"{'A part of ' if name in shown else ''}{name} is not shown: {reason}."
+            for name, reason in self.missing.values()
+        ]
 
     def _sequences(self, count: int) -> slice:
         """Which of so many sequences are of the example: windows and pictures come several to an example."""

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from attnviz.inputs import Inputs, Layer
-from attnviz.mechanism import BLOCK, Mechanism
+from attnviz.mechanism import Mechanism, blocks
 from attnviz.sources.models.model import Model
+from attnviz.sources.models.reading import decoded
 from attnviz.sources.translator.model import Change
 
 LIKELIEST = 10
@@ -98,7 +99,7 @@ def attended(mechanism: Mechanism, inputs: Inputs) -> Float[Tensor, "heads queri
     """The output of a mechanism, head by head and in blocks of rows: no more scores than for one block are held."""
     return torch.stack(
         [
-            torch.cat([mechanism(inputs, heads=head, rows=rows).output[0] for rows in _blocks(inputs)])
+            torch.cat([mechanism(inputs, heads=head, rows=slice(*block)).output[0] for block in blocks(inputs.queries)])
             for head in range(inputs.heads)
         ]
     )
@@ -113,15 +114,12 @@ def moved(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
     heads = []
     for head in range(before.inputs.heads):
         gone = torch.zeros((), dtype=torch.float64)
-        for rows in _blocks(before.inputs):
+        for block in blocks(before.inputs.queries):
+            rows = slice(*block)
             was, now = (one.mechanism(one.inputs, heads=head, rows=rows).weights[0] for one in (before, after))
             gone += (was - now).clamp(min=0).double().sum()
         heads.append(gone / before.inputs.queries)
     return torch.stack(heads).float()
-
-
-def _blocks(inputs: Inputs) -> list[slice]:
-    return [slice(first, first + BLOCK) for first in range(0, inputs.queries, BLOCK)]
 
 
 def similarity(model: Model, exchange: Exchange, text: str, pair: str) -> tuple[float, float]:
@@ -149,15 +147,7 @@ def likeliest(model: Model, before: Tensor, after: Tensor, count: int = LIKELIES
     """The tokens that are likeliest to come next, without the exchange or with it, by their logits in both."""
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
-    return [Next(_written(model.tokenizer, token), float(p[token]), float(q[token])) for token in first]
-
-
-def _written(tokenizer: Any, token: int) -> str:
-    """A token as text; by the tokenizer's own name where it is no whole character, by its number where it has none."""
-    text = str(tokenizer.decode([token]))
-    if text and "\ufffd" not in text:
-        return text.strip() or text
-    return str(tokenizer.convert_ids_to_tokens(token) or f"[{token}]")
+    return [Next(decoded(model.tokenizer, token), float(p[token]), float(q[token])) for token in first]
 
 
 def divergence(before: Tensor, after: Tensor) -> float:

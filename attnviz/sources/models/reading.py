@@ -111,7 +111,7 @@ def with_target(model: "attnviz.sources.models.model.Model", given: Reading, pai
         shown, special = typed.tokens[:-1], tuple(i + 1 for i in typed.special if i < len(written))
     else:
         written = _greedy(model, given, start) if model.outputs == "next token" else []
-        shown, special = tuple(_decoded(model.tokenizer, token) for token in written), ()
+        shown, special = tuple(decoded(model.tokenizer, token) for token in written), ()
     first = _raw(model.tokenizer, start)
     target = Tokens((first, *shown), (0, *special), (None, *(0 for _ in written)))
     batch = given.batch | {"decoder_input_ids": torch.tensor([[start, *written]])}
@@ -175,7 +175,7 @@ def _cut(
         (end, end) if not name.strip("▁") and text[start:end].strip() else (start, end)
         for name, (start, end) in zip(raw, spans, strict=True)
     ]
-    names = [raw[i] if i in special else _decoded(tokenizer, ids[i]) for i in range(len(ids))]
+    names = [raw[i] if i in special else decoded(tokenizer, ids[i]) for i in range(len(ids))]
     # Where tokens share characters, it is the raw names that tell them apart.
     names = [raw[i] if spans[i][1] > spans[i][0] else name for i, name in enumerate(names)]
     shown = dict(enumerate(names))
@@ -192,7 +192,7 @@ def _cut(
     return batch, Tokens(tuple(shown[i] for i in range(len(ids))), special, tuple(segments))
 
 
-def _decoded(tokenizer: Any, token: int) -> str:
+def decoded(tokenizer: Any, token: int) -> str:
     """A token by itself, as text; by the tokenizer's own name where it is no whole character."""
     text = tokenizer.decode([token])
     return shortened(text.strip() or text) if text and "\ufffd" not in text else _raw(tokenizer, token)

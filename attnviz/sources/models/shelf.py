@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from attnviz.sources.arrays import quoted
-from attnviz.sources.models.hub import MINILM, Hub, allowed, check_allowed
+from attnviz.sources.models.hub import MINILM, Hub, allowed, check_allowed, named
 from attnviz.sources.models.loading import Folder, inspected, most_bytes, setting
 from attnviz.sources.models.model import Model
 
@@ -71,14 +71,15 @@ def shelf() -> Shelf:
 
 
 def model(name: str, hub: Hub = HUB) -> Model:
-    """The model of a name: an id of the hub, or the path of a local folder (from the root, or with ~ or . before it).
+    """The model of a name: an id of the hub or its address there, or the path of a local folder (from the root, or with
+    ~ or . before it).
 
     Raises NotHere for a model of the hub that is not on this computer, and ValueError, in words, for what cannot be
     loaded or, on a hosted instance, is not allowed.
     """
     from attnviz.sources.pretrained import minilm
 
-    name = name.strip()
+    name = named(name)
     if name in ("", MINILM):
         return minilm()
     if allowed() is not None or not is_path(name):

@@ -111,7 +111,7 @@ def check(text: str) -> tuple[str, ...]:
     Raises ValueError, in words for the person who typed it, when it is empty, too long, or has a word that is not
     known; it names the nearest that are.
     """
-    typed = re.sub(r"n['’]t\b", " not", checked(text).strip(), flags=re.IGNORECASE)
+    typed = re.sub(r"n['’]t\b", " not", checked(text).strip().replace("!", "."), flags=re.IGNORECASE)
     words = re.findall(r"[.?]|[^\s.?]+", typed)
     if words and words[-1] not in MARKS:
         words.append("?" if words[0].lower() in ASKED else ".")

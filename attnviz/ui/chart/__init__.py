@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -21,8 +21,19 @@ from starlette.routing import Route
 from attnviz.figures.themes import THEMES
 
 SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an array type for
-SCRIPTS = ("chart", "fan", "paint", "points", "drag", "browser")
+SCRIPTS = ("chart", "zoom", "fan", "paint", "points", "drag", "browser")
 _HERE = Path(__file__).parent
+
+
+class Cells(NamedTuple):
+    """A part of a heatmap: the first and the last row and column of it."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+
 _PLOTLY = f"/vendor/plotly-{get_plotlyjs_version()}.min.js"
 
 
@@ -41,6 +52,7 @@ def chart(
     on_click: Callable[[int, int], None] | None = None,
     on_stroke: Callable[[np.ndarray, bool], None] | None = None,
     on_drag: Callable[[float, float], None] | None = None,
+    on_view: Callable[[Cells | None], None] | None = None,
 ) -> None:
     """Shows a figure under `key`, `height` pixels high; `label` and `description` say it to a screen reader,
     and `name` is that of its pictures when they are saved.
@@ -49,7 +61,9 @@ def chart(
     replaced by then. With `on_stroke` cells can be painted: it is called with those of one stroke, (cells, 2), and
     whether they are to be allowed.
     With `on_drag` the point of `layout.meta.drag` follows the pointer and the arrow keys, and `on_drag(x, y)` is called
-    where it is dropped, in the units of the axes.
+    where it is dropped, in the units of the axes. With `on_view` a zoom asks for a figure of what is in view: it is
+    called with the first and the last row and column there, or with None when all is to be seen again; a figure of a
+    part has `layout.meta.part`.
     `pinned` marks a row of a heatmap, `hint` says what can be done with a figure, and one that `grows` is higher where
     the window has room; one of `layout.meta.square` is no higher than wide. The root element says data-ready="true"
     once the figure is painted, and data-rows and data-columns from `layout.meta`.
@@ -80,6 +94,12 @@ def chart(
         if on_drag and dropped["stamp"] == drag_stamp:
             on_drag(float(dropped["x"]), float(dropped["y"]))
 
+    def view() -> None:
+        seen = st.session_state[key]["view"]
+        if on_view and seen["stamp"] == stamp:
+            cells = seen["cells"]
+            on_view(None if cells is None else Cells(*map(int, cells)))
+
     _mount()(
         key=key,
         data=_packed(
@@ -97,6 +117,7 @@ def chart(
                 "clicks": on_click is not None,
                 "paints": on_stroke is not None,
                 "drags": on_drag is not None,
+                "views": on_view is not None,
                 "dragStamp": drag_stamp,
                 "drop": st.session_state.get(f"{key} drop", 0),  # the last that this figure knows of
                 "key": key,
@@ -107,6 +128,7 @@ def chart(
         on_click_change=click,
         on_stroke_change=stroke,
         on_drag_change=drag,
+        on_view_change=view,
     )
 
 

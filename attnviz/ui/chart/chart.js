@@ -46,7 +46,7 @@ class Chart {
     draggable(this);
     this.stage.addEventListener("blur", () => this.readAll(null));
     for (const kind of ["PNG", "SVG"]) this.button(kind, `Download ${kind}`, () => this.save(kind));
-    this.reset = this.button("Reset zoom", "Reset zoom", () => this.unzoom());
+    this.reset = this.button("Reset zoom", "Reset zoom", () => unzoom(this));
     this.reset.hidden = true;
     this.resized = new ResizeObserver(() => {
       if (this.header && Math.abs(this.width - this.stage.clientWidth) > 1) this.show(this.header);
@@ -88,6 +88,7 @@ class Chart {
     this.z = meta.points?.map(() => [NaN]) ?? (meta.queries || meta.names ? figure.data[0].z : []);
     const { row = 0, column = 0 } = this.cursor ?? {};
     if (row >= this.z.length || column >= this.z[0].length) this.cursor = null;
+    this.viewed = String([0, meta.rows - 1, 0, meta.columns - 1]); // the part in view that was asked for last
     this.drawn = false; // until then the pointer would read the new numbers at the places of the old picture
     this.stage.setAttribute("aria-label", header.label);
     this.sentence.dataset.title = header.title;
@@ -105,7 +106,7 @@ class Chart {
     const height = meta.square ? Math.min(Math.max(header.height, room), meta.square * this.width + 40) : Math.max(header.height, room);
     // In a presentation the page's own letters are larger, and the chart's follow.
     const large = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
-    this.letters = Math.max(large, this.wide || meta.names ? Math.min(1.5, height / header.height) : 1);
+    this.letters = Math.max(large, this.wide || meta.names ? Math.min(1.5, height / header.height, this.width / 340) : 1);
     this.root.style.setProperty("--letters", this.letters);
     this.line = LINE_HEIGHT * this.letters;
     const below = fanned && !this.wide ? Math.min(420, 60 + meta.keys.length * this.line) : 0;
@@ -121,7 +122,7 @@ class Chart {
     layout.font = { size: Math.round(14 * this.letters) };
     // A finger that drags wants to scroll the page.
     if (header.paints || matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
-    if (meta.zoom === this.zoom && !this.reset.hidden) this.keepZoom(layout);
+    if (meta.zoom === this.zoom && !this.reset.hidden) keepZoom(this, layout);
     this.zoom = meta.zoom;
     if (meta.queries) Object.assign(layout, this.ticks(layout, layout));
     try {
@@ -131,11 +132,15 @@ class Chart {
       if (run !== this.run) return;
       if (!this.wired) {
         this.wired = true;
-        this.graph.on("plotly_relayout", () => this.zoomed());
-        this.graph.on("plotly_doubleclick", () => this.unzoom());
+        this.graph.on("plotly_relayout", async () => {
+          await zoomed(this);
+          look(this);
+        });
+        this.graph.on("plotly_doubleclick", () => unzoom(this));
       }
       this.drawn = true;
-      await this.zoomed();
+      await zoomed(this);
+      look(this); // a zoom that was kept
       this.read(this.cursor);
       if (header.drags) drawn(this);
       for (const peer of this.peers()) if (peer.meta.of) peer.read(peer.cursor); // it says our cells
@@ -163,54 +168,11 @@ class Chart {
     };
   }
 
-  async zoomed() {
-    const full = this.graph._fullLayout;
-    if (!this.drawn) return;
-    if (this.meta.queries && !this.relabelling) {
-      const home = this.header.figure.layout;
-      const same = (axis) => full[axis].range.every((end, i) => Math.abs(end - home[axis].range[i]) < 1e-6);
-      this.reset.hidden = same("xaxis") && same("yaxis");
-      const { xaxis, yaxis } = this.ticks(full, full);
-      if (String([full.xaxis.tickvals, full.yaxis.tickvals]) !== String([xaxis.tickvals, yaxis.tickvals])) {
-        this.relabelling = true;
-        await window.Plotly.relayout(this.graph, {
-          "xaxis.tickvals": xaxis.tickvals,
-          "xaxis.ticktext": xaxis.ticktext,
-          "yaxis.tickvals": yaxis.tickvals,
-          "yaxis.ticktext": yaxis.ticktext,
-        });
-        this.relabelling = false;
-      }
-      for (const peer of this.peers()) peer.zoomTo(["xaxis", "yaxis"].map((axis) => [...full[axis].range]));
-    }
-    this.draw();
-  }
-
   // The other charts of the same link.
   peers() {
     const { link, rows, columns } = this.meta;
     const like = (chart) => chart.meta?.link === link && chart.meta.rows === rows && chart.meta.columns === columns;
     return link ? [...all].filter((chart) => chart !== this && chart.drawn && like(chart)) : [];
-  }
-
-  zoomTo([x, y]) {
-    const { xaxis, yaxis } = this.graph._fullLayout;
-    const apart = [...x, ...y].some((end, i) => Math.abs(end - [...xaxis.range, ...yaxis.range][i]) > 1e-6);
-    if (apart) window.Plotly.relayout(this.graph, { "xaxis.range": x, "yaxis.range": y });
-  }
-
-  // The part in view stays in view, as far as the new figure has it.
-  keepZoom(layout) {
-    for (const axis of ["xaxis", "yaxis"]) {
-      const [low, high] = [Math.min(...layout[axis].range), Math.max(...layout[axis].range)];
-      const range = this.graph._fullLayout[axis].range.map((end) => Math.max(low, Math.min(high, end)));
-      if (range[0] !== range[1]) layout[axis].range = range;
-    }
-  }
-
-  unzoom() {
-    const { xaxis, yaxis } = this.header.figure.layout;
-    window.Plotly.relayout(this.graph, { "xaxis.range": [...xaxis.range], "yaxis.range": [...yaxis.range] });
   }
 
   // Pointer and keys ---------------------------------------------------------------------------------------------

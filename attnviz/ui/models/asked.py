@@ -12,13 +12,14 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.inputs import Layer
 from attnviz.measures import kept
 from attnviz.sources.models import shelf
-from attnviz.sources.models.hub import MINILM, Away, allowed
+from attnviz.sources.models.hub import MINILM, Away, allowed, named
 from attnviz.sources.models.model import Model
 from attnviz.sources.models.picture import FORMATS
+from attnviz.sources.models.reading import MOST_TOKENS
 from attnviz.sources.source import NothingYet, Opening, Source
 from attnviz.sources.text import EXAMPLE
 from attnviz.sources.upload import File
-from attnviz.ui import cache
+from attnviz.ui import cache, controls
 from attnviz.ui.models import download
 from attnviz.ui.plain import plain
 
@@ -26,8 +27,9 @@ ANOTHER = (
     "Any model of the [Hugging Face hub](https://huggingface.co/models) that transformers itself can build, with "
     "weights as safetensors; or a folder on the computer that runs attnviz. No code that comes with a model is run."
 )
-SESSION, MORE = "models of this session", "another model"
+SESSION, TAKEN, REFUSED, LINKED = "models of this session", "names taken", "refused model", "layer and head of a link"
 HELP = "Models that are on this computer."
+LONGEST = 44  # characters of a folder's path
 SEEN = 120  # pixels of the picture beside the upload
 PICTURE_MB = 16  # of a picture that someone brings
 MOST_MISSING = 3  # layers that are named when they cannot be shown
@@ -81,18 +83,28 @@ def example(notes: DeltaGenerator) -> tuple[Example, list[Layer]]:
         told = st.container()
     place = st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="given")
     with notes, st.spinner("Loading the model …", show_time=True):
-        known = cache.or_last_good("model", lambda: _loaded(name), lambda: MINILM, notes)
-    with notes:
-        _in_the_way(name)
+        refused = _refused(name)
     with place:
-        asked = _given(known, told)
+        given = _given(name if refused is None else _last(), told)
     with notes, st.spinner("Reading …", show_time=True):
-        shown = cache.or_last_good("example", asked.read, lambda: Example().read(), notes)
+        shown = cache.or_last_good("example", given.read, lambda: Example().read(), notes, refused)
         shown, layers = still_there(shown, Example())
-    told.caption(plain(_facts(shown.model(), layers)))
+    if refused is not None:
+        with notes:
+            _in_the_way(name)
+    elif shown == given:
+        st.session_state[SESSION] = list(dict.fromkeys([*st.session_state.get(SESSION, []), name]))
+    _keep_link(name, refused, layers)
+    told.caption(plain(_facts(shown, layers)))
     for note in notes_of(shown.model(), layers):
         notes.info(plain(note))
     return shown, layers
+
+
+def choices() -> list[str]:
+    """The models that can be chosen here by name: those that need no network, or that a hosted instance's owner lists,
+    and those that were shown in this session."""
+    return list(dict.fromkeys([*shelf.choices(shelf.HUB), *st.session_state.get(SESSION, [])]))
 
 
 def still_there(shown: Example, otherwise: Example) -> tuple[Example, list[Layer]]:
@@ -110,62 +122,91 @@ def notes_of(model: Model, layers: list[Layer]) -> list[str]:
     return [*model.notes, *missing[:MOST_MISSING], *more]
 
 
-def _facts(model: Model, layers: list[Layer]) -> str:
+def _facts(shown: Example, layers: list[Layer]) -> str:
     """What kind of model it is, and how large."""
+    model = shown.model()
     parameters = sum(parameter.numel() for parameter in model.model.parameters())
     heads = sorted({layer.inputs.heads for layer in layers})
     of = f"{heads[0]}" if len(heads) == 1 else f"{heads[0]} to {heads[-1]}"
-    limit = f", at most {model.limit:,} tokens" if "text" in model.reads else ""
-    name = f"{model.name} ({type(model.model).__name__})"
+    who = "the model" if model.limit < MOST_TOKENS else "attnviz"
+    limit = f"; {who} reads at most {model.limit:,} tokens" if "text" in model.reads else ""
+    name = f"{shortened(shown.name) if shelf.is_path(shown.name) else model.name} ({type(model.model).__name__})"
     return f"{name}: {len(layers)} attention layers of {of} heads, {parameters:,} parameters{limit}"
+
+
+def shortened(path: str) -> str:
+    """A path without what is in its middle, if it is long: its end tells folders apart."""
+    start, rest = path.split("/")[:2], path.split("/")[2:]
+    while len(path) > LONGEST and len(rest) > 1:
+        rest = rest[1:]
+        path = "/".join([*start, "…", *rest])
+    return path if len(path) <= LONGEST else f"…{path[1 - LONGEST :]}"
 
 
 def _name() -> str:
     """The model that is named: one of those that are here, or, unless that is not allowed, any other."""
-    hosted = allowed() is not None
-    options = shelf.choices(shelf.HUB)
-    if not hosted:  # those of this session stay in the menu, once they are loaded
-        asked = st.session_state.get("model", st.query_params.get("model")) or MINILM
-        options = list(dict.fromkeys([*options, *st.session_state.get(SESSION, []), asked]))
-    name = (
-        st.selectbox("Model", options, 0, key="model", bind="query-params", accept_new_options=not hosted, help=HELP)
-        or MINILM
-    )
+    hosted, state = allowed() is not None, st.session_state
+    if state.get("model") and state["model"] != _id(state["model"]):
+        state["model"] = _id(state["model"])
+    asked = state.get("model", st.query_params.get("model")) or MINILM  # also if it is refused, which is said then
+    options = list(dict.fromkeys([*choices(), asked]))
+    name = st.selectbox(
+        "Model", options, 0, key="model", bind="query-params", accept_new_options=not hosted,
+        help=None if hosted else HELP,
+    )  # fmt: skip
     if not hosted:
-        with st.popover("Another model", icon=":material/add:", width="stretch", key=MORE, on_change="rerun"):
+        # Each name has a box of its own: a box that is emptied in the run that closes its popover is no longer there
+        # to hear of it, and its old text would be sent, and taken, once more when the popover is opened again.
+        taken = state.get(TAKEN) or ""
+        with st.popover("Another model", icon=":material/add:", width="stretch", key=f"another model{taken}"):
             st.text_input(
-                "Its id on the hub, or the path of a folder", key="another", on_change=_take,
-                placeholder="openai-community/gpt2",
+                "Its id on the hub, or the path of a folder", key=f"another{taken}", on_change=_take,
+                placeholder="openai-community/gpt2", args=(f"another{taken}",),
             )  # fmt: skip
             st.caption(ANOTHER)
-    return name
+    return _id(name)
 
 
-def _take() -> None:
-    if name := st.session_state["another"].strip():
-        st.session_state["model"] = name
-        st.session_state["another"] = ""
-        st.session_state[MORE] = False  # and the popover closes
-        st.session_state.pop("refused model", None)
-
-
-def _loaded(name: str) -> str:
-    """The name of a model that is in memory now. What was refused is not tried again on every click of a widget."""
-    refused = st.session_state.get("refused model")
-    if refused and refused[0] == name:
-        raise refused[1]
-    st.session_state.pop("refused model", None)
-    st.session_state.pop("away", None)
+def _id(name: str | None) -> str:
+    """A name without the address around it; an address that is refused is refused later, in words."""
     try:
-        shelf.model(name, shelf.HUB)
-    except shelf.NotHere:
-        st.session_state["refused model"] = name, _away(name)
-        raise st.session_state["refused model"][1] from None
-    except ValueError as problem:
-        st.session_state["refused model"] = name, problem
-        raise
-    st.session_state[SESSION] = list(dict.fromkeys([*st.session_state.get(SESSION, []), name]))
-    return name
+        return named(name or MINILM)
+    except ValueError:
+        return name or MINILM
+
+
+def _take(box: str) -> None:
+    if name := st.session_state[box].strip():
+        st.session_state["model"] = name
+        st.session_state[TAKEN] = st.session_state.get(TAKEN, 0) + 1
+        st.session_state.pop(REFUSED, None)
+
+
+def _refused(name: str) -> ValueError | None:
+    """What is in the way of a model, or nothing once it is in memory. What was refused is not tried again on every
+    click of a widget."""
+    state = st.session_state
+    if state.get(REFUSED, ("",))[0] != name:
+        state.pop(REFUSED, None)
+        state.pop("away", None)
+        try:
+            shelf.model(name, shelf.HUB)
+        except shelf.NotHere:
+            state[REFUSED] = name, _away(name)
+        except ValueError as problem:
+            state[REFUSED] = name, problem
+    return state[REFUSED][1] if REFUSED in state else None
+
+
+def _last() -> str:
+    """The model that could be shown last, if it is still there."""
+    shown = cache.last("example")
+    try:
+        if shown is not None and shown.model():
+            return shown.name or MINILM
+    except ValueError:  # its folder has gone since
+        cache.forget("example")
+    return MINILM
 
 
 def _away(name: str) -> ValueError:
@@ -180,28 +221,34 @@ def _away(name: str) -> ValueError:
 
 def _in_the_way(name: str) -> None:
     """What can be done about a model that could not be loaded."""
-    refused, away = st.session_state.get("refused model"), st.session_state.get("away")
-    if not refused or refused[0] != name:
-        return
+    away = st.session_state.get("away")
     if isinstance(away, Away):
         if shelf.HUB.folder(name) is not None:  # meanwhile it has come
             _again()
             st.rerun()
         download.offer(away, shelf.HUB)
-    else:
+    elif allowed() is None or name in choices():
         st.button("Try again", icon=":material/refresh:", key="again", on_click=_again)
 
 
 def _again() -> None:
-    st.session_state.pop("refused model", None)
+    st.session_state.pop(REFUSED, None)
+
+
+def _keep_link(name: str, refused: ValueError | None, layers: list[Layer]) -> None:
+    """What a link says of the layer and the head of a model that cannot be shown yet is kept until it can."""
+    link = {key: st.query_params[key] for key in ("layer", "head") if key in st.query_params}
+    if refused is not None and "layer" not in st.session_state:
+        st.session_state[LINKED] = name, link
+    elif refused is None:
+        of, link = st.session_state.pop(LINKED, (name, {}))
+        if of == name:
+            controls.reserve(layers, **link)
 
 
 def _given(name: str, told: DeltaGenerator) -> Example:
     """What the model of that name is given to read or to see."""
-    try:
-        model, given = shelf.model(name, shelf.HUB), Example("" if name == MINILM else name, "")
-    except ValueError:  # it was here, but its folder has gone since
-        model, given = shelf.model(MINILM, shelf.HUB), Example("", "")
+    model, given = shelf.model(name, shelf.HUB), Example("" if name == MINILM else name, "")
     if "text" in model.reads:
         given = replace(given, text=st.text_input("Text", EXAMPLE, key="text", bind="query-params"))
         given = replace(given, pair=_pair(model))

@@ -22,11 +22,15 @@ from attnviz.sources.models.changed import (
     moved,
     similarity,
 )
+from attnviz.sources.models.model import Model
+from attnviz.sources.models.reading import Reading
 from attnviz.sources.translator.model import Change
 from attnviz.ui.models.asked import Example
-from attnviz.ui.view import MOST_WORK, cost
+from attnviz.ui.view import check_work, cost
 
 UNCHANGED = "Nothing is changed. Try one of the changes above, or make one of your own."
+LONGEST = 60  # characters of what the decoder has written
+PICTURE = "What {name} makes of the picture in the end is not compared: it is the maps that show the change."
 NEITHER = "{name} gives neither a next token nor a vector of a sentence, so it is the maps that show the change."
 
 
@@ -52,6 +56,7 @@ class Ran:
     moved: Float[np.ndarray, "layers heads"]  # of each head's attention, NaN where a layer has no such head
     said: str  # of the output, in a sentence
     next: list[Next]  # the likeliest tokens, where the output is a token
+    written: str  # what stands before it, in a sentence, where it is the decoder that writes it
 
 
 def ran(ask: Ask) -> Ran:
@@ -64,7 +69,8 @@ def _ran(_ask: Ask, asked: str) -> Ran:
     model, exchange = _ask.model(), _ask.exchange
     given = _ask.text, _ask.pair, _ask.image.data if _ask.image else None
     before = model.layers(*given)
-    output = model.output(model.reading(*given)) if model.outputs else None
+    read = model.reading(*given)
+    output = model.output(read) if model.outputs else None
     if exchange.change == Change():
         result, said = Changed(before, output), UNCHANGED
     else:
@@ -75,19 +81,18 @@ def _ran(_ask: Ask, asked: str) -> Ran:
     for i, both in enumerate(zip(before, result.layers, strict=True)):
         share[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else moved(*both).numpy()
     tokens: list[Next] = []
+    written = ""
     if output is not None and result.output is not None and model.outputs == "next token":
         tokens = likeliest(model, output, result.output)
-    return Ran(result.layers, share, said, tokens)
+        if model.decodes:
+            written = of_written(_written(model, read), typed=bool(_ask.pair.strip()))
+    return Ran(result.layers, share, said, tokens, written)
 
 
 def _check_cost(layers: Sequence[Layer], exchange: Exchange) -> None:
     """Refuses what would keep a core busy for long: every layer's heads are computed twice, and compared."""
     work = cost(layers, [exchange.of(layer.mechanism, i) for i, layer in enumerate(layers)])
-    if work > MOST_WORK:
-        raise ValueError(
-            f"To run the model so would take {work:,} steps; at most {MOST_WORK:,} are done for one picture. "
-            "Take a shorter text, or another score."
-        )
+    check_work(work, "To run the model so", "Take a shorter text, or another score.")
 
 
 # What is said of the output
@@ -96,24 +101,40 @@ def _check_cost(layers: Sequence[Layer], exchange: Exchange) -> None:
 def _said(ask: Ask, before: Tensor | None, after: Tensor | None) -> str:
     model = ask.model()
     if before is None or after is None:
-        return NEITHER.format(name=model.name)
+        return (PICTURE if model.reads == "picture" else NEITHER).format(name=model.name)
     if model.outputs == "next token":
-        return of_tokens(likeliest(model, before, after), divergence(before, after))
+        whose = "The decoder’s" if model.decodes else "The"
+        return of_tokens(likeliest(model, before, after), divergence(before, after), whose)
     if ask.pair.strip():
         return of_similarity(*similarity(model, ask.exchange, ask.text, ask.pair))
     return of_vector(cosine(before, after))
 
 
-def of_tokens(tokens: Sequence[Next], bits: float) -> str:
+def _written(model: Model, read: Reading) -> str:
+    """What the decoder has written, as text, or token by token where the tokenizer has no text for them."""
+    text = str(model.tokenizer.decode(read.batch["decoder_input_ids"][0, 1:]))
+    return text if text.strip() or read.target is None else " ".join(read.target.tokens[1:])
+
+
+def of_tokens(tokens: Sequence[Next], bits: float, whose: str = "The") -> str:
     """What becomes of the next token."""
     was, now = max(tokens, key=lambda one: one.before), max(tokens, key=lambda one: one.after)
+    told = f"{whose} likeliest next token "
     if was is now:
-        told = f"The likeliest next token stays “{visible(was.token)}”: {number(was.before)} before, "
-        told += f"{number(was.after)} with the change."
+        told += f"stays “{visible(was.token)}”: {number(was.before)} before, {number(was.after)} with the change."
     else:
-        told = f"The likeliest next token was “{visible(was.token)}” ({number(was.before)}, and {number(was.after)} "
-        told += f"with the change); now it is “{visible(now.token)}” ({number(now.after)})."
+        told += f"was “{visible(was.token)}” ({number(was.before)}, and {number(was.after)} with the change); now it "
+        told += f"is “{visible(now.token)}” ({number(now.after)})."
     return f"{told} KL(as it is ‖ changed) is {number(bits) if isfinite(bits) else 'infinitely many'} bits."
+
+
+def of_written(text: str, typed: bool) -> str:
+    """What the decoder has written before its next token."""
+    text = text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
+    shown = f"“{visible(text)}”" if text.strip() else "nothing"
+    if typed:
+        return f"The decoder has written {shown}, as you typed. What may come next?"
+    return f"The decoder has written {shown} by itself, without the change. What may come next?"
 
 
 def of_vector(angle: float) -> str:

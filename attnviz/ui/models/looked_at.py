@@ -6,6 +6,7 @@ from attnviz.inputs import Layer
 from attnviz.measures import Special
 from attnviz.sources.models.model import Model
 from attnviz.ui.models.asked import Example
+from attnviz.ui.models.screen import ALL, Part
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +20,7 @@ class LookedAt:
     head: int | str  # or "mean", "maximum"
     special: Special
     colors: str  # one of view.COLORS
+    part: Part = ALL  # of a map of the chosen layer
 
     @property
     def shown(self) -> Layer:

@@ -10,26 +10,21 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz import figures
 from attnviz.figures.sentences import number
 from attnviz.head_measures import MEASURES, HeadMeasure, HeadMeasures, head_measures
-from attnviz.inputs import Layer
 from attnviz.ui import cache, heads
 from attnviz.ui.chart import chart
 from attnviz.ui.controls import explained, head_names
 from attnviz.ui.downloads import downloads
-from attnviz.ui.models import groups, long, products, standing
+from attnviz.ui.models import groups, kinds, long, products, standing
 from attnviz.ui.models.long import LongView
 from attnviz.ui.models.looked_at import LookedAt
+from attnviz.ui.models.one_head import open_head
+from attnviz.ui.models.screen import ALL, is_long
 from attnviz.ui.plain import plain
-from attnviz.ui.view import MOST_WORK, View, cost, fitting
+from attnviz.ui.view import View, affordable, check_work, cost, fitting
 
-MOST_CELLS = 1 << 20  # of a map that is sent whole: 4 MB to a browser
 APART = 3  # mosaics that find room side by side
 LOW = 320  # pixels of a mosaic above the large map
 MAPS = "Attention maps"
-USES = {  # of a model that decodes, by what stands first in the names of layers, and whether they look across
-    ("encoder", False): "Encoder self-attention",
-    ("decoder", False): "Decoder self-attention",
-    ("decoder", True): "Encoder–decoder attention",
-}
 
 
 def show(seen: LookedAt) -> None:
@@ -71,9 +66,8 @@ def _view(seen: LookedAt, layer: int) -> View:
     like = [i for i, one in enumerate(seen.layers) if fitting(one) == fitting(seen.layers[layer])]
     mine = layer == seen.layer
     make: Callable[..., View] = View
-    if inputs.queries * inputs.keys > MOST_CELLS:
-        rows, columns = long.part(inputs) if mine else (long.WHOLE, long.WHOLE)
-        make = partial(LongView, rows=rows, columns=columns)
+    if is_long(inputs):
+        make = partial(LongView, part=seen.part if mine else ALL)
     return make(
         source=seen.example,
         layers=seen.layers,
@@ -81,7 +75,7 @@ def _view(seen: LookedAt, layer: int) -> View:
         layer=layer,
         head=seen.head if mine else 0,
         special=seen.special,
-        every=cost([seen.layers[i] for i in like], [mechanisms[i] for i in like]) <= MOST_WORK,
+        every=affordable(cost([seen.layers[i] for i in like], [mechanisms[i] for i in like])),
         colors=seen.colors,
     )
 
@@ -90,10 +84,9 @@ def _heads(
     seen: LookedAt, view: View, others: Sequence[View], colored: HeadMeasure | None, measured: HeadMeasures | None
 ) -> None:
     every = sorted([view, *others], key=lambda one: one.beside[0])
-    titles = uses([one.layers[one.layer] for one in every], seen.model.decodes)
+    titles = kinds.told_apart([one.layers[one.layer] for one in every], seen.model.decodes)
     above, right = _places(view, others)
     below = st.container()
-    is_long = isinstance(view, LongView)
     with below:
         row, secret = (long.pin(view), None) if isinstance(view, LongView) else heads.pin(view)
     shown = view if secret is None else heads.without(view, secret)
@@ -112,9 +105,8 @@ def _heads(
         else:
             figure = heads.large_map(shown, row, secret is not None, products.pick(view))
     with below:
-        if not is_long:
-            with st.columns([0.8, 0.2])[1]:
-                downloads(shown, figure)
+        with st.columns([0.8, 0.2])[1]:
+            downloads(shown, figure, long.NOTE if isinstance(view, LongView) else "")
         if secret is None:
             weights = None if row is None else view.of_row(row) if isinstance(view, LongView) else view.weights[row]
             products.show(seen, view, row, weights)
@@ -141,11 +133,7 @@ def _colored() -> HeadMeasure | None:
 def _measured(seen: LookedAt, measure: HeadMeasure) -> HeadMeasures:
     layers = seen.layers
     work = cost(layers, [layer.mechanism for layer in layers])
-    if work > MOST_WORK:
-        raise ValueError(
-            f"All heads would take {work:,} steps to measure; at most {MOST_WORK:,} are done for one picture. "
-            "Take a shorter text, or color by attention maps."
-        )
+    check_work(work, "To measure all heads", "Take a shorter text, or color by attention maps.")
     return cache.once(
         partial(head_measures, layers, measures=[measure]), "heads colored by", seen.example, measure.name
     )
@@ -167,11 +155,10 @@ def _grid(view: View, mine: bool, measure: HeadMeasure, measured: HeadMeasures, 
     chosen = [view.head * len(layers) + layers.index(view.layer)] if mine and isinstance(view.head, int) else []
     figure = figures.head_grid(values, said, largest=largest, chosen=chosen, titles=("heads", "layers"))
 
-    def open_head(row: int, column: int) -> None:
+    def click(row: int, column: int) -> None:
         place = figures.head_at(figure, row, column)
         if place is not None:
-            st.session_state["head"] = names[place // len(layers)]
-            st.session_state["layer"] = view.layers[layers[place % len(layers)]].name
+            open_head(view.layers, layers[place % len(layers)], place // len(layers))
 
     chart(
         figure,
@@ -182,23 +169,8 @@ def _grid(view: View, mine: bool, measure: HeadMeasure, measured: HeadMeasures, 
         height=height,
         title=measure.name,
         hint="" if height == LOW else "Click to open",
-        on_click=open_head,
+        on_click=click,
     )
-
-
-def uses(layers: Sequence[Layer], decodes: bool) -> list[str]:
-    """What the attention of each of these layers is called, beside the others."""
-    stacks = [layer.name.partition(" ")[0] for layer in layers]
-    names = [
-        USES.get((stack, layer.kind == "cross"), stack.capitalize()) if decodes else stack.capitalize()
-        for stack, layer in zip(stacks, layers, strict=True)
-    ]
-    if len(set(names)) == len(names):
-        return names
-    return [
-        f"{name}: {layer.inputs.heads} heads, {layer.inputs.keys:,} tokens"
-        for name, layer in zip(names, layers, strict=True)
-    ]
 
 
 def unfit(seen: LookedAt, shown: Sequence[View]) -> str:

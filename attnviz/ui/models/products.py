@@ -9,12 +9,17 @@ import torch
 from jaxtyping import Float
 
 from attnviz import figures
+from attnviz.biases import Bias, Distances, SoftCap
+from attnviz.figures.products import scaled
 from attnviz.figures.sentences import number, visible
+from attnviz.inputs import Layer
 from attnviz.measures import strongest
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, ScaledDot
+from attnviz.sources.capture.own_parts import ModelBias
 from attnviz.ui import pinned
 from attnviz.ui.chart import chart
+from attnviz.ui.controls import title
 from attnviz.ui.models.looked_at import LookedAt
 from attnviz.ui.plain import plain
 from attnviz.ui.view import View, largest, tokens_stamp
@@ -100,12 +105,14 @@ def _scores(
         column = best[0][0] if chosen == STRONGEST else names.index(chosen)
         query, key = view.queries[row], view.keys[column]
         scale = factor(mechanism, inputs.query.shape[-1])
-        tokens = (inputs.query_tokens[query], inputs.key_tokens[key])
         if scale is None:
             st.html("<p>The scores of this layer are no sums of products.</p>")
             return key
         pair = inputs.query[head, query].numpy(), inputs.key[inputs.kv_head(head), key].numpy()
-        st.html(said(*pair, scale, tokens, float(weights[column]), bool(mechanism.biases)))
+        tokens = inputs.query_tokens[query], inputs.key_tokens[key]
+        terms = pair[0].astype("f8") * pair[1].astype("f8") * scale
+        then = biased(seen.shown, head, query, key, float(terms.sum()))
+        st.html(said(terms, scale, tokens, then, float(weights[column]), rescaled=seen.special == "rescaled"))
     with drawn:
         chart(
             figures.products(*pair, scale=scale),
@@ -120,24 +127,48 @@ def _scores(
     return key
 
 
+def biased(layer: Layer, head: int, query: int, key: int, score: float) -> list[tuple[str, float]]:
+    """What each bias of a layer does to one score, one after the other, and the number that it makes of it."""
+    inputs = layer.inputs
+    at = [torch.tensor(place) for place in (0, head, query, key)]
+    now, made = torch.tensor(score), []
+    for bias in layer.mechanism.fit(inputs.queries, inputs.keys, inputs.heads).biases:
+        now = bias(now, *at)
+        made.append((in_words(bias), float(now)))
+    return made
+
+
+def in_words(bias: Bias) -> str:
+    """What a bias does to a score, in words that follow the score."""
+    if isinstance(bias, SoftCap):
+        return f"squeezed between −{bias.cap:g} and {bias.cap:g} (soft cap)"
+    if isinstance(bias, Distances):
+        return "plus the model’s number for the distance from query to key"
+    if isinstance(bias, ModelBias):
+        return "plus the model’s number for the pair of query and key"
+    return f"changed by {title(type(bias))}"
+
+
 def said(
-    query: Float[np.ndarray, " d_k"],
-    key: Float[np.ndarray, " d_k"],
+    terms: Float[np.ndarray, " d_k"],
     scale: float,
     tokens: tuple[str, str],
+    then: Sequence[tuple[str, float]],
     weight: float,
-    biased: bool,
+    *,
+    rescaled: bool = False,
 ) -> str:
-    """One score in words, in HTML: the sum of the products, and what becomes of it."""
-    products = query.astype("f8") * key.astype("f8") * scale
-    best = int(np.argmax(np.abs(products)))
-    names = " · ".join(f"<bdi>{escape(visible(token))}</bdi>" for token in tokens)
-    becomes = "The mask hides it." if np.isnan(weight) else f"It becomes a weight of {number(weight)}."
-    after = ", before the model’s biases change it" if biased else ""
+    """One score in words, in HTML: the sum of the terms, what biases make of it, and the weight that it becomes."""
+    best = int(np.argmax(np.abs(terms)))
+    query, key = (f"<bdi>{escape(visible(token))}</bdi>" for token in tokens)
+    made = [number(value) for value in (float(terms.sum()), *(value for _, value in then))]
+    steps = "".join(f"{made[i]}, {what}, makes {made[i + 1]}. " for i, (what, _) in enumerate(then))
+    becomes = f"A score of {made[-1]} becomes a weight of {number(weight)}{', rescaled with its row' * rescaled}."
     return (
-        f"<p class='attnviz-score'>{names} = <b>{number(float(products.sum()))}</b></p>"
-        f"<p>The score is the sum of {len(products)} products: a number of the query × one of the key × "
-        f"{number(scale)}{after}. Dimension {best} counts most, {number(float(products[best]))}. {becomes}</p>"
+        f"<p class='attnviz-score'>Query {query} and key {key}<br>q · k{scaled(scale)} = <b>{made[0]}</b></p>"
+        f"<p>This is the sum of {len(terms)} products, a bar each: a number of the query × one of the key"
+        f"{scaled(scale)}. Dimension {best} counts most, {number(float(terms[best]))}. "
+        f"{escape(steps)}{'The mask hides this key.' if np.isnan(weight) else becomes}</p>"
     )
 
 

@@ -1,6 +1,6 @@
 """Two texts or two models side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 
@@ -12,21 +12,22 @@ from attnviz.compare import ADDED, REMOVED, difference, kinds
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.figures.sentences import visible
 from attnviz.inputs import Layer
-from attnviz.sources.models import shelf
 from attnviz.sources.models.hub import allowed
+from attnviz.sources.models.picture import FORMATS
 from attnviz.sources.text import EXAMPLE
+from attnviz.sources.upload import File
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
 from attnviz.ui.controls import TOGETHER, head_names
-from attnviz.ui.models.asked import Example, still_there
+from attnviz.ui.models.asked import PICTURE_MB, Example, choices, still_there
 from attnviz.ui.models.looked_at import LookedAt
-from attnviz.ui.models.what_heads_do import SAYS as SAYS
-from attnviz.ui.models.what_heads_do import OneHead
+from attnviz.ui.models.one_head import OneHead
 from attnviz.ui.plain import plain
 from attnviz.ui.view import COLORS, largest
 
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
 SAME = "As on the left"
+PICTURES = [kind.lower() for kind in FORMATS]
 HEIGHT, LONGEST = 400, 300  # pixels of a chart, and characters of a text above it
 KEYS, LINK = ("left-map", "right-map"), "sides"
 CHANGED = {  # of one cell of both maps; before is the left, after the right
@@ -61,8 +62,8 @@ def show(seen: LookedAt) -> None:
     with top:
         example, layers, layer, head = _right(seen, notes)
     try:
-        left = Side(seen.example, seen.layers, seen.layer, seen.head, seen.special)
-        right = Side(example, layers, layer, head, seen.special)
+        left = Side(seen.example, seen.layers, seen.layer, seen.head, seen.special, seen.part)
+        right = Side(example, layers, layer, head, seen.special, seen.part)
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
@@ -75,7 +76,7 @@ def show(seen: LookedAt) -> None:
         "**What you are seeing.** Both maps have one range of colors: equal colors are equal weights. "
         + ("" if linked else "Their cells do not stand for the same tokens, so each is read by itself.")
     )
-    if linked and st.toggle("Difference", key="difference", bind="query-params"):
+    if linked and not left.screen.reduced and st.toggle("Difference", key="difference", bind="query-params"):
         _difference(left, right)
 
 
@@ -89,9 +90,12 @@ def _map(side: Side, key: str, end: float, linked: bool) -> None:
         key,
         label=f"Attention weights on the {'left' if key == KEYS[0] else 'right'}",
         name=f"attention {side.title} {key}",
-        description=f"{side.model}, {side.title}: {len(side.tokens[0])} queries by {len(side.tokens[1])} keys.",
+        description=f"{side.model}, {side.title}: {side.screen.size}.",
         height=HEIGHT,
-        hint="Point at a cell: it is marked on both sides." if linked else "Point at a cell to read it.",
+        hint=f"Point at a cell: it is marked on both sides.{side.screen.hint}"
+        if linked
+        else f"Point at a cell to read it.{side.screen.hint}",
+        on_view=side.screen.on_view,
     )
 
 
@@ -101,7 +105,7 @@ def _difference(left: Side, right: Side) -> None:
     became = kinds(*maps).numpy()
     tokens = (
         [a if a == b else f"{a} / {b}" for a, b in zip(*both, strict=True)]
-        for both in zip(left.tokens, right.tokens, strict=True)
+        for both in zip(left.screen.tokens, right.screen.tokens, strict=True)
     )
     figure = difference_figure(
         difference(*maps).numpy(), became == REMOVED, became == ADDED, *tokens, of=KEYS, link=LINK
@@ -120,10 +124,9 @@ def _difference(left: Side, right: Side) -> None:
 
 
 def alike(left: Side, right: Side) -> bool:
-    """Whether cells at the same place are worth comparing: whole maps of as many tokens, at least half of them the
-    same."""
-    pairs = list(zip(left.tokens, right.tokens, strict=True))
-    if left.reduced or right.reduced or any(len(ours) != len(theirs) for ours, theirs in pairs):
+    """Whether cells at the same place are worth comparing: maps of as many tokens, at least half of them the same."""
+    pairs = list(zip(left.screen.tokens, right.screen.tokens, strict=True))
+    if any(len(ours) != len(theirs) for ours, theirs in pairs):
         return False
     return all(2 * sum(a == b for a, b in zip(*both, strict=True)) >= len(both[0]) for both in pairs)
 
@@ -135,39 +138,55 @@ def _right(seen: LookedAt, notes: DeltaGenerator) -> tuple[Example, Sequence[Lay
     with model_place:
         about = "One of those that are here, the path of a folder, or an id of the hub that was downloaded before."
         name = st.selectbox(
-            "Model on the right", [SAME, *shelf.choices(shelf.HUB)], key="right-model", bind="query-params",
+            "Model on the right", [SAME, *choices()], key="right-model", bind="query-params",
             help=about if anywhere else None, accept_new_options=anywhere,
         )  # fmt: skip
+    asked = replace(seen.example, name=seen.example.name if name in (SAME, None) else name)
     with text_place:
-        text = st.text_input("Text on the right", TWIN, key="right-text", bind="query-params")
-    asked = replace(seen.example, text=text, name=seen.example.name if name in (SAME, None) else name)
-    shown = cache.or_last_good("on the right", lambda: _read(asked), lambda: Example(text=TWIN).read(), notes)
+        asked = _given(asked)
+    shown = cache.or_last_good("on the right", asked.read, lambda: Example(text=TWIN).read(), notes)
     shown, layers = still_there(shown, Example(text=TWIN))
     with layer_place:
-        layer = _layer(seen, layers)
+        layer = _layer(seen, layers, notes)
     with head_place:
-        head = _head(seen, layers[layer])
+        head = _head(seen, layers[layer], notes)
     return shown, layers, layer, head
 
 
-def _read(asked: Example) -> Example:
-    """The same, once its layers are there; a model that sees pictures alone is given no text."""
-    return (asked if "text" in asked.model().reads else replace(asked, text="")).read()
+def _given(asked: Example) -> Example:
+    """What is read or seen on the right; of a model that cannot be loaded it is the text."""
+    try:
+        reads: Collection[str] = asked.model().reads
+    except ValueError:  # which is said where the example is read
+        reads = ["text"]
+    if "text" not in reads:
+        brought = st.file_uploader("Picture on the right", PICTURES, key="right-picture", max_upload_size=PICTURE_MB)
+        return replace(
+            asked, text="", pair="", image=File(brought.name, brought.getvalue()) if brought else asked.image
+        )
+    return replace(asked, text=st.text_input("Text on the right", TWIN, key="right-text", bind="query-params"))
 
 
-def _layer(seen: LookedAt, layers: Sequence[Layer]) -> int:
+def _layer(seen: LookedAt, layers: Sequence[Layer], notes: DeltaGenerator) -> int:
     """The position of the chosen layer; that of the left is the one of its name, or else of its place."""
     names = [layer.name for layer in layers]
     chosen = st.selectbox("Layer on the right", [SAME, *names], key="right-layer", bind="query-params")
-    if chosen == SAME:
-        chosen = seen.shown.name
-    return names.index(chosen) if chosen in names else min(seen.layer, len(names) - 1)
+    if chosen != SAME:
+        return names.index(chosen)
+    if seen.shown.name in names:
+        return names.index(seen.shown.name)
+    place = min(seen.layer, len(names) - 1)
+    notes.info(plain(f"There is no {seen.shown.name} on the right: it is {names[place]} that is shown there."))
+    return place
 
 
-def _head(seen: LookedAt, layer: Layer) -> int | str:
+def _head(seen: LookedAt, layer: Layer, notes: DeltaGenerator) -> int | str:
     """The chosen head; that of the left is the one of its place, or the last where there are fewer."""
     heads = head_names(layer.inputs.heads)
     chosen = st.selectbox("Head on the right", [SAME, *heads, *TOGETHER], key="right-head", bind="query-params")
-    if chosen == SAME:
-        return min(seen.head, len(heads) - 1) if isinstance(seen.head, int) else seen.head
-    return heads.index(chosen) if chosen in heads else TOGETHER[chosen]
+    if chosen != SAME:
+        return heads.index(chosen) if chosen in heads else TOGETHER[chosen]
+    if isinstance(seen.head, int) and seen.head >= len(heads):
+        notes.info(f"There is no head {seen.head} on the right: it is head {len(heads) - 1} that is shown there.")
+        return len(heads) - 1
+    return seen.head

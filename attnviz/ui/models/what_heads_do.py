@@ -1,114 +1,35 @@
 """Heads by what they do: a table and a scatter, in which each point is a head."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from attnviz.figures import heatmap, long_map
-from attnviz.figures.scatter import scatter
-from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE, number
+from attnviz.figures.scatter import SHAPES, scatter
+from attnviz.figures.sentences import number
 from attnviz.head_measures import MEASURES, HeadMeasure, HeadMeasures, Without, head_measures
-from attnviz.inputs import Inputs, Layer
-from attnviz.long_maps import Reduced, reduced
-from attnviz.measures import Special, kept
+from attnviz.inputs import Layer
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
 from attnviz.ui.controls import explained
-from attnviz.ui.models.asked import Example
-from attnviz.ui.models.long import CELLS, starts
+from attnviz.ui.models import kinds
 from attnviz.ui.models.looked_at import LookedAt
-from attnviz.ui.models.overview import MOST_CELLS
+from attnviz.ui.models.one_head import OneHead, open_head
 from attnviz.ui.plain import plain
-from attnviz.ui.view import COLORS, MOST_WORK, head_weights, largest, tokens_stamp
+from attnviz.ui.view import COLORS, affordable, largest
 
 MENU = {measure.name: measure for measure in MEASURES}
 ACROSS, UP = "Distance", "Entropy"  # of the scatter, to begin with
 LEFT_OUT: dict[str, Without] = {"Nothing": "none", "The first token": "first", "Special tokens": "special"}
 TABLE = "heads-table"
 MANY, SMALL = 300, 8  # so many points are smaller, of so many pixels
-SAYS = {"mean": GIVES_ON_AVERAGE, "maximum": GIVES_AT_MOST}
 HEIGHT, WIDTH = 400, 112  # of a chart, and of a column of the table
-
-
-@dataclass(frozen=True, eq=False)
-class OneHead:
-    """The map of one head: whole, or of a long text in fewer cells. Making it computes it, and raises ValueError, in
-    words, where that cannot be done."""
-
-    example: Example
-    layers: Sequence[Layer]
-    layer: int
-    head: int | str  # or "mean", "maximum"
-    special: Special
-    weights: Float[np.ndarray, "rows columns"] = field(init=False)
-    reduced: Reduced | None = field(init=False)  # of a long text
-
-    def __post_init__(self) -> None:
-        inputs, mechanism, head = self.inputs, self.layers[self.layer].mechanism, self.head
-        found = None
-        if inputs.queries * inputs.keys <= MOST_CELLS:
-            weights = head_weights(self.example, self.layers, self.layer, mechanism, head, self.special)
-        elif isinstance(head, int):
-            found = cache.once(
-                lambda: reduced(inputs, mechanism, head, CELLS, CELLS, special=self.special),
-                *("one head", self.example, self.layer, head, self.special),
-            )
-            weights = found.weights.numpy()
-        else:
-            raise ValueError("Of so long a text one head is drawn at a time. Choose one in the menu.")
-        for name, value in {"weights": weights, "reduced": found}.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def inputs(self) -> Inputs:
-        return self.layers[self.layer].inputs
-
-    @property
-    def title(self) -> str:
-        head = f"head {self.head}" if isinstance(self.head, int) else f"{self.head} of heads"
-        return f"{self.layers[self.layer].name}, {head}"
-
-    @property
-    def tokens(self) -> tuple[list[str], list[str]]:
-        """Those of the rows and of the columns; where these stand for several, the position of the first."""
-        queries, keys = self._positions
-        if self.reduced is not None:
-            height, width = self.weights.shape
-            return [f"{i} …" for i in starts(queries, height)], [f"{i} …" for i in starts(keys, width)]
-        return [self.inputs.query_tokens[i] for i in queries], [self.inputs.key_tokens[i] for i in keys]
-
-    @property
-    def _positions(self) -> tuple[list[int], list[int]]:
-        inputs = self.inputs
-        queries = kept(inputs.queries, inputs.special_queries, self.special)
-        return queries, kept(inputs.keys, inputs.special_keys, self.special)
-
-    def figure(self, end: float, link: str = "") -> go.Figure:
-        """The map, with colors up to `end`; those of one `link` mark the same cell."""
-        zoom = tokens_stamp(self.inputs)
-        if self.reduced is None:
-            says = SAYS.get(str(self.head), GIVES)
-            return heatmap(self.weights, *self.tokens, largest=end, says=says, zoom=zoom, link=link, fan=False)
-        (queries, keys), (height, width) = self._positions, self.weights.shape
-        return long_map(
-            self.weights,
-            self.reduced.query.numpy(),
-            self.reduced.key.numpy(),
-            starts(queries, height),
-            starts(keys, width),
-            self.inputs.query_tokens,
-            self.inputs.key_tokens,
-            largest=end,
-            zoom=zoom,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,12 +52,6 @@ class Found:
     def values(self) -> dict[str, Float[np.ndarray, " heads"]]:
         """The measures that some head has."""
         return {name: values for name, values in self.measures.values.items() if not np.isnan(values).all()}
-
-
-def open_head(layers: Sequence[Layer], layer: int, head: int) -> None:
-    """Makes this the head that the menus at the left show."""
-    st.session_state["layer"] = layers[layer].name
-    st.session_state["head"] = f"Head {head}"
 
 
 def show(seen: LookedAt) -> None:
@@ -162,9 +77,8 @@ def show(seen: LookedAt) -> None:
     left, right = st.columns([0.56, 0.44], gap="medium")
     with left:
         _scatter(found, across, up, opened)
-    with left:
         explained = (f"<p><b>{one.name}.</b> {escape(_about(one))}</p>" for one in dict.fromkeys((across, up)))
-        st.html(f"<div class='attnviz-measures'>{''.join(explained)}</div>")
+        st.html(f"<div class='attnviz-measures'>{_shapes(seen)}{_unseen(found, across, up)}{''.join(explained)}</div>")
     with right:
         _map(seen, notes)
     _table(found, opened)
@@ -178,7 +92,7 @@ def _measure(label: str, start: str) -> HeadMeasure:
 def _found(seen: LookedAt, without: Without) -> Found:
     """The measures of all heads, or of those of one layer where all would be too many."""
     work = [layer.inputs.heads * layer.inputs.queries * layer.inputs.keys for layer in seen.layers]
-    shown = list(range(len(work))) if sum(work) <= MOST_WORK else [seen.layer]
+    shown = list(range(len(work))) if affordable(sum(work)) else [seen.layer]
 
     def make() -> HeadMeasures:
         return head_measures([seen.layers[i] for i in shown], without_queries=without, without_keys=without)
@@ -203,8 +117,35 @@ def _said(measure: HeadMeasure, value: float) -> str:
     return f"{number(value)} {measure.unit}" if measure.unit != "share" else number(value)
 
 
+def _numbers(layers: Sequence[Layer]) -> list[tuple[int, int]]:
+    """The kind of each layer's attention, and which of its kind the layer is, both as numbers."""
+    all_kinds = [kinds.kind(layer) for layer in layers]
+    order = list(dict.fromkeys(all_kinds))
+    return [(order.index(kind), all_kinds[:i].count(kind)) for i, kind in enumerate(all_kinds)]
+
+
+def _shapes(seen: LookedAt) -> str:
+    """Which shape is which kind of attention, in HTML, where there are several."""
+    called = {}
+    for layer, (kind, _) in zip(seen.layers, _numbers(seen.layers), strict=True):
+        called[kind] = kinds.called(layer, seen.model.decodes)
+    marks = [f"{list(SHAPES.values())[kind % len(SHAPES)]} {escape(name)}" for kind, name in called.items()]
+    return f"<p>{' · '.join(marks)}</p>" if len(marks) > 1 else ""
+
+
+def _unseen(found: Found, across: HeadMeasure, up: HeadMeasure) -> str:
+    """How many heads have no point, and why, in HTML."""
+    said = ""
+    for one in dict.fromkeys((across, up)):
+        values = found.measures.values[one.name]
+        if 0 < (none := int(np.isnan(values).sum())) < len(values):
+            said += f"<p>{none} of {len(values)} heads have no {one.name.lower()} and no point; the table has them.</p>"
+    return said
+
+
 def _scatter(found: Found, across: HeadMeasure, up: HeadMeasure, opened: int | None) -> None:
     x, y = (found.measures.values[one.name] for one in (across, up))
+    numbers = _numbers(found.layers)
     figure = scatter(
         x,
         y,
@@ -212,9 +153,10 @@ def _scatter(found: Found, across: HeadMeasure, up: HeadMeasure, opened: int | N
             f"{name}: {across.name.lower()} {_said(across, a)}, {up.name.lower()} {_said(up, b)}"
             for name, a, b in zip(found.names, x.tolist(), y.tolist(), strict=True)
         ],
-        found.measures.layers,
+        np.array([numbers[i][1] for i, _ in found.heads]),
         [] if opened is None else [opened],
         titles=(_title(across), _title(up)),
+        kinds=[numbers[i][0] for i, _ in found.heads],
     )
     if len(x) > MANY:
         figure.data[0].marker.size = SMALL
@@ -234,19 +176,20 @@ def _scatter(found: Found, across: HeadMeasure, up: HeadMeasure, opened: int | N
 def _map(seen: LookedAt, notes: DeltaGenerator) -> None:
     """The opened head."""
     try:
-        opened = OneHead(seen.example, seen.layers, seen.layer, seen.head, seen.special)
+        opened = OneHead(seen.example, seen.layers, seen.layer, seen.head, seen.special, seen.part)
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
-    inputs = seen.shown.inputs
     chart(
         opened.figure(1.0 if seen.colors == COLORS[2] else largest([opened.weights])),
         "opened-map",
         title=opened.title,
         label="Attention weights of the opened head",
         name=f"attention {opened.title}",
-        description=f"{opened.title}: {inputs.queries} queries by {inputs.keys} keys.",
+        description=f"{opened.title}: {opened.screen.size}.",
         height=HEIGHT,
+        hint=f"Point at a cell.{opened.screen.hint}",
+        on_view=opened.screen.on_view,
     )
 
 

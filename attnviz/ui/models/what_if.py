@@ -10,12 +10,13 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
 
-from attnviz.figures import head_at, heatmap
+from attnviz.biases import Bias
+from attnviz.figures import head_at
 from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
-from attnviz.figures.sentences import GIVES, label, number, visible
+from attnviz.figures.sentences import number, visible
 from attnviz.inputs import Layer
-from attnviz.masks import Band, Causal, Full, SlidingWindow
+from attnviz.masks import Band, Causal, Full, Mask, SlidingWindow
 from attnviz.normalizers import Normalizer, Softmax
 from attnviz.scores import Score
 from attnviz.sources.models.changed import Exchange
@@ -24,12 +25,12 @@ from attnviz.ui import cache, controls
 from attnviz.ui.chart import chart
 from attnviz.ui.models.exchanged import Ask, Ran, ran
 from attnviz.ui.models.looked_at import LookedAt
-from attnviz.ui.models.side_by_side import SAYS, Side
+from attnviz.ui.models.one_head import OneHead, open_head
+from attnviz.ui.models.products import in_words
 from attnviz.ui.models.standing import named
-from attnviz.ui.models.what_heads_do import open_head
 from attnviz.ui.plain import plain
 from attnviz.ui.transformer import what_if as parts
-from attnviz.ui.view import COLORS, largest, tokens_stamp
+from attnviz.ui.view import COLORS, largest
 
 MASK, SCORE, NORMALIZER, OFF, WHERE = "if-mask", "if-score", "if-normalizer", "if-off", "if-where"
 EVERYWHERE, ALIKE, HERE = "All layers", "Layers of this kind", "This layer"
@@ -58,18 +59,20 @@ class AsItIs:
 
 
 def show(seen: LookedAt) -> None:
-    """Draws the widgets, what becomes of the output, and the map of the chosen head as it is and changed."""
+    """Draws changes to try, what becomes of the output, and the map of the chosen head as it is and changed."""
     if not _open(seen):
         st.info(plain(f"Nothing can be exchanged in {seen.model.name}. {seen.shown.fixed}"))
         return
     top = st.container()
-    exchange, refused = _choose(seen)
+    with st.expander("Change it yourself", key="if-own", icon=":material/tune:", bind="query-params"):
+        exchange, refused = _choose(seen)
     with top:
         _menu(seen, exchange)
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     ask, result = _made(seen, exchange, refused, notes)
     with notes:
-        st.html(f"<p class='attnviz-said' role='status'>{escape(result.said)}</p>")
+        told = escape(listed(seen.layers, ask.exchange)) or "&nbsp;"  # a line that what stands below does not jump by
+        st.html(f"<p class='attnviz-said' role='status'>{escape(result.said)}</p><p class='attnviz-whose'>{told}</p>")
         if len(_open(seen)) < len(seen.layers):
             closed = [layer.name for layer in seen.layers if layer.fixed]
             st.caption(plain(f"Nothing can be exchanged in {named(closed)}, whose queries and keys are not known."))
@@ -82,6 +85,22 @@ def show(seen: LookedAt) -> None:
         st.caption(SEEING)
 
 
+def listed(layers: Sequence[Layer], exchange: Exchange) -> str:
+    """What is changed and where, in words; nothing where nothing is."""
+    change, open_ones = exchange.change, [i for i, layer in enumerate(layers) if not layer.fixed]
+    places = open_ones if exchange.layers is None else exchange.layers
+    where = "all layers" if set(open_ones) <= set(places) else named([layers[i].name for i in places])
+    said = []
+    if parts := in_order(change.score, (), change.mask, change.normalizer):
+        said.append(f"Changed in {where}. {parts}")
+    off = []
+    for i in sorted({layer for layer, _ in change.off}):
+        heads = [str(head) for layer, head in change.off if layer == i]
+        numbers = f"{layers[i].name}, head{'s' * (len(heads) > 1)} {', '.join(heads)}"
+        off.append(f"all heads of {layers[i].name}" if len(heads) == layers[i].inputs.heads else numbers)
+    return " ".join(said + [f"Off: {'; '.join(off)}."] * bool(off))
+
+
 def _open(seen: LookedAt) -> list[int]:
     """The places of the layers whose attention can be exchanged."""
     return [i for i, layer in enumerate(seen.layers) if not layer.fixed]
@@ -90,7 +109,7 @@ def _open(seen: LookedAt) -> list[int]:
 def _choose(seen: LookedAt) -> tuple[Exchange, list[str]]:
     """Draws the widgets; gives what is to be exchanged, and why some of it was refused."""
     refused: list[str] = []
-    columns = st.columns([1, 1, 1, 1, 1.35], gap="small")
+    columns = st.columns(4, gap="small")
     with columns[0]:
         mask = _part("Mask", controls.MASK_MENU, MASK, refused)
     with columns[1]:
@@ -102,10 +121,9 @@ def _choose(seen: LookedAt) -> tuple[Exchange, list[str]]:
             "Where", _places(seen), key=WHERE, bind="query-params",
             help="In which layers the mask, the score and the normalizer are exchanged.",
         )  # fmt: skip
-    with columns[4]:
-        heads = _heads(seen)
-        about = "They see nothing, and add nothing to what their layer gives."
-        off = st.multiselect("Heads off", list(heads), key=OFF, bind="query-params", placeholder="None", help=about)
+    heads = _heads(seen)
+    about = "They see nothing, and add nothing to what their layer gives."
+    off = st.multiselect("Heads off", list(heads), key=OFF, bind="query-params", placeholder="None", help=about)
     change = Change(mask, score, normalizer, tuple(heads[one] for one in sorted(off, key=list(heads).index)))
     return Exchange(change, _places(seen)[where]), refused
 
@@ -204,46 +222,43 @@ def _maps(seen: LookedAt, ask: Ask, result: Ran) -> None:
     """Draws the map of the chosen head as it is and changed, in one range of colors."""
     pairs = ((seen.example, seen.layers), (ask, result.layers))
     try:
-        sides = [Side(of, layers, seen.layer, seen.head, seen.special) for of, layers in pairs]
+        sides = [OneHead(of, layers, seen.layer, seen.head, seen.special, seen.part) for of, layers in pairs]
     except ValueError as problem:  # too long to be drawn; the rest is not
         st.info(plain(str(problem)))
         return
     end = 1.0 if seen.colors == COLORS[2] else largest([side.weights for side in sides])
     for (key, title), side, column in zip(SIDES.items(), sides, st.columns(2, gap="medium"), strict=True):
-        layer = side.layers[seen.layer]
-        figure = heatmap(
-            side.weights,
-            *side.tokens,
-            largest=end,
-            says=SAYS.get(str(seen.head), GIVES),
-            zoom=f"what if {tokens_stamp(seen.shown.inputs)}",
-            link="what-if",
-            fan=False,
-        )
         with column:
             st.html(f"<p class='attnviz-change'>{title} <small>{escape(side.title)}</small></p>")
             chart(
-                figure,
+                side.figure(end, "what-if"),
                 key,
                 label=f"{title}: attention weights",
                 name=f"attention {side.title} {title.lower()}",
-                description=f"{title}, {side.title}: {len(side.tokens[0])} queries by {len(side.tokens[1])} keys. The "
-                "arrow keys move from cell to cell.",
+                description=f"{title}, {side.title}: {side.screen.size}. The arrow keys move from cell to cell.",
                 height=HEIGHT,
                 hint="Point at a cell: it is marked in both maps.",
+                on_view=side.screen.on_view,
             )
-            st.caption(plain(described(layer, seen, Exchange() if layer is seen.shown else ask.exchange)))
+            st.caption(plain(described(seen, ask.exchange if key == "if-after" else Exchange())))
 
 
-def described(layer: Layer, seen: LookedAt, exchange: Exchange) -> str:
+def described(seen: LookedAt, exchange: Exchange) -> str:
     """How the chosen head attends under an exchange, in words."""
     if (seen.layer, seen.head) in exchange.change.off:
         return f"Head {seen.head} is off: it sees nothing, and adds nothing."
-    if layer.fixed:
+    if seen.shown.fixed:
         return "As the model itself has computed it."
     others_on = replace(exchange, change=replace(exchange.change, off=()))
     mechanism = others_on.of(seen.shown.mechanism, seen.layer)
-    return f"{mechanism.mask.describe()} {called(mechanism.score)}, {called(mechanism.normalizer)}."
+    return in_order(mechanism.score, mechanism.biases, mechanism.mask, mechanism.normalizer)
+
+
+def in_order(score: Score | None, biases: Sequence[Bias], mask: Mask | None, normalizer: Normalizer | None) -> str:
+    """The parts of a mechanism in words, in the order in which they act, a sentence each; nothing of None."""
+    said = [f"Scores: {', '.join([called(score), *map(in_words, biases)])}."] if score else []
+    said += [mask.describe()] if mask else []
+    return " ".join(said + ([f"Weights: {called(normalizer)}."] if normalizer else []))
 
 
 def called(part: Score | Normalizer) -> str:
@@ -266,9 +281,8 @@ def _grid(seen: LookedAt, ask: Ask, result: Ran) -> None:
     chosen = [seen.layer * columns + seen.head] if isinstance(seen.head, int) else []
     figure = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
     if rows <= LABELED:
-        figure.update_yaxes(
-            tickvals=list(range(rows)), ticktext=[label(layer.name) for layer in seen.layers], title=None
-        )
+        written = [escape(layer.name, quote=False) for layer in seen.layers]
+        figure.update_yaxes(tickvals=list(range(rows)), ticktext=written, title=None)
 
     def open_at(row: int, column: int) -> None:
         place = head_at(figure, row, column)
@@ -303,18 +317,19 @@ def _tokens(result: Ran) -> None:
     if not result.next:
         return
     before, after = (np.array([getattr(one, side) for one in result.next], dtype="f4") for side in ("before", "after"))
+    said = [f"{visible(one.token)}: {number(one.before)} as it is, {number(one.after)} changed" for one in result.next]
     figure = bars(before, after, [one.token for one in result.next], NAMES)
-    figure.update_yaxes(title={"text": "probability", "standoff": 4})
+    figure.layout.meta = figure.layout.meta | {"columns": 1, "bars": True, "points": said}
+    figure.update_yaxes(title_text="probability")
     st.markdown("**The likeliest next tokens**")
     chart(
         figure,
         "if-next",
         label="The likeliest next tokens",
         name="next tokens",
-        description=". ".join(
-            f"{visible(one.token)}: {number(one.before)} as it is, {number(one.after)} changed" for one in result.next
-        ),
+        description=". ".join(said),
         height=260,
         grows=False,
+        hint="Point at a bar to read it.",
     )
-    st.caption(BITS)
+    st.caption(" ".join([plain(result.written), BITS]).strip())

@@ -13,7 +13,7 @@ from attnviz.sources.translator.train import SMOOTHING
 from attnviz.sources.translator.translation import spelled
 from attnviz.ui import present
 from attnviz.ui.chart import chart
-from attnviz.ui.play import slider
+from attnviz.ui.play import PLAYING, slider
 from attnviz.ui.transformer import maps
 
 END = "<end>"
@@ -58,15 +58,23 @@ def _lines(translation: Translation, step: int, head: int) -> None:
 
 
 def _step(translation: Translation) -> int:
-    """The step in the link; where another translation has come, the last."""
-    count = len(translation.steps)
+    """The step in the link; where another translation has come, the one that it opens at."""
+    count, first = len(translation.steps), opening(translation) + 1
     step_before, french_before = st.session_state.get("word of", (None, translation.french))
     another = french_before != translation.french
     if another and st.session_state.get(WORD) == step_before:  # not where the link says both, as on the way back
-        st.session_state[WORD] = count
-    step = slider("Word by word", range(1, count + 1), WORD, start=count)
+        st.session_state[WORD] = first
+    step = slider("Word by word", range(1, count + 1), WORD, start=first)
     st.session_state["word of"] = (step, translation.french)
     return step - 1
+
+
+def opening(translation: Translation) -> int:
+    """The step that is most worth seeing: the first word that comes before one it follows in English, by the true
+    alignment; where there is none, the middle."""
+    true = translation.alignment or ()
+    overtaking = (i for i, keys in enumerate(true) if any(max(keys) > min(later) for later in true[i + 1 :]))
+    return next(overtaking, (len(translation.steps) - 1) // 2)
 
 
 def pieces(translation: Translation) -> list[str]:
@@ -76,14 +84,16 @@ def pieces(translation: Translation) -> list[str]:
 
 
 def in_french(translation: Translation, step: int) -> str:
-    """The translation in HTML: what was there before a step, what comes out in it, and room for what is to come."""
+    """The translation in HTML: what was there before a step, what comes out in it, and what is to come, which is
+    hidden while it plays."""
+    to_come = "<i aria-hidden='true'>" if st.session_state.get(PLAYING) == WORD else "<i>"
     marked = []
     for i, piece in enumerate(pieces(translation)):
         space, word = " " * piece.startswith(" "), escape(piece.strip())
-        kind = f"<mark>{word}</mark>" if i == step else f"<i aria-hidden='true'>{word}</i>" if i > step else word
+        kind = f"<mark>{word}</mark>" if i == step else f"{to_come}{word}</i>" if i > step else word
         marked.append(space + kind)
     ended = step >= len(translation.french)
-    marked.append(f" <small>{'<mark>' if ended else '<i>'}end{'</mark>' if ended else '</i>'}</small>")
+    marked.append(f" <small>{'<mark>end</mark>' if ended else f'{to_come}end</i>'}</small>")
     return f"<p class='attnviz-translation' lang='fr' role='status'>{''.join(marked)}</p>"
 
 

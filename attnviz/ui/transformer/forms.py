@@ -68,7 +68,7 @@ def _show(translation: Translation, busy: bool) -> None:
 
 def _chosen() -> tuple[History, Point] | None:
     """The training that is chosen, and a point of it; None before anything has been trained here."""
-    left, right = st.columns([1, 3], vertical_alignment="bottom")
+    left, right = st.columns([1, 2], vertical_alignment="bottom")
     kinds = [SHIPPED, HERE]
     with left:
         kind = st.segmented_control(
@@ -160,14 +160,20 @@ def _mosaic(shown: Maps, chosen: int | None, labels: Sequence[str] = ()) -> None
 def said(made: Translation, right: Sequence[str] | None, step: int) -> str:
     """The translation in HTML; words that stand where another one should are marked."""
     agrees = [right is None or word == other for word, other in zip_longest(made.french, right or ())]
-    written, parts = zip(made.french, pieces(made), agrees, strict=False), []
-    for (_, fits), run in groupby(written, key=lambda one: (one[0], one[2])):
-        same = [piece for _, piece, _ in run]
-        space, word = " " * same[-1].startswith(" "), escape(visible(same[-1].strip()))
-        shown = space + (word if fits else f"<s>{word}</s>")
-        parts.append(f"{shown} <small>× {len(same)}</small>" if len(same) >= MANY else shown * len(same))
+    parts = []
+    for _, same in groupby(zip(made.french, pieces(made), agrees, strict=False), key=lambda one: one[0]):
+        run = [(piece, fits) for _, piece, fits in same]
+        if len(run) < MANY:
+            parts += [_marked(*one) for one in run]
+        else:
+            parts.append(f"{_marked(run[-1][0], all(fits for _, fits in run))} <small>× {len(run)}</small>")
     verdict = "" if right is None else "attnviz-right" if made.french == tuple(right) else "attnviz-wrong"
     return (
         f"<p class='attnviz-made' role='status'><small>After {step:,} steps it writes</small>"
         f"<span class='{verdict}' lang='fr'>{''.join(parts)}</span></p>"
     )
+
+
+def _marked(piece: str, fits: bool) -> str:
+    word = escape(visible(piece.strip()))
+    return " " * piece.startswith(" ") + (word if fits else f"<s>{word}</s>")

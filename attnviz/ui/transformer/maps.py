@@ -135,14 +135,14 @@ def show_mosaic(
         maps.weights,
         columns=HEADS,
         names=names or HEAD_NAMES,
-        row_names=[f"layer {layer}" for layer in range(LAYERS)],
-        column_names=[f"head {head}" for head in range(HEADS)],
-        titles=("", ""),
+        row_names=[str(layer) for layer in range(LAYERS)],
+        column_names=[str(head) for head in range(HEADS)],
+        titles=("layers", "heads"),
         labels=labels,
         chosen=[] if chosen is None else [chosen],
         largest=largest,
         blank=maps.coming,
-        square=0.55,
+        square=0.65,
     )
 
     def open_at(row: int, column: int) -> None:
@@ -182,7 +182,7 @@ def picture(maps: Maps, head: int, *, largest: float, link: str = "") -> go.Figu
         cells=not_yet | {cell: TRUE for cell in maps.marked if not np.isnan(weights[cell])},
     )
     # In a narrow column the words need the room; what rows and columns are stands below.
-    return figure.update_xaxes(title_text="").update_yaxes(title_text="")
+    return figure.update_xaxes(title_text="").update_yaxes(title_text="").update_layout(margin={"l": 0, "r": 4})
 
 
 def show_heatmap(

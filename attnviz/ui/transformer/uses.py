@@ -9,10 +9,10 @@ from attnviz.sources.translator import Translation, Translator
 from attnviz.sources.translator.grammar import ADJECTIVE
 from attnviz.sources.translator.model import Use
 from attnviz.sources.translator.weights import TESTED
+from attnviz.ui import pinned
 from attnviz.ui.plain import plain
 from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.decoded import WORD
-from attnviz.ui.transformer.maps import Maps
 
 WHAT: dict[Use, str] = {
     "encoder": "Every English word looks at every English word. Queries and keys both come from the encoder.",
@@ -29,7 +29,7 @@ ROW = "encoder-row"
 
 def show(translator: Translator, translation: Translation, step: int, heads: dict[Use, int]) -> None:
     """Draws the maps of one step of decoding, the chosen head of each use large."""
-    for use, column in zip(maps.USES, st.columns(3, gap="medium"), strict=True):
+    for use, column in zip(maps.USES, st.columns(3, gap="small"), strict=True):
         with column, st.container(key=f"use-{use}"):
             _show(use, translator, translation, step, heads[use])
     st.caption(
@@ -57,12 +57,13 @@ def _show(use: Use, translator: Translator, translation: Translation, step: int,
         labels=shares,
         names=[f"{name}: {share}" if share else name for name, share in zip(maps.HEAD_NAMES, shares, strict=True)],
     )
+    names = pinned.numbered(range(len(shown.queries)), shown.queries)
     maps.show_heatmap(
         shown,
         f"{use}-map",
         head=head,
-        pinned=_row(shown) if use == "encoder" else step,
-        on_click=_pin if use == "encoder" else _go_to,
+        pinned=_row(names) if use == "encoder" else step,
+        on_click=partial(_pin, names) if use == "encoder" else _go_to,
         hint="Point at a cell to read it, click to pin its query.",
         rows=max(10, len(translation.english), len(translation.steps)),
     )
@@ -72,17 +73,19 @@ def _show(use: Use, translator: Translator, translation: Translation, step: int,
     st.markdown(_said(use, translator, translation, head))
 
 
-def _row(shown: Maps) -> int | None:
-    """The row of the encoder that the link pins."""
+def _row(names: list[str]) -> int | None:
+    """The row of the encoder that the link pins; a link that pins another sentence's word lets go of it."""
     said = st.query_params.get(ROW)
-    return next((row for row in range(len(shown.queries)) if str(row) == said), None)
+    if said is not None and said not in names:
+        del st.query_params[ROW]
+    return names.index(said) if said in names else None
 
 
-def _pin(row: int) -> None:
-    if st.query_params.get(ROW) == str(row):
+def _pin(names: list[str], row: int) -> None:
+    if st.query_params.get(ROW) == names[row]:
         del st.query_params[ROW]
     else:
-        st.query_params[ROW] = str(row)
+        st.query_params[ROW] = names[row]
 
 
 def _go_to(row: int) -> None:
