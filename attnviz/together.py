@@ -90,7 +90,7 @@ def value_weighted(
     fixed number. Of the queries in `rows`, all of them unless it says which.
     """
     keys = kept(inputs.keys, inputs.special_keys, special)
-    lengths = inputs.value[inputs.kv_head(head)].norm(dim=-1)[keys]
+    lengths = inputs.value_of(head).norm(dim=-1)[keys]
     return head_map(inputs, mechanism, head, special, rows).abs() * lengths
 
 

@@ -188,6 +188,6 @@ def _cell(line: int, column: int, cell: str) -> bool:
 
 def _no_cell(row: int, column: int, held: str, axis: str = "Row") -> str:
     held = held if len(held) <= 40 else held[:39] + "…"
-    said = "".join(c if c.isprintable() and c != "`" else "�" for c in held)
-    holds = f"holds `{said}`" if held else "is empty"
+    said = "".join(c if c.isprintable() and c not in "“”" else "�" for c in held)
+    holds = f"holds “{said}”" if held else "is empty"
     return f"{axis} {row + 1}, column {column + 1} {holds}. A cell is 0 or 1; leave out headings and names of tokens."

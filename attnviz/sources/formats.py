@@ -158,7 +158,7 @@ def _table(data: bytes, budget: Budget, delimiter: str) -> Parts:
         values = [_number(cell) for cell in row[start:]]
         if None in values:
             column = values.index(None) + start
-            hint = "" if column else " If the first column holds tokens, write `token` above it."
+            hint = "" if column else " If the first column holds tokens, write “token” above it."
             held = f"holds {quoted(row[column])}, which is not a finite number" if row[column] else "is empty"
             raise ValueError(f"Row {n}, column {column + 1} {held}. Write a number there.{hint}")
         into[:] = values

@@ -42,7 +42,7 @@ def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[st
             raise Refused("Column {} holds {}, not numbers or text. Remove it.", field.name, str(field.type))
     unnamed = [name for name in texts if name.lower() not in TOKENS]
     if unnamed and len(texts) > 1:
-        raise Refused("Column {} holds text, and so does another. Name the tokens `tokens`.", unnamed[0])
+        raise Refused("Column {} holds text, and so does another. Name the tokens “tokens”.", unnamed[0])
     table = file.read(use_threads=False)
     dimensions = []
     for field, column in zip(table.schema, table.columns, strict=True):

@@ -273,7 +273,7 @@ BAD = {
     "csv nan": ("a.csv", b"1,2\n1,nan\n", "Row 2, column 2 holds “nan”, which is not a finite"),
     "csv infinity": ("a.csv", b"1,2\n1,-Infinity\n", "Row 2, column 2 holds “-Infinity”"),
     "csv too large": ("a.csv", b"1,2\n1,1e30\n", r"“vectors”\[1, 1\] is “1e\+30”"),
-    "a number among tokens": ("a.csv", b"the,1\n2024,2\n", "Row 1, column 1 holds “the”.*write `token` above"),
+    "a number among tokens": ("a.csv", b"the,1\n2024,2\n", "Row 1, column 1 holds “the”.*write “token” above"),
     "headings alone": ("a.csv", b"x,y,z\n", "holds no numbers"),
     "tokens in csv alone": ("a.csv", b"token\nthe\ncat\n", "empty"),
     "blank lines": ("a.csv", b"\n\n\n", "holds no numbers"),

@@ -687,6 +687,17 @@ def test_a_target_that_is_given(loaded, name):
     assert loaded[name].output(given).shape == (120,)
 
 
+def test_a_target_without_an_end_is_kept_whole(copied):
+    folder = copied("t5")
+    said = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps(said | {"post_processor": None}))
+    given = inspected(folder).load()
+    reading = given.reading(TEXT, "a lazy dog")
+    ids = given.tokenizer("a lazy dog")["input_ids"]
+    assert reading.batch["decoder_input_ids"][0].tolist()[1:] == ids
+    assert "".join("".join(reading.target.tokens[1:]).split()) == "alazydog"
+
+
 def test_the_three_kinds_of_attention_have_the_tokens_that_they_relate(loaded):
     layers = loaded["bart"].layers(TEXT, "a lazy dog")
     given = loaded["bart"].reading(TEXT, "a lazy dog")

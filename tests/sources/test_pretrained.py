@@ -141,7 +141,7 @@ def test_a_changed_file_is_refused(monkeypatch, tmp_path):
 
 def test_a_missing_model_is_missed_in_words(monkeypatch):
     monkeypatch.setattr(pretrained, "PACKAGE", "no_such_model")
-    with pytest.raises(RuntimeError, match=r"not installed\. Run `pip install"):
+    with pytest.raises(RuntimeError, match=r"not installed\. Run “pip install"):
         minilm.__wrapped__()
 
 

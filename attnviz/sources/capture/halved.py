@@ -29,5 +29,5 @@ def _halved(inputs: Inputs) -> Inputs:
 
 
 def _fits(value: Tensor) -> bool:
-    largest = [max(abs(float(edge)) for edge in head.aminmax()) for head in value]
-    return all(LEAST <= size < MOST or size == 0 for size in largest)
+    least, most = value.flatten(1).aminmax(dim=1)
+    return all(LEAST <= size < MOST or size == 0 for size in torch.maximum(-least, most).tolist())

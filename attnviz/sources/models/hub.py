@@ -280,12 +280,12 @@ def _sentence(name: str, error: BaseException, here: Callable[[], list[Here]]) -
     if is_a(GatedRepoError):
         return (
             f"{quoted(name)} is gated: its owner asks you to accept terms first. Do so on its page at the hub, "
-            "log in on this computer with `hf auth login`, and try again."
+            "log in on this computer with “hf auth login”, and try again."
         )
     if is_a(RepositoryNotFoundError) or any(_status(cause) in (401, 403) for cause in causes):
         return (
             f"The hub has no public model {quoted(name)}. Look for a slip in the name; if the model is private, "
-            "log in on this computer with `hf auth login`."
+            "log in on this computer with “hf auth login”."
         )
     if any(isinstance(cause, OSError) and cause.errno == errno.ENOSPC for cause in causes):
         return (

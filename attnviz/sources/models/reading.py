@@ -107,8 +107,10 @@ def with_target(model: "attnviz.sources.models.model.Model", given: Reading, pai
     start = _start(model)
     if pair is not None:
         ids, typed = _cut(model, pair, None, as_target=True)
-        written = ids["input_ids"][0].tolist()[:-1]  # the last, the end, is what the decoder is still to say
-        shown, special = typed.tokens[:-1], tuple(i + 1 for i in typed.special if i < len(written))
+        count = len(typed.tokens)
+        count -= count - 1 in typed.special  # the end, if the tokenizer adds it, is what the decoder is still to say
+        written = ids["input_ids"][0].tolist()[:count]
+        shown, special = typed.tokens[:count], tuple(i + 1 for i in typed.special if i < count)
     else:
         written = _greedy(model, given, start) if model.outputs == "next token" else []
         shown, special = tuple(decoded(model.tokenizer, token) for token in written), ()

@@ -18,7 +18,7 @@ from attnviz.sources.translator.translation import Translator
 FOLDER = Path(__file__).parents[3] / "assets" / "translator"
 WORDS = hashlib.blake2s("\n".join((*SOURCE, "", *TARGET)).encode(), digest_size=8).hexdigest()
 TESTED = 500  # sentences by which what is shipped was measured
-AGAIN = "Train it again, with `make train`."
+AGAIN = "Train it again, with “make train”."
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def show(seen: LookedAt, view: View, row: int | None, weights: Float[np.ndarray,
     sides = (
         ("Queries", query_head, inputs.query_tokens, view.queries[row] if row is not None else None, _pin(view)),
         ("Keys", key_head, inputs.key_tokens, key, _choose(view)),
-        ("Values", inputs.value[inputs.kv_head(head)], inputs.key_tokens, key, _choose(view)),
+        ("Values", inputs.value_of(head), inputs.key_tokens, key, _choose(view)),
     )
     for column, (name, vectors, tokens, marked, on_click) in zip(st.columns(3, gap="medium"), sides, strict=True):
         with column:
