@@ -10,12 +10,22 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Self
 from urllib.error import URLError
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, TimeoutError, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    TimeoutError,
+    expect,
+    sync_playwright,
+)
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")  # as in .ci/browser
@@ -98,17 +108,23 @@ def opened(
     touch: bool = False,
     kind: "type[Shown] | None" = None,
 ) -> Iterator:
-    size = {"width": width, "height": height}
-    context = browser.new_context(viewport=size, color_scheme=theme, has_touch=touch, is_mobile=touch)
-    page = context.new_page()
+    page = _window(browser, width, height, theme, touch).new_page()
     page.set_default_timeout(60_000)
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on("console", lambda message: troubles.append(message.text) if _trouble(message) else None)
     page.on("request", lambda request: None if _own(request.url, address) else troubles.append(request.url))
     yield (kind or Explore)(page, address)
-    context.close()
+    page.evaluate("localStorage.clear()")
+    page.close()
     assert not troubles
+
+
+@cache
+def _window(browser: Browser, width: int, height: int, theme: str, touch: bool) -> BrowserContext:
+    """A window of its own kind, for all tests: what it has loaded once, it has."""
+    size = {"width": width, "height": height}
+    return browser.new_context(viewport=size, color_scheme=theme, has_touch=touch, is_mobile=touch)
 
 
 def _trouble(message: ConsoleMessage) -> bool:
