@@ -21,7 +21,7 @@ def checked(text: str) -> str:
 
 def too_long(tokens: int, limit: int, reader: str) -> ValueError:
     """What to say when a text has more tokens than can be read: nothing is dropped without a word."""
-    return ValueError(f"This text has {tokens:,} tokens, and {reader} reads at most {limit}. Shorten the text.")
+    return ValueError(f"This text has {tokens:,} tokens, and {reader} reads at most {limit:,}. Shorten the text.")
 
 
 def shortened(token: str) -> str:

@@ -367,7 +367,9 @@ def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
     parts = [slice(i * count // 5, -(-(i + 1) * count // 5)) for i in range(5)]
     expected = [[weights[rows, keys].max() for keys in parts] for rows in parts]
     np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].data[0].z), expected, atol=1e-5)
-    assert f"gives {number(float(weights[-1].max()))} of its attention" in said(app)  # the last query is pinned
+    best = f"({count - 1}) gives {number(float(weights[-1].max()))} of its attention to "  # the last query is pinned
+    assert best in said(app)
+    assert f"({int(weights[-1].argmax())})." in said(app).partition(best)[2].splitlines()[0]
     np.testing.assert_allclose(drawn["products"].data[0].y.sum(), weights_score(saved, weights), atol=1e-4)
     app = good(app.slider[0].set_value((2, 4)).run())
     app = good(app.slider[1].set_value((0, 3)).run())

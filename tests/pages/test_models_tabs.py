@@ -266,14 +266,30 @@ def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, 
     whole = cells(drawn["together-map"])
     monkeypatch.setattr(screen, "MOST_CELLS", 16 * 16 - 1)
     monkeypatch.setattr(screen, "CELLS", 5)
-    good(page("Together", **asked, tokens_together=["10 · it", "13 · tired"]))
+    app = good(page("Together", **asked, tokens_together=["10 · it", "13 · tired"]))
     near(cells(drawn["together-map"]), fewer(whole))
     near(np.nan_to_num(drawn["together-sum"].data[0].y), whole[[9, 12]].sum(0))
+    assert "it (10) + tired (13): " in said(app)
     assert not any("●" in label for label in drawn["together-map"].layout.meta["queryLabels"])
     good(page("Together", **asked, part_of_queries=["9", "13"], part_of_keys=["2", "4"], tokens_together="10 · it"))
     near(cells(drawn["together-map"]), whole[8:13, 1:4])
     labels = drawn["together-map"].layout.meta["queryLabels"]
     assert labels == ["because", "<b>it ●</b>", "was", "too", "tired"]
+
+
+def test_a_long_text_on_the_right_has_sliders_of_its_part(drawn, monkeypatch) -> None:
+    monkeypatch.setattr(screen, "MOST_CELLS", 8 * 8)
+    monkeypatch.setattr(screen, "CELLS", 5)
+    link = {"text": "the animal", "layer": "encoder 4", "head": "Head 2", "right_text": EXAMPLE}
+    app = good(page("Side by side", **link))
+    near(cells(drawn["right-map"]), fewer(ran()[0][4, 2]))
+    assert [slider.value for slider in app.slider] == [(0, 15), (0, 15)]
+    good(app.slider[0].set_value((9, 12)).run())
+    near(cells(drawn["right-map"]), fewer(ran()[0][4, 2][9:13]))
+    # The wrong way around in a link, it is the same part.
+    good(page("Side by side", **link, part_of_queries=["12", "9"]))
+    near(cells(drawn["right-map"]), fewer(ran()[0][4, 2][9:13]))
+    good(page("Overview", **link, part_of_queries=["9", "12"]))
 
 
 def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:

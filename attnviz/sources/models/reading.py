@@ -157,7 +157,8 @@ def _cut(
     )
     ids = encoded["input_ids"][0].tolist()
     if len(ids) > model.limit:
-        raise too_long(len(ids), model.limit, model.name)
+        reader = model.name if model.limit < MOST_TOKENS else "attnviz"
+        raise too_long(len(ids), model.limit, reader)
     special = tuple(i for i, mark in enumerate(encoded["special_tokens_mask"][0].tolist()) if mark)
     if len(special) == len(ids):
         raise ValueError(f"{model.name} finds no token in this text. Type a word or a sentence.")

@@ -122,6 +122,7 @@ class Chart {
     layout.font = { size: Math.round(14 * this.letters) };
     // A finger that drags wants to scroll the page.
     if (header.paints || matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
+    this.hint = header.hint + (header.views && layout.dragmode ? " Drag to zoom." : "");
     if (meta.zoom === this.zoom && !this.reset.hidden) keepZoom(this, layout);
     this.zoom = meta.zoom;
     if (meta.queries) Object.assign(layout, this.ticks(layout, layout));
@@ -257,20 +258,20 @@ class Chart {
     this.cursor = cell;
     const names = this.meta.names ?? this.meta.points;
     if (names) {
-      this.say(cell ? names[this.tile(cell)] : this.header.hint, !cell);
+      this.say(cell ? names[this.tile(cell)] : this.hint, !cell);
       this.stage.style.cursor = cell && this.header.clicks ? "pointer" : "";
       this.draw();
       return;
     }
     if (!this.drawn || !this.z.length) return;
     const pinned = this.header.pinned;
-    if (!cell && this.header.paints) this.say(this.header.hint, true);
+    if (!cell && this.header.paints) this.say(this.hint, true);
     else if (cell || pinned !== null) {
       const row = cell ? cell.row : pinned;
       const column = cell?.column ?? strongest(this.meta.of ? this.z[row].map(Math.abs) : this.z[row]);
       if (column === null) this.say(this.meta.nothing, false, { query: this.meta.queries[row] });
       else this.sayCell(row, column);
-    } else this.say(this.header.hint, true);
+    } else this.say(this.hint, true);
     this.draw();
   }
 

@@ -44,7 +44,7 @@ function keepZoom(chart, layout) {
 }
 
 function unzoom(chart) {
-  if (chart.meta.part) return ask(chart, null);
+  if (chart.meta.part) return chart.report("view", { cells: null, stamp: chart.header.stamp });
   const { xaxis, yaxis } = chart.header.figure.layout;
   window.Plotly.relayout(chart.graph, { "xaxis.range": [...xaxis.range], "yaxis.range": [...yaxis.range] });
 }
@@ -59,10 +59,6 @@ function look(chart) {
     const [first, last] = within.map((end) => Number(end.toFixed(3)));
     return [Math.floor(first), Math.max(Math.floor(first), Math.ceil(last))];
   });
-  ask(chart, cells);
-}
-
-function ask(chart, cells) {
   if (chart.viewed === String(cells)) return;
   chart.viewed = String(cells);
   chart.report("view", { cells, stamp: chart.header.stamp });

@@ -34,8 +34,9 @@ def clear(seen: LookedAt) -> None:
         most = max(layer.inputs.heads for layer in seen.layers)
         _only("right-layer", [side_by_side.SAME, *(layer.name for layer in seen.layers)], side_by_side.SAME)
         _only("right-head", [side_by_side.SAME, *head_names(most), *TOGETHER], side_by_side.SAME)
-    for key in screen.SLIDERS if not screen.is_long(inputs) else ():
-        _only(key, ())
+    if not screen.is_long(inputs) and st.session_state.get("inspect") != "Side by side":  # where the other may be long
+        for key in screen.SLIDERS:
+            _only(key, ())
     if not inputs.special_keys:
         _only("special-tokens", ())
 

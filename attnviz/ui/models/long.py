@@ -17,7 +17,7 @@ from attnviz.measures import strongest
 from attnviz.ui import cache, heads, pinned
 from attnviz.ui.chart import chart
 from attnviz.ui.models import products
-from attnviz.ui.models.screen import ALL, OnScreen, Part, on_screen
+from attnviz.ui.models.screen import ALL, OnScreen, Part, on_screen, told
 from attnviz.ui.view import COLORS, View, largest, weights_of
 
 NOTE = "The part in view, in the cells that are drawn: each has the largest weight of those it stands for."
@@ -72,7 +72,7 @@ def draw(view: LongView) -> go.Figure:
         name=f"attention {view.title}",
         description=f"{view.title}: {view.screen.size}.",
         height=heads.HEIGHT,
-        hint=f"Each cell: its largest weight. Click to pin.{view.screen.hint}",
+        hint="Each cell: its largest weight. Click to pin.",
         on_click=picked,
         on_view=view.screen.on_view,
     )
@@ -92,6 +92,8 @@ def pin(view: LongView) -> int | None:
                 f"<li><bdi>{escape(visible(view.key_tokens[key]))}</bdi> ({view.keys[key]}) {number(weight)}</li>"
                 for key, weight in best
             )
-            first = sentence(view.query_tokens[row], view.key_tokens[best[0][0]], best[0][1], view.says)
+            inputs, key = view.screen.inputs, view.keys[best[0][0]]
+            tokens = told(inputs, inputs.query_tokens, view.queries[row]), told(inputs, inputs.key_tokens, key)
+            first = sentence(*tokens, best[0][1], view.says)
             st.html(f"<p class='attnviz-said'>{escape(first)}</p><ol class='attnviz-strongest'>{items}</ol>")
     return row

@@ -21,6 +21,7 @@ from attnviz.ui import pinned
 from attnviz.ui.chart import chart
 from attnviz.ui.controls import title
 from attnviz.ui.models.looked_at import LookedAt
+from attnviz.ui.models.screen import told
 from attnviz.ui.plain import plain
 from attnviz.ui.view import View, largest, tokens_stamp
 
@@ -109,7 +110,7 @@ def _scores(
             st.html("<p>The scores of this layer are no sums of products.</p>")
             return key
         pair = inputs.query[head, query].numpy(), inputs.key[inputs.kv_head(head), key].numpy()
-        tokens = inputs.query_tokens[query], inputs.key_tokens[key]
+        tokens = told(inputs, inputs.query_tokens, query), told(inputs, inputs.key_tokens, key)
         terms = pair[0].astype("f8") * pair[1].astype("f8") * scale
         then = biased(seen.shown, head, query, key, float(terms.sum()))
         st.html(said(terms, scale, tokens, then, float(weights[column]), rescaled=seen.special == "rescaled"))

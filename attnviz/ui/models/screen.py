@@ -81,11 +81,6 @@ class OnScreen:
         return None if query < 0 else (query, int(self.reduced.key[row, column]))
 
     @property
-    def hint(self) -> str:
-        """What can be done with a long map."""
-        return " Drag to zoom." if self.reduced else ""
-
-    @property
     def on_view(self) -> Callable[[Cells | None], None] | None:
         """What a zoom into a long map does: its part in view is computed anew."""
         return None if self.reduced is None else self._look
@@ -121,6 +116,11 @@ def is_long(inputs: Inputs) -> bool:
     return inputs.queries * inputs.keys > MOST_CELLS
 
 
+def told(inputs: Inputs, tokens: Sequence[str], position: int) -> str:
+    """A token, and in a long text, where others are like it, its position."""
+    return f"{tokens[position]} ({position})" if is_long(inputs) else tokens[position]
+
+
 def part(inputs: Inputs) -> Part:
     """The part that is in view, from two sliders, which follow a zoom into the map; without them where all of it is."""
     if not is_long(inputs):
@@ -133,7 +133,7 @@ def part(inputs: Inputs) -> Part:
 
 
 def _from_to(name: str, count: int, key: str) -> Span:
-    first, last = st.slider(name, 0, count - 1, (0, count - 1), key=key, bind="query-params")
+    first, last = sorted(st.slider(name, 0, count - 1, (0, count - 1), key=key, bind="query-params"))
     return first, last + 1
 
 

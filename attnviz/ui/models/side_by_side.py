@@ -19,6 +19,7 @@ from attnviz.sources.upload import File
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
 from attnviz.ui.controls import TOGETHER, head_names
+from attnviz.ui.models import screen
 from attnviz.ui.models.asked import PICTURE_MB, Example, choices, still_there
 from attnviz.ui.models.looked_at import LookedAt
 from attnviz.ui.models.one_head import OneHead
@@ -63,7 +64,8 @@ def show(seen: LookedAt) -> None:
         example, layers, layer, head = _right(seen, notes)
     try:
         left = Side(seen.example, seen.layers, seen.layer, seen.head, seen.special, seen.part)
-        right = Side(example, layers, layer, head, seen.special, seen.part)
+        part = seen.part if screen.is_long(seen.shown.inputs) else screen.part(layers[layer].inputs)
+        right = Side(example, layers, layer, head, seen.special, part)
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
@@ -92,9 +94,7 @@ def _map(side: Side, key: str, end: float, linked: bool) -> None:
         name=f"attention {side.title} {key}",
         description=f"{side.model}, {side.title}: {side.screen.size}.",
         height=HEIGHT,
-        hint=f"Point at a cell: it is marked on both sides.{side.screen.hint}"
-        if linked
-        else f"Point at a cell to read it.{side.screen.hint}",
+        hint="Point at a cell: it is marked on both sides." if linked else "Point at a cell to read it.",
         on_view=side.screen.on_view,
     )
 

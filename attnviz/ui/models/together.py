@@ -22,6 +22,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.heads import MOST_NAMES, numbers_of
 from attnviz.ui.models.looked_at import LookedAt
 from attnviz.ui.models.one_head import open_head
+from attnviz.ui.models.screen import told
 from attnviz.ui.models.taken import WAYS, Head, Taken, take, whose, written
 from attnviz.ui.plain import plain
 from attnviz.ui.view import COLORS, THUMBNAIL_CELLS, affordable, fitting, largest
@@ -63,7 +64,7 @@ def show(seen: LookedAt) -> None:
             name=f"attention {taken.title}",
             description=f"{taken.title}: {taken.screen.size}.",
             height=HEIGHT,
-            hint=f"Click to choose a query.{taken.screen.hint}",
+            hint="Click to choose a query.",
             on_click=lambda row, column: _toggle(taken.name_of(row, column)),
             on_view=taken.screen.on_view,
         )
@@ -200,13 +201,13 @@ def _several(taken: Taken, several: Sequence[str], places: Sequence[DeltaGenerat
     inputs, queries = taken.screen.inputs, [taken.queries[taken.rows.index(one)] for one in several]
     exact = cache.once(lambda: torch.cat([taken.of(slice(i, i + 1)) for i in queries]), queries, *taken.asked)
     total = from_queries(exact, range(len(queries)))
-    key_tokens = [inputs.key_tokens[i] for i in taken.keys]
+    key_tokens = [told(inputs, inputs.key_tokens, i) for i in taken.keys]
     most = strongest(total)
     items = "".join(f"<li><bdi>{escape(visible(key_tokens[key]))}</bdi> {number(weight)}</li>" for key, weight in most)
     said = "nothing"
     if most:
         said = WAYS[taken.name].total.format(weight=number(most[0][1]), key=visible(key_tokens[most[0][0]]))
-    tokens = " + ".join(visible(inputs.query_tokens[query]) for query in queries)
+    tokens = " + ".join(visible(told(inputs, inputs.query_tokens, query)) for query in queries)
     with places[0]:
         st.html(
             f"<p class='attnviz-said'>{escape(tokens)}: {escape(said)}.</p><ol class='attnviz-strongest'>{items}</ol>"

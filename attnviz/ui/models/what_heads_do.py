@@ -188,7 +188,7 @@ def _map(seen: LookedAt, notes: DeltaGenerator) -> None:
         name=f"attention {opened.title}",
         description=f"{opened.title}: {opened.screen.size}.",
         height=HEIGHT,
-        hint=f"Point at a cell.{opened.screen.hint}",
+        hint="Point at a cell.",
         on_view=opened.screen.on_view,
     )
 
