@@ -96,3 +96,10 @@ def test_on_a_phone_what_comes_of_a_tap_is_seen(browser: Browser, address: str) 
         phone.page.get_by_text("Change it yourself").click()
         phone.asked("if-own", "true")
         expect(normalizer).to_have_value("Softmax")
+
+
+def test_in_a_presentation_the_changes_worth_trying_stay(what_if: WhatIf) -> None:
+    what_if.open("?inspect=What+if&present=1").tries("Temperature 4")
+    what_if.asked("if-normalizer", "Softmax")
+    expect(what_if.page.locator(".attnviz-said")).to_contain_text("a cosine of")
+    expect(what_if.page.get_by_text("Change it yourself")).to_be_hidden()

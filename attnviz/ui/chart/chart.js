@@ -135,6 +135,7 @@ class Chart {
         this.wired = true;
         this.graph.on("plotly_relayout", async () => {
           await zoomed(this);
+          this.draw();
           look(this);
         });
         this.graph.on("plotly_doubleclick", () => unzoom(this));
@@ -263,7 +264,8 @@ class Chart {
       this.draw();
       return;
     }
-    if (!this.drawn || !this.z.length) return;
+    if (!this.drawn) return;
+    if (!this.z.length) return this.draw();
     const pinned = this.header.pinned;
     if (!cell && this.header.paints) this.say(this.hint, true);
     else if (cell || pinned !== null) {

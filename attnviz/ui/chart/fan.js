@@ -50,11 +50,12 @@ function fan(chart, full, row, column, accent) {
       if (placed.every((other) => Math.abs(place(other) - place(i)) >= chart.line * 0.95)) placed.push(i);
     return placed;
   };
+  const names = [];
   if (!chart.wide)
     for (const i of apart(rows, origin)) {
       const weight = row === null ? 400 : 600;
       const at = { x: from - 6, y: origin(i), "text-anchor": "end", "font-weight": weight };
-      shorten(chart.add("text", { ...text, ...at }, queries[i]), queries[i], from - 10);
+      names.push([chart.add("text", { ...text, ...at }, queries[i]), from - 10]);
     }
   // Of many keys, those that get next to nothing need no name.
   const order = keys.map((_, j) => j).filter((j) => row === null || count <= 40 || chart.z[row][j] > 0.002);
@@ -63,9 +64,9 @@ function fan(chart, full, row, column, accent) {
   const placed = apart(order, (j) => y(j));
   for (const j of placed) {
     const marked = j === column ? { fill: accent, "font-weight": 600 } : {};
-    shorten(chart.add("text", { ...text, x: to + 4, y: y(j), ...marked }, keys[j]), keys[j], words);
+    names.push([chart.add("text", { ...text, x: to + 4, y: y(j), ...marked }, keys[j]), words]);
   }
-  if (row === null) return;
+  if (row === null) return shorten(names);
   const thick = Math.max(1, Math.min(chart.line - 4, (height / count) * 0.7));
   for (let j = 0; j < count; j++) {
     const weight = chart.z[row][j];
@@ -75,10 +76,18 @@ function fan(chart, full, row, column, accent) {
     chart.add("rect", { x: bars.x, y: y(j) - thick / 2, width, height: thick, fill, "fill-opacity": j === column ? 1 : 0.75, rx: 1 });
     if (placed.includes(j)) chart.add("text", { ...text, "font-size": 12 * chart.letters, x: bars.x + width + 4, y: y(j), fill }, number(weight));
   }
+  shorten(names);
 }
 
-function shorten(element, text, width) {
-  let length = Math.min(text.length, 40);
-  if (length < text.length) element.textContent = `${text.slice(0, length)}…`;
-  while (length > 1 && element.getComputedTextLength() > width) element.textContent = `${text.slice(0, --length)}…`;
+// Names of at most so many pixels. All are measured before any is changed: the browser lays out once.
+function shorten(names) {
+  const texts = names.map(([element]) => element.textContent);
+  names.forEach(([element], i) => texts[i].length > 40 && (element.textContent = `${texts[i].slice(0, 40)}…`));
+  const long = names.map(([element, width]) => element.getComputedTextLength() > width);
+  names.forEach(([element, width], i) => {
+    for (let length = Math.min(texts[i].length, 40) - 1; long[i] && length > 0; length--) {
+      element.textContent = `${texts[i].slice(0, length)}…`;
+      long[i] = element.getComputedTextLength() > width;
+    }
+  });
 }

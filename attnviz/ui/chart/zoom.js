@@ -22,7 +22,6 @@ async function zoomed(chart) {
     }
     for (const peer of chart.peers()) zoomTo(peer, ["xaxis", "yaxis"].map((axis) => [...full[axis].range]));
   }
-  chart.draw();
 }
 
 // The part that another chart of the same link shows.
