@@ -100,9 +100,11 @@ def test_cells_are_painted_by_dragging_and_undone(masks: Masks) -> None:
     masks.page.wait_for_function(
         "() => Number.isNaN(document.querySelector('.st-key-map-b .attnviz-graph').data[0].z[3][0])"
     )
-    np.testing.assert_array_equal(parse(masks.words("B").input_value()).array(), expected)
+    twice = masks.words("B").input_value()
+    np.testing.assert_array_equal(parse(twice).array(), expected)
     masks.page.locator(".st-key-undo-B button").first.click()
-    expect(masks.words("B")).not_to_have_value("causal")
+    expect(masks.words("B")).not_to_have_value(twice)
+    masks.painted()
     masks.page.locator(".st-key-undo-B button").first.click()
     expect(masks.words("B")).to_have_value("causal")
 
@@ -127,6 +129,7 @@ def test_a_picture_of_the_gallery_is_loaded_by_a_click(masks: Masks) -> None:
     masks.open("?look=Gallery")
     for side, name, text in (("B", "SlidingWindow", "sliding_window(4)"), ("A", "Chunked", "chunked(4)")):
         masks.page.locator(".st-key-load-into").get_by_text(side, exact=True).click()
+        masks.painted()  # what is drawn above would move the picture away from under the pointer
         picture = masks.page.locator(f".st-key-gallery-{name} img")
         picture.scroll_into_view_if_needed()
         box = picture.bounding_box()
