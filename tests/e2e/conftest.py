@@ -46,7 +46,11 @@ def serving(log: Path, script: Path | None = None) -> Iterator[str]:
     with (
         log.open("wb") as out,
         subprocess.Popen(
-            command, cwd=ROOT, stdout=out, stderr=out, env=os.environ | {"PYTHONPATH": str(ROOT)}
+            command,
+            cwd=ROOT,
+            stdout=out,
+            stderr=out,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         ) as server,
     ):
         try:
