@@ -161,12 +161,17 @@ class Shown:
         return self.painted()
 
     def painted(self, rows: int | None = None) -> Self:
+        self.settled()
         for key in self.charts:
             expect(self.chart(key)).to_have_attribute("data-ready", "true")
         if rows is not None:
             expect(self.heatmap).to_have_attribute("data-rows", str(rows))
             expect(self.heatmap).to_have_attribute("data-ready", "true")
         return self
+
+    def settled(self) -> None:
+        """Waits until no run of the page is under way: what is done meanwhile may be lost."""
+        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
 
     def type(self, text: str) -> None:
         box = self.page.get_by_label("Text", exact=True)

@@ -28,8 +28,10 @@ class Models(Shown):
 
     def naming(self) -> Locator:
         """Opens the place where a model is named that is not in the menu; gives its box, in which nothing is left."""
+        self.settled()
         self.page.get_by_role("button", name="Another model").click()
         box = self.page.get_by_label("Its id on the hub, or the path of a folder")
+        expect(box).to_have_count(1)  # the one before goes when its run ends
         expect(box).to_have_value("")
         return box
 
