@@ -75,6 +75,11 @@ class Taken:
         """The queries' names, told apart by their positions."""
         return pinned.numbered(self.queries, [self.screen.inputs.query_tokens[i] for i in self.queries])
 
+    def positions(self, rows: Sequence[str]) -> list[int]:
+        """Where the queries of these names stand."""
+        places = dict(zip(self.rows, self.queries, strict=True))
+        return [places[row] for row in rows]
+
     def name_of(self, row: int, column: int) -> str | None:
         """The query of a cell, or of the name of a row; None where that stands for several."""
         if column >= 0:

@@ -185,7 +185,7 @@ def _picture(taken: Taken, several: Sequence[str], colors: str) -> go.Figure:
     end = 1.0 if colors == COLORS[2] and shares else largest([taken.screen.weights])
     figure = taken.screen.figure(largest=end, says=WAYS[taken.name].says)
     if taken.single:
-        chosen = {taken.queries[taken.rows.index(one)] for one in several}
+        chosen = taken.positions(several)
         labels = zip(taken.screen.queries, figure.layout.meta["queryLabels"], strict=True)
         marked = [f"<b>{label} ●</b>" if query in chosen else label for query, label in labels]
         figure.layout.meta = figure.layout.meta | {"queryLabels": marked}
@@ -198,7 +198,7 @@ def _several(taken: Taken, several: Sequence[str], places: Sequence[DeltaGenerat
         with places[1]:
             st.caption("Choose tokens, or click rows of the map: what they look at together is summed up here.")
         return
-    inputs, queries = taken.screen.inputs, [taken.queries[taken.rows.index(one)] for one in several]
+    inputs, queries = taken.screen.inputs, taken.positions(several)
     exact = cache.once(lambda: torch.cat([taken.of(slice(i, i + 1)) for i in queries]), queries, *taken.asked)
     total = from_queries(exact, range(len(queries)))
     key_tokens = [told(inputs, inputs.key_tokens, i) for i in taken.keys]
