@@ -18,6 +18,7 @@ check: .venv/tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 fix: .venv/tested
 	$(BIN)/ruff check --fix .
@@ -27,7 +28,7 @@ bench: .venv/tested
 	$(BIN)/python -m tests.bench
 
 train: install
-	$(BIN)/python -m attnviz.sources.translator.train
+	$(BIN)/python -m attnviz.translator.train
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -2,16 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
-from attnviz import biases, figures, masks, measures, normalizers, scores
-from attnviz.inputs import Inputs, Layer
+from attnviz import biases, figures, masks, normalizers, scores
+from attnviz.analysis import head_maps
+from attnviz.inputs import Inputs
+from attnviz.layer import Layer
 from attnviz.mechanism import Attention, Mechanism
 
 if TYPE_CHECKING:
-    from attnviz.sources.capture import capture
+    from attnviz.capture import capture
 
 __all__ = [
     "Attention", "Inputs", "Layer", "Mechanism",
-    "biases", "capture", "figures", "masks", "measures", "normalizers", "scores",
+    "biases", "capture", "figures", "head_maps", "masks", "normalizers", "scores",
 ]  # fmt: skip
 
 
@@ -19,6 +21,6 @@ def __getattr__(name: str) -> Any:
     """`attnviz.capture`, with transformers imported by then and not before: it takes seconds."""
     if name != "capture":
         raise AttributeError(f"module 'attnviz' has no attribute {name!r}")
-    from attnviz.sources.capture import capture
+    from attnviz.capture import capture
 
     return capture

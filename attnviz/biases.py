@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnviz.content import ByContent
+from attnviz.tensor_identity import ByContent
 
 T = TypeVar("T")
 Scores = Float[Tensor, "*scores"]

@@ -1,14 +1,10 @@
-"""What attention is computed from: one example's queries, keys and values, and the layer they belong to."""
+"""What attention is computed from: the queries, keys and values of one example."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-
-if TYPE_CHECKING:
-    import attnviz.mechanism
 
 # A dot product of two vectors with entries below this stays far from float32's limit, whatever scales it.
 LARGEST = 1e12
@@ -89,20 +85,6 @@ class Inputs:
     def value_of(self, head: int) -> Float[Tensor, "keys d_v"]:
         """The values that query head `head` reads, in the type of the queries."""
         return self.value[self.kv_head(head)].to(self.query.dtype)
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One attention layer of one example: what every source gives a list of."""
-
-    name: str  # "encoder 0"
-    kind: str  # "self" · "causal" · "cross"
-    inputs: Inputs
-    mechanism: "attnviz.mechanism.Mechanism"  # the one it was made for; a page may swap any part of it
-    fixed: str = ""  # why the mechanism may not be swapped, as a sentence; empty when it may
-    # Of a model's layer, how sure its weights are: "verified" (some rows were compared with the model's own) ·
-    # "captured, unchecked" · "the model's own weights" (as it computed them). Empty for what is from no model.
-    standing: str = ""
 
 
 def cut_heads(vectors: Float[Tensor, "tokens width"], heads: int) -> Float[Tensor, "heads tokens d_head"]:

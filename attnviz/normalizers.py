@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from attnviz.content import ByContent
+from attnviz.tensor_identity import ByContent
 
 ALMOST_1 = 1 + 1e-8  # an α below it is softmax, to all digits that a root of 1 / (α − 1) leaves
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from attnviz.content import ByContent
+from attnviz.tensor_identity import ByContent
 
 ROWS_AT_ONCE = 16  # queries that an additive score expands at a time: (rows, keys, hidden) numbers
 

@@ -3,9 +3,9 @@
 import pandas as pd
 import streamlit as st
 
-from attnviz.ui import cache, controls, heads, present
-from attnviz.ui.brought import brought
+from attnviz.ui import cache, controls, head_charts, presentation
 from attnviz.ui.downloads import downloads
+from attnviz.ui.source_picker import brought
 from attnviz.ui.view import View
 
 st.subheader("Explore", anchor=False)
@@ -35,13 +35,13 @@ view = cache.or_last_good(
 )
 if view:
     cache.remember("layers", (view.source, view.layers))  # those of a picture that was refused are forgotten
-    figure, seen = heads.show(view)
-    present.name(view.title)
+    figure, seen = head_charts.show(view)
+    presentation.name(view.title)
     table, take = st.columns([0.8, 0.2])
     with take:
         downloads(seen, figure)
     if table.toggle("Show the numbers as a table", key="table", bind="query-params"):
-        st.dataframe(pd.DataFrame(heads.as_table(seen)).round(4), hide_index=True)
+        st.dataframe(pd.DataFrame(head_charts.as_table(seen)).round(4), hide_index=True)
     st.caption(
         "**What you are seeing.** Each row is a token that looks, a *query*; each column a token that can be looked "
         "at, a *key*. The color of a cell is the share of the query's attention that goes to the key: after a softmax "

@@ -4,14 +4,14 @@ from html import escape
 
 import streamlit as st
 
-from attnviz.lessons import FOLDER, Lesson, lessons
-from attnviz.ui import present
-from attnviz.ui.plain import plain
+from attnviz.lessons.lesson_files import FOLDER, Lesson, lessons
+from attnviz.ui import presentation
+from attnviz.ui.markdown import plain
 
 
 def card(number: int, lesson: Lesson) -> str:
     """A lesson as HTML. Its link is an ordinary one: it opens the page anew, with nothing of what was done there."""
-    link = escape(lesson.link(*([("present", "1")] if present.presenting() else [])))
+    link = escape(lesson.link(*([("present", "1")] if presentation.presenting() else [])))
     questions = "".join(
         f"<details><summary>{escape(question.ask)}</summary><p>{escape(question.answer)}</p></details>"
         for question in lesson.questions

@@ -2,31 +2,31 @@
 
 import streamlit as st
 
-from attnviz.lookup import look_up, mechanism
-from attnviz.ui.lookup import asked, numbers, picture, table
+from attnviz.lessons.lookup import look_up, mechanism
+from attnviz.ui.lookup import dictionary_table, numbers, plane, query_picker
 
 st.subheader("Lookup", anchor=False)
 st.caption("How is attention a soft dictionary? Ask for a key that is there, then for one in between, and soften.")
 
 left, right = st.columns(2, gap="large")
 with left:
-    dictionary = table.dictionary()
-    query = asked.query(dictionary)
-    notch = asked.softness()
+    dictionary = dictionary_table.dictionary()
+    query = query_picker.query(dictionary)
+    notch = query_picker.softness()
     result = st.container()
 with right:
     choices = st.container(horizontal=True)
     settings = st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall")
     with choices:
-        score = asked.similarity(settings)
-        colored_by = picture.coloring()
+        score = query_picker.similarity(settings)
+        colored_by = plane.coloring()
 
 by = mechanism(notch, score)
 answer = look_up(dictionary, query, by)
 with result:
     numbers.sums(dictionary, query, notch, by.score, answer)
 with right:
-    picture.show(dictionary, query, by, answer, notch, colored_by)
+    plane.show(dictionary, query, by, answer, notch, colored_by)
 
 steps, why = st.columns([0.6, 0.4], gap="large")
 with steps:
@@ -39,7 +39,7 @@ with why:
         "Training moves queries and keys a little to where the result gets better, along this gradient (the gray arrow "
         "in the plane). A hard choice gives zero, which says nothing about where to go."
     )
-    table.as_text()
+    dictionary_table.as_text()
 st.caption(
     "**What you are seeing.** Each arrow is a *key*, and its number the *value* stored under it; the orange arrow is "
     "the *query*. A dictionary returns the value whose key equals the query, or nothing. Attention compares the query "

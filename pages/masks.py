@@ -5,10 +5,20 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.ui import cache, controls, pinned
-from attnviz.ui.brought import brought
-from attnviz.ui.masks import charts, costs, empty, gallery, layers, libraries, program, sides, went
+from attnviz.ui import cache, controls, pinned_query
+from attnviz.ui.masks import (
+    charts,
+    code,
+    conventions,
+    cost,
+    empty_rows,
+    gallery,
+    mask_editor,
+    mass_shift,
+    receptive_field,
+)
 from attnviz.ui.masks.charts import Comparison
+from attnviz.ui.source_picker import brought
 
 st.subheader("Masks", anchor=False)
 st.caption("What do two masks do to the same scores, and where do they disagree?")
@@ -21,9 +31,9 @@ if what.fixed("A mask would only hide some of them. Bring queries and keys to co
 
 columns = st.columns(3, gap="medium")
 mechanisms = []
-for side, column in zip(sides.SIDES, columns, strict=False):
+for side, column in zip(mask_editor.SIDES, columns, strict=False):
     with column.container():
-        mechanisms.append(sides.mechanism(side, shared))
+        mechanisms.append(mask_editor.mechanism(side, shared))
 legend = columns[2].container()
 
 comparison = cache.or_last_good(
@@ -36,18 +46,18 @@ if comparison:
     with legend:
         charts.legend(comparison)
     places = st.columns(3, gap="medium")
-    names = pinned.numbered(range(comparison.inputs.queries), comparison.inputs.query_tokens)
+    names = pinned_query.numbered(range(comparison.inputs.queries), comparison.inputs.query_tokens)
     opening = what.source.opening.query
     with st.container(width=320):
-        row = pinned.menu(names, opening if opening is not None and opening < len(names) else len(names) // 2)
-    charts.show(comparison, places, row, lambda clicked: pinned.toggle(names, clicked))
+        row = pinned_query.menu(names, opening if opening is not None and opening < len(names) else len(names) // 2)
+    charts.show(comparison, places, row, lambda clicked: pinned_query.toggle(names, clicked))
     views: dict[str, Callable[[], None]] = {
-        "Where it went": partial(went.show, comparison, row),
-        "Cost": partial(costs.show, comparison),
-        "Empty rows": partial(empty.show, comparison),
-        "Conventions": libraries.show,
-        "Stacked layers": partial(layers.show, comparison),
-        "Code": partial(program.show, comparison),
+        "Where it went": partial(mass_shift.show, comparison, row),
+        "Cost": partial(cost.show, comparison),
+        "Empty rows": partial(empty_rows.show, comparison),
+        "Conventions": conventions.show,
+        "Stacked layers": partial(receptive_field.show, comparison),
+        "Code": partial(code.show, comparison),
         "Gallery": gallery.show,
     }
     for tab, view in zip(st.tabs(list(views), key="look", bind="query-params"), views.values(), strict=True):

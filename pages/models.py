@@ -4,9 +4,18 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.ui import controls, present
-from attnviz.ui.models import asked, leftovers, overview, screen, side_by_side, together, what_heads_do, what_if
-from attnviz.ui.models.looked_at import LookedAt
+from attnviz.ui import controls, presentation
+from attnviz.ui.models import (
+    aggregation,
+    head_metrics,
+    model_picker,
+    overview,
+    side_by_side,
+    stale_parameters,
+    viewport,
+    what_if,
+)
+from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.view import title
 
 st.subheader("Models", anchor=False)
@@ -15,19 +24,19 @@ st.caption("What do the heads of any Hugging Face model do? Take one that is her
 choice = st.container()
 notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
 with choice:
-    example, layers = asked.example(notes)
+    example, layers = model_picker.example(notes)
 with st.sidebar:
     layer, head = controls.layer_and_head(layers, example.opening)
     special, _, colors = controls.picture([layers[layer]], 0)  # the mosaic always has all layers
-part = screen.part(layers[layer].inputs)
+part = viewport.part(layers[layer].inputs)
 seen = LookedAt(example, example.model(), layers, layer, head, special, colors, part)
-leftovers.clear(seen)
+stale_parameters.clear(seen)
 with choice:
-    present.name(f"{seen.model.name}: {title(seen.shown, head)}")
+    presentation.name(f"{seen.model.name}: {title(seen.shown, head)}")
 views = {
     "Overview": partial(overview.show, seen),
-    "What heads do": partial(what_heads_do.show, seen),
-    "Together": partial(together.show, seen),
+    "What heads do": partial(head_metrics.show, seen),
+    "Together": partial(aggregation.show, seen),
     "What if": partial(what_if.show, seen),
     "Side by side": partial(side_by_side.show, seen),
 }

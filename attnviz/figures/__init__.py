@@ -1,10 +1,10 @@
 """Arrays to plotly figures: no computation, no Streamlit."""
 
 from attnviz.figures.curves import curves
+from attnviz.figures.downsampled_map import downsampled_map
 from attnviz.figures.head_grid import head_grid
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.lines import lines
-from attnviz.figures.long_map import long_map
 from attnviz.figures.mosaic import head_at, mosaic
 from attnviz.figures.products import products
 from attnviz.figures.scatter import scatter
@@ -12,6 +12,6 @@ from attnviz.figures.sentences import label, sentence
 from attnviz.figures.themes import THEMES, themed
 
 __all__ = [
-    "THEMES", "curves", "head_at", "head_grid", "heatmap", "label", "lines", "long_map", "mosaic", "products",
+    "THEMES", "curves", "downsampled_map", "head_at", "head_grid", "heatmap", "label", "lines", "mosaic", "products",
     "scatter", "sentence", "themed",
 ]  # fmt: skip

@@ -7,8 +7,9 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
-from attnviz.figures.sentences import GIVES, MASKED, NOTHING, label, visible
+from attnviz.figures.sentences import GIVES, MASKED, NOTHING, label
 from attnviz.figures.themes import COLOR_AXES, GAP_CODE, LAST_CODE, THEMES
+from attnviz.formatting import visible
 
 LABELS = 40  # labels that fit along an axis of a usual picture; the app's chart chooses anew when it is zoomed
 INSET = 0.06  # of a cell, between its edge and the outline that marks it

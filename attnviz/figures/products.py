@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from attnviz.figures.bars import AFTER, NEGATIVE
-from attnviz.figures.sentences import number
 from attnviz.figures.themes import THEMES
+from attnviz.formatting import number
 
 NAMED = 3  # dimensions that have their number written at their bar
 ROOM = 0.18  # of the axis, beyond the longest bar that has a number

@@ -1,9 +1,9 @@
 """Who may look at whom: the catalogue, grouped by what masks are for."""
 
 from attnviz.masks import decoding, direction, segments, sparse, vision, window
-from attnviz.masks.custom import Grid
 from attnviz.masks.decoding import Sinks, SinksAndWindow, Tree
 from attnviz.masks.direction import Causal, Full, PrefixLM
+from attnviz.masks.grid import Grid
 from attnviz.masks.language import MaskError, parse
 from attnviz.masks.mask import And, Compare, Fitted, Mask, Not, Or, Shifted
 from attnviz.masks.segments import BlockCausal, Chunked, Documents, Padding, SharedPrefix

@@ -27,7 +27,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
 
 from attnviz import masks
-from attnviz.masks.custom import Bits, Grid
+from attnviz.masks.grid import Bits, Grid
 from attnviz.masks.mask import BINDING as OF_MASKS
 from attnviz.masks.mask import COMPARISONS, And, Combined, Compare, Mask, Not, Or, Shifted, choice, word
 from attnviz.masks.terms import ANYWHERE, ATOM, Bounds, Function, Number, Operation, Position, Term

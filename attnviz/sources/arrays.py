@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from attnviz.formatting import quoted
 from attnviz.inputs import LARGEST
-from attnviz.sources.text import LONGEST_TOKEN
+from attnviz.text import LONGEST_TOKEN
 
 MOST_TOKENS = 1_024  # more rows than this are no picture any more
 
@@ -25,13 +26,6 @@ def numbers(name: str, array: np.ndarray) -> np.ndarray:
             f"Replace NaN and infinity, and keep numbers between ±{LARGEST:.0e}."
         )
     return converted
-
-
-def quoted(text: object, most: int = 40) -> str:
-    """Text from outside, fit to stand in a sentence: short, printable, and between quotation marks of its own."""
-    text = str(text)
-    text = text if len(text) <= most else text[: most - 1] + "…"
-    return "“" + "".join(c if c.isprintable() and c not in "“”" else "�" for c in text) + "”"
 
 
 def check_numbers(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
@@ -74,7 +68,3 @@ def texts(name: str, content: object) -> tuple[str, ...]:
 
 def at_index(name: str, index: tuple[Any, ...]) -> str:
     return quoted(name) + (f"[{', '.join(str(i) for i in index)}]" if index else "")
-
-
-def megabytes(count: int) -> str:
-    return f"{count / (1 << 20):,.1f} MB"

@@ -6,7 +6,8 @@ from pathlib import PurePath
 
 import numpy as np
 
-from attnviz.sources.arrays import megabytes, numbers, quoted, texts
+from attnviz.formatting import megabytes, quoted
+from attnviz.sources.arrays import numbers, texts
 from attnviz.sources.formats import MOST_ARRAYS, READERS, TOKENS, Budget
 
 MAGIC = {".npz": (b"PK\x03\x04", b"PK\x05\x06"), ".npy": (b"\x93NUMPY",), ".parquet": (b"PAR1\x15",)}

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 
-from attnviz.sources.arrays import MOST_TOKENS, at_index, check_numbers, check_texts, megabytes, quoted
-from attnviz.sources.text import LONGEST_TOKEN
+from attnviz.formatting import megabytes, quoted
+from attnviz.sources.arrays import MOST_TOKENS, at_index, check_numbers, check_texts
+from attnviz.text import LONGEST_TOKEN
 
 MOST_ARRAYS = 100  # in one file
 LARGEST_HEADER = 1 << 20  # bytes of a safetensors file that describe the others

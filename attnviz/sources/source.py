@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attnviz.inputs import Layer
+from attnviz.layer import Layer
 
 
 @dataclass(frozen=True)

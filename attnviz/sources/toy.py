@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.inputs import Inputs, Layer, cut_heads
+from attnviz.inputs import Inputs, cut_heads
+from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
-from attnviz.sources.rotary import Rotary, rotated
+from attnviz.positional_encodings import Rotary, rotated, sinusoids
 from attnviz.sources.source import Source
-from attnviz.sources.text import EXAMPLE, TOKENS, checked, shortened, too_long
+from attnviz.text import EXAMPLE, TOKENS, checked, shortened, too_long
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,6 @@ class Toy(Source):
 def embedding(token: str, width: int) -> Float[Tensor, " width"]:
     """The vector of a token, from its text alone: entries of mean 0 and variance 1."""
     return _unit_spread(f"token {token}", width)
-
-
-def sinusoids(positions: int, width: int) -> Float[Tensor, "positions width"]:
-    """Positional encodings: sin and cos of position / 10000^(2i / width), in turn (Vaswani et al. 2017, 3.5)."""
-    angle = torch.arange(positions)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
 
 
 def _unit_spread(name: str, count: int) -> Float[Tensor, " count"]:

@@ -10,14 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.inputs import Inputs, Layer, cut_heads
+from attnviz.formatting import quoted
+from attnviz.inputs import Inputs, cut_heads
+from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Identity
+from attnviz.positional_encodings import Rotary, rotated
 from attnviz.scores import Dot
-from attnviz.sources.arrays import MOST_TOKENS, numbers, quoted
+from attnviz.sources.arrays import MOST_TOKENS, numbers
 from attnviz.sources.files import Limits, read
 from attnviz.sources.formats import READERS
-from attnviz.sources.rotary import Rotary, rotated
 from attnviz.sources.source import NothingYet, Source
 
 MOST_LAYERS = 64

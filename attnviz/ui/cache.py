@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.inputs import Layer
+from attnviz.layer import Layer
 from attnviz.sources import Source
 from attnviz.sources.source import NothingYet
-from attnviz.ui.plain import plain
+from attnviz.ui.markdown import plain
 
 T = TypeVar("T")
 _COMPUTING = threading.BoundedSemaphore(os.cpu_count() or 1)  # more at once would only wait for each other

@@ -9,17 +9,17 @@ from typing import Any, TypeVar, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.analysis.head_maps import Special
 from attnviz.biases import BIASES, Bias
-from attnviz.inputs import Layer
+from attnviz.layer import Layer
 from attnviz.masks import GROUPS, MASKS, Mask
-from attnviz.measures import Special
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.sources import SOURCES, Source
 from attnviz.sources.source import Opening
 from attnviz.sources.upload import File
-from attnviz.ui.plain import plain
+from attnviz.ui.markdown import plain
 from attnviz.ui.view import COLORS
 
 T = TypeVar("T")

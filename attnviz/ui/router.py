@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from attnviz.ui import present
+from attnviz.ui import presentation
 
 PAGES = Path(__file__).parents[2] / "pages"
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -13,7 +13,7 @@ STYLES = sorted(Path(__file__).parent.glob("*.css"))
 st.set_page_config("attnviz", ASSETS / "icon.svg", layout="wide", initial_sidebar_state=270)
 st.html(f"<style>{''.join(style.read_text(encoding='utf-8') for style in STYLES)}</style>")
 st.logo(ASSETS / "logo.svg", size="large", icon_image=ASSETS / "icon.svg")
-present.switch()
+presentation.switch()
 st.navigation(
     [
         st.Page(PAGES / "explore.py", title="Explore", icon=":material/grid_view:", default=True),

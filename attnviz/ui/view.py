@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.analysis.downsampling import thumbnails
+from attnviz.analysis.head_maps import Map, Special, head_map, heads_map, kept
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
-from attnviz.inputs import Inputs, Layer
-from attnviz.long_maps import thumbnails
-from attnviz.measures import Map, Special, head_map, heads_map, kept
+from attnviz.inputs import Inputs
+from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.ui import cache

@@ -57,7 +57,7 @@ def core() -> None:
 
 def capture() -> None:
     """A text's queries, keys and values taken, against the model's plain forward."""
-    from attnviz.sources.pretrained import minilm
+    from attnviz.models.minilm import minilm
 
     table("Reading a text, MiniLM", ("tokens", "forward ms", "captured ms", "ratio"))
     model = minilm()

@@ -15,12 +15,12 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from transformers.utils.logging import disable_progress_bar
 
 from attnviz import capture
-from attnviz.inputs import Layer
-from attnviz.long_maps import reduced
-from attnviz.sources.models.loading import inspected
-from attnviz.sources.models.model import Model, _bytes
-from attnviz.sources.pretrained import minilm
-from attnviz.ui.models.screen import CELLS
+from attnviz.analysis.downsampling import reduced
+from attnviz.layer import Layer
+from attnviz.models.loading import inspected
+from attnviz.models.minilm import minilm
+from attnviz.models.model import Model, _bytes
+from attnviz.ui.models.viewport import CELLS
 
 LONG = 4096
 ROOM = 8e9  # bytes that have to be free for eager weights at so many tokens

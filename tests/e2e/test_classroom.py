@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, expect
 
-from attnviz.guess import distance
-from attnviz.measures import head_map
+from attnviz.analysis.head_maps import head_map
+from attnviz.lessons.prediction import distance
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
 from tests.e2e.conftest import Explore, Masks, Shown, opened, serving

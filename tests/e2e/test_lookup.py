@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from attnviz.lookup import Point, look_up, mechanism
+from attnviz.lessons.lookup import Point, look_up, mechanism
 from attnviz.scores import ScaledDot
+from attnviz.ui.lookup.dictionary_table import EXAMPLE
 from attnviz.ui.lookup.numbers import signed
-from attnviz.ui.lookup.table import EXAMPLE
 from tests.e2e.conftest import Shown, opened
 
 SOFT = "?softness=T+%3D+1"

@@ -8,8 +8,8 @@ import pytest
 import torch
 from playwright.sync_api import Browser, Locator, expect
 
-from attnviz.sources.pretrained import minilm
-from attnviz.sources.text import EXAMPLE
+from attnviz.models.minilm import minilm
+from attnviz.text import EXAMPLE
 from tests.e2e.conftest import Shown, opened
 
 LAST_IS_SEEN = """option => {

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from attnviz.head_measures import head_measures
-from attnviz.measures import head_map
-from attnviz.sources.pretrained import minilm
-from attnviz.sources.text import EXAMPLE
-from attnviz.together import combined, from_queries
+from attnviz.analysis.aggregation import combined, from_queries
+from attnviz.analysis.head_maps import head_map
+from attnviz.analysis.head_metrics import head_measures
+from attnviz.models.minilm import minilm
+from attnviz.text import EXAMPLE
 from tests.e2e.conftest import Shown, opened
 
 WIDE = EXAMPLE.replace("tired", "wide")

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, expect
 
+from attnviz.analysis.head_maps import head_map
 from attnviz.masks import Causal
-from attnviz.measures import head_map
+from attnviz.models.interventions import Exchange, changed, cosine
+from attnviz.models.minilm import minilm
 from attnviz.normalizers import Softmax
-from attnviz.sources.models.changed import Exchange, changed, cosine
-from attnviz.sources.pretrained import minilm
-from attnviz.sources.text import EXAMPLE
-from attnviz.sources.translator.model import Change
+from attnviz.text import EXAMPLE
+from attnviz.translator.model import Change
 from tests.e2e.conftest import Shown, opened
 
 

@@ -7,9 +7,9 @@ from typing import Self
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from attnviz.lessons.steps import Edits, Example, Kind, Translated, steps
 from attnviz.masks import Causal
-from attnviz.sources.translator import load
-from attnviz.steps import Edits, Example, Kind, Translated, steps
+from attnviz.translator import load
 from tests.e2e.conftest import Shown, opened
 
 

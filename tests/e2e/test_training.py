@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from attnviz.sources.translator import load, log
+from attnviz.translator import load, log
 from tests.e2e.conftest import Shown, opened
 
 CATS = "the small black cat does not look at the birds ."

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from attnviz.masks import Band, Full
-from attnviz.sources.translator import EXAMPLES, Change, Changes, load
+from attnviz.translator import EXAMPLES, Change, Changes, load
 from attnviz.ui.transformer import maps
 from tests.e2e.conftest import Shown, opened
 

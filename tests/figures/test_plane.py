@@ -12,7 +12,7 @@ from PIL import Image
 
 from attnviz.figures.plane import COLORS, FINER, NOBODY, QUERY, boundaries, ground, plane, tints, winners
 from attnviz.figures.themes import PAPER
-from attnviz.lookup import Dictionary, Entry, field, mechanism
+from attnviz.lessons.lookup import Dictionary, Entry, field, mechanism
 from attnviz.scores import Additive, Cosine, Dot, General
 from tests.figures.test_themes import CONES, OKLAB, contrast, linear
 

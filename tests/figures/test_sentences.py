@@ -3,7 +3,8 @@
 import pytest
 
 from attnviz.figures import label, sentence
-from attnviz.figures.sentences import GIVES_AT_MOST, GIVES_ON_AVERAGE, number, visible
+from attnviz.figures.sentences import GIVES_AT_MOST, GIVES_ON_AVERAGE
+from attnviz.formatting import number, visible
 
 
 def test_a_cell_says_who_gives_how_much_to_whom() -> None:

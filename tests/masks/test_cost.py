@@ -40,7 +40,7 @@ from attnviz.masks import (
     Tree,
 )
 from attnviz.masks import cost as module
-from attnviz.masks.cost import Cost, cost, rows
+from attnviz.masks.cost import Cost, cost, row_intervals
 from attnviz.masks.terms import Function, Number, Operation, Position, Table
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
@@ -247,7 +247,7 @@ def test_when_pieces_become_too_many_pairs_are_looked_at(monkeypatch):
 @pytest.mark.usefixtures("never_looked_at")
 @pytest.mark.parametrize("mask", [Logarithmic(), Strided(5) | Band(4), Axial(7), Documents((4, 13, 1, 6))], ids=str)
 def test_few_pieces_at_once_give_the_same(mask, monkeypatch):
-    monkeypatch.setattr(rows, "AT_ONCE", 12)
+    monkeypatch.setattr(row_intervals, "AT_ONCE", 12)
     assert cost(mask, 37, 37, block=4) == counted(mask, 37, 37, block=4)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import create_mask
 
 from attnviz.masks import MASKS, Causal, Compare, Documents, Mask, Padding, Shifted, SlidingWindow
-from attnviz.masks.custom import Grid
+from attnviz.masks.grid import Grid
 from attnviz.masks.language import DEEPEST, LONGEST, MaskError, names, parse
 from attnviz.masks.mask import And, Not, Or, choice
 from attnviz.masks.symbols import rule

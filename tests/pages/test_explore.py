@@ -13,7 +13,7 @@ from attnviz.masks import MASKS
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.sources import SOURCES
-from attnviz.sources.text import EXAMPLE
+from attnviz.text import EXAMPLE
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = sorted(path for path in (ROOT / "assets" / "samples").iterdir() if path.suffix != ".py")

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 from torch.nn.functional import adaptive_max_pool2d
 
-from attnviz import lessons as library
+from attnviz.analysis.head_maps import head_map
 from attnviz.figures.themes import MASKED_CODE
-from attnviz.guess import distance
-from attnviz.lessons import FOLDER, read
-from attnviz.measures import head_map
+from attnviz.lessons import lesson_files as library
+from attnviz.lessons.lesson_files import FOLDER, read
+from attnviz.lessons.prediction import distance
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
-from attnviz.ui.heads import row_hidden
+from attnviz.ui.head_charts import row_hidden
 
 ROOT = Path(__file__).parents[2]
 ROUTER = str(ROOT / "attnviz" / "ui" / "router.py")

@@ -8,11 +8,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.figures.plane import ground, plane
-from attnviz.lookup import EXACT, NOTCHES, Dictionary, field, look_up, mechanism
+from attnviz.lessons.lookup import EXACT, NOTCHES, Dictionary, field, look_up, mechanism
 from attnviz.scores import Cosine, Dot, ScaledDot
 from attnviz.ui import chart as charts
-from attnviz.ui.lookup import asked, numbers
-from attnviz.ui.lookup.table import EXAMPLE
+from attnviz.ui.lookup import numbers, query_picker
+from attnviz.ui.lookup.dictionary_table import EXAMPLE
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,7 +68,7 @@ def test_every_notch_and_similarity_and_coloring_is_shown(color: str) -> None:
         assert not healthy(app.run()).error
         assert f"<small>{notch}</small>" in " ".join(one.body for one in app.get("html"))
     app.select_slider(key="softness").set_value("T = 0.3")
-    for similarity in asked.SIMILARITIES:
+    for similarity in query_picker.SIMILARITIES:
         app.selectbox(key="similarity").select(similarity)
         assert not healthy(app.run()).error
         assert f"<small>{similarity.lower()}</small>" in " ".join(one.body for one in app.get("html"))
@@ -142,7 +142,7 @@ def test_a_key_in_the_middle_and_a_query_there_are_no_trouble() -> None:
     app = page(table="0,0,1,a;0,0,2,a", query_x="0", query_y="0")
     assert "its value 2 comes back" in " ".join(said(app).split())
     app.select_slider(key="softness").set_value("T = 1")
-    for similarity in asked.SIMILARITIES:
+    for similarity in query_picker.SIMILARITIES:
         app.selectbox(key="similarity").select(similarity)
         assert not healthy(app.run()).error
         assert "A bit of every value comes back: 1.50" in " ".join(said(app).split())
@@ -197,8 +197,8 @@ def test_a_drop_is_taken_while_an_answer_is_on_its_way_but_not_for_other_axes(mo
 @pytest.mark.parametrize("along", [float("nan"), float("inf"), -5.0, 0.123456])
 def test_a_query_is_only_put_where_one_may_be(along: float, monkeypatch) -> None:
     state = {"query-x": 0.5, "query-y": 0.5}
-    monkeypatch.setattr(asked.st, "session_state", state)
-    asked.move(along, 0.0)
+    monkeypatch.setattr(query_picker.st, "session_state", state)
+    query_picker.move(along, 0.0)
     assert -2 <= state["query-x"] <= 2
     assert state["query-y"] == 0
 

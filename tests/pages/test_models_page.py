@@ -20,15 +20,15 @@ import transformers as hf
 from huggingface_hub import constants
 from streamlit.testing.v1 import AppTest
 
-from attnviz.figures.sentences import number
-from attnviz.head_measures import MEASURES
-from attnviz.sources.models import shelf
-from attnviz.sources.models.hub import MINILM, Hub
-from attnviz.sources.pretrained import minilm
-from attnviz.sources.text import EXAMPLE
-from attnviz.ui import heads, view
-from attnviz.ui.models import asked, groups, long, overview, products, screen, side_by_side, standing
-from tests.sources.test_models import MODELS, TEXT, Played, byte_level, png
+from attnviz.analysis.head_metrics import MEASURES
+from attnviz.formatting import number
+from attnviz.models import model_cache
+from attnviz.models.hub import MINILM, Hub
+from attnviz.models.minilm import minilm
+from attnviz.text import EXAMPLE
+from attnviz.ui import head_charts, view
+from attnviz.ui.models import grouped_query, layer_table, long, model_picker, overview, products, side_by_side, viewport
+from tests.models.test_models import MODELS, TEXT, Played, byte_level, png
 
 ROOT = Path(__file__).parents[2]
 BELOW = "The picture below is the example."
@@ -76,8 +76,8 @@ def alone(monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(shelf, "HUB", Hub("http://127.0.0.1:9", tmp_path / "hub"))
-    shelf.shelf.cache_clear()
+    monkeypatch.setattr(model_cache, "HUB", Hub("http://127.0.0.1:9", tmp_path / "hub"))
+    model_cache.shelf.cache_clear()
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def hub(saved, tmp_path, monkeypatch):
     Played.refused, Played.asked = {}, []
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Played)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.setattr(shelf, "HUB", Hub(f"http://127.0.0.1:{server.server_port}", tmp_path / "hub"))
+    monkeypatch.setattr(model_cache, "HUB", Hub(f"http://127.0.0.1:{server.server_port}", tmp_path / "hub"))
     yield
     server.shutdown()
     server.server_close()
@@ -100,7 +100,7 @@ def hub(saved, tmp_path, monkeypatch):
 def drawn(monkeypatch):
     """The figures that are drawn, by the keys of their charts."""
     figures = {}
-    for part in (heads, overview, products, long, side_by_side):
+    for part in (head_charts, overview, products, long, side_by_side):
 
         def chart(figure, key, _chart=part.chart, **how):
             figures[key] = figure
@@ -178,7 +178,7 @@ def test_it_opens_on_the_model_of_the_wheel(drawn) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gemma2"])
 def test_a_folder_shows_the_models_own_attention(saved, drawn, name) -> None:
-    names = [layer.name for layer in shelf.model(str(saved / name)).layers(TEXT)]
+    names = [layer.name for layer in model_cache.model(str(saved / name)).layers(TEXT)]
     app = good(page(model=saved / name, text=TEXT, layer=names[1], head="Head 2", pinned="none"))
     assert app.selectbox(key="model").value == str(saved / name)
     same(drawn["heatmap"], own(saved / name).attentions[1][0, 2])
@@ -219,7 +219,7 @@ def test_a_decoder_goes_on_by_itself(saved, drawn) -> None:
 
 def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None:
     app = good(page(model=saved / "vit", head="Head 2", pinned="none"))
-    pixels = shelf.model(str(saved / "vit")).reading().batch["pixel_values"]
+    pixels = model_cache.model(str(saved / "vit")).reading().batch["pixel_values"]
     same(drawn["heatmap"], own(saved / "vit", pixel_values=pixels).attentions[0][0, 2])
     assert "text" not in [one.key for one in app.text_input]
     assert list(drawn["heatmap"].layout.meta["queries"][:2]) == ["[CLS]", "0·0"]
@@ -234,7 +234,7 @@ def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None
     assert "right-text" not in [one.key for one in app.text_input]
     app.file_uploader[1].upload("blue.png", png((40, 40), color="blue"))
     app = good(app.run())
-    blue = shelf.model(str(saved / "vit")).reading(image=png((40, 40), color="blue")).batch["pixel_values"]
+    blue = model_cache.model(str(saved / "vit")).reading(image=png((40, 40), color="blue")).batch["pixel_values"]
     same(drawn["right-map"], own(saved / "vit", pixel_values=blue).attentions[0][0, 2])
     same(drawn["left-map"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
     app.query_params["inspect"] = "Overview"
@@ -302,7 +302,7 @@ def test_the_products_add_up_to_the_models_own_score(drawn) -> None:
 
 
 def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) -> None:
-    layer = shelf.model(str(saved / "llama")).layers(TEXT)[0]
+    layer = model_cache.model(str(saved / "llama")).layers(TEXT)[0]
     tokens = layer.inputs.query_tokens
     app = good(page(model=saved / "llama", text=TEXT, head="Head 3", pinned=f"1 · {tokens[1].replace(' ', '␣')}"))
     last = app.selectbox(key="key").options[-1]
@@ -328,12 +328,12 @@ def test_together_there_are_no_queries_and_a_guess_is_not_given_away(drawn) -> N
 
 
 def test_groups(random_inputs) -> None:
-    assert not groups.shared(random_inputs(heads=4))
-    assert groups.said(random_inputs(heads=6, kv_heads=2)) == (
+    assert not grouped_query.shared(random_inputs(heads=4))
+    assert grouped_query.said(random_inputs(heads=6, kv_heads=2)) == (
         "6 query heads share 2 heads of keys and values, 3 each (grouped-query attention)."
     )
-    assert groups.said(random_inputs(heads=6, kv_heads=1)).startswith("All 6 query heads share one head")
-    drawn = groups.picture(random_inputs(heads=6, kv_heads=2), 4)
+    assert grouped_query.said(random_inputs(heads=6, kv_heads=1)).startswith("All 6 query heads share one head")
+    drawn = grouped_query.picture(random_inputs(heads=6, kv_heads=2), 4)
     boxes = drawn.split("attnviz-shared")[1:]
     assert [re.findall(r">(\d)</li>", box) for box in boxes] == [["0", "1", "2"], ["3", "4", "5"]]
     assert [" attnviz-chosen" in box.split(">")[0] for box in boxes] == [False, True]
@@ -358,8 +358,8 @@ def test_kinds_of_one_stack_are_told_apart(tmp_path, drawn) -> None:
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
-    monkeypatch.setattr(screen, "MOST_CELLS", 50)
-    monkeypatch.setattr(screen, "CELLS", 5)
+    monkeypatch.setattr(viewport, "MOST_CELLS", 50)
+    monkeypatch.setattr(viewport, "CELLS", 5)
     app = good(page(model=saved / "gpt2", text=LONGER, layer="layer 1", head="Head 1"))
     weights = own(saved / "gpt2", LONGER).attentions[1][0, 1].numpy()
     count = len(weights)
@@ -395,7 +395,7 @@ def weights_score(saved, weights) -> float:
 
 
 def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn, monkeypatch) -> None:
-    layer = 4 * len(shelf.model(str(saved / "gpt2")).layers(TEXT)[0].inputs.query_tokens) ** 2
+    layer = 4 * len(model_cache.model(str(saved / "gpt2")).layers(TEXT)[0].inputs.query_tokens) ** 2
     monkeypatch.setattr(view, "MOST_WORK", layer)
     app = good(page(model=saved / "gpt2", text=TEXT))
     assert "the mosaic has layer 0 alone" in said(app)
@@ -407,11 +407,11 @@ def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn
 
 
 def test_names_of_neighbors_are_put_together() -> None:
-    assert standing.named(["encoder 0", "encoder 1", "encoder 2", "decoder 0", "decoder 2"]) == (
+    assert layer_table.named(["encoder 0", "encoder 1", "encoder 2", "decoder 0", "decoder 2"]) == (
         "encoder 0–2, decoder 0, decoder 2"
     )
-    assert standing.named(["decoder 0 cross", "decoder 1 cross"]) == "decoder 0–1 cross"
-    assert standing.named(["pooler", "encoder 0.1", "encoder 0.2"]) == "pooler, encoder 0.1, encoder 0.2"
+    assert layer_table.named(["decoder 0 cross", "decoder 1 cross"]) == "decoder 0–1 cross"
+    assert layer_table.named(["pooler", "encoder 0.1", "encoder 0.2"]) == "pooler, encoder 0.1, encoder 0.2"
 
 
 # What is in the way
@@ -580,15 +580,15 @@ def test_a_hosted_instance_shows_only_what_its_owner_lists(saved, monkeypatch) -
 def test_a_hosted_instance_refuses_a_folder_that_was_forced_upon_it(saved, monkeypatch) -> None:
     monkeypatch.setenv("ATTNVIZ_MODELS", "")
     with pytest.raises(ValueError, match="shows only the models that its owner lists"):
-        asked.Example(str(saved / "bert")).layers()
+        model_picker.Example(str(saved / "bert")).layers()
 
 
 def test_notes_of_a_model_and_of_layers_that_are_missing_are_said(copied, monkeypatch) -> None:
     folder = copied(auto_map={"AutoModel": "own.Model"})
     assert "bert comes with code of its own, which was not run" in said(good(page(model=folder, text=TEXT)))
-    layers = shelf.model(str(folder)).layers(TEXT)
+    layers = model_cache.model(str(folder)).layers(TEXT)
     layers.missing = [f"layer {i} is not shown." for i in range(5)]
-    notes = asked.notes_of(shelf.model(str(folder)), layers)
+    notes = model_picker.notes_of(model_cache.model(str(folder)), layers)
     assert notes[1:] == [
         "layer 0 is not shown.",
         "layer 1 is not shown.",

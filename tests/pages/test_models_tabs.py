@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from attnviz.head_measures import MEASURES
-from attnviz.sources.models import shelf
-from attnviz.sources.models.hub import MINILM
-from attnviz.sources.pretrained import minilm
-from attnviz.sources.text import EXAMPLE
+from attnviz.analysis.head_metrics import MEASURES
+from attnviz.models import model_cache
+from attnviz.models.hub import MINILM
+from attnviz.models.minilm import minilm
+from attnviz.text import EXAMPLE
 from attnviz.ui import view
-from attnviz.ui.models import screen, side_by_side, taken, together, what_heads_do
+from attnviz.ui.models import aggregation, head_aggregate, head_metrics, side_by_side, viewport
 
 ROOT = Path(__file__).parents[2]
 TABS = ("What heads do", "Together", "Side by side")
 WIDE = EXAMPLE.replace("tired", "wide")
-PARTS = (what_heads_do, together, side_by_side)
+PARTS = (head_metrics, aggregation, side_by_side)
 
 
 @pytest.fixture
@@ -141,14 +141,14 @@ def test_a_point_is_a_head_with_its_two_measures(drawn) -> None:
     near(cells(drawn["opened-map"]), ran()[0][2, 5])
     for name in ("Itself", "First token"):
         measure = next(one for one in MEASURES if one.name == name)
-        assert what_heads_do.explained(type(measure)).split("\n\n")[0].replace("\n", " ") in said(app)
+        assert head_metrics.explained(type(measure)).split("\n\n")[0].replace("\n", " ") in said(app)
 
 
 def test_the_opened_head_is_the_selected_row() -> None:
     app = good(page("What heads do", layer="encoder 1", head="Head 3"))
-    assert app.session_state[what_heads_do.TABLE]["selection"]["rows"] == [15]
+    assert app.session_state[head_metrics.TABLE]["selection"]["rows"] == [15]
     app.selectbox(key="head").select("Mean of heads").run()
-    assert good(app).session_state[what_heads_do.TABLE]["selection"]["rows"] == []
+    assert good(app).session_state[head_metrics.TABLE]["selection"]["rows"] == []
 
 
 def test_special_tokens_and_the_first_are_left_out_as_queries_and_as_keys(drawn) -> None:
@@ -169,8 +169,8 @@ def test_special_tokens_and_the_first_are_left_out_as_queries_and_as_keys(drawn)
 
 def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn_in_fewer_cells(drawn, monkeypatch) -> None:
     monkeypatch.setattr(view, "MOST_WORK", 12 * 16 * 16)
-    monkeypatch.setattr(screen, "MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr(screen, "CELLS", 5)
+    monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr(viewport, "CELLS", 5)
     app = good(page("What heads do", layer="encoder 4", head="Head 2", text=EXAMPLE))
     assert set(app.dataframe[0].value["Layer"]) == {"encoder 4"}
     assert len(app.dataframe[0].value) == 12
@@ -207,7 +207,7 @@ def test_all_heads_and_chosen_ones_together(drawn, name: str, how) -> None:
     app = good(page("Together", together=name))
     near(cells(drawn["together-map"]), how(weights, (0, 1)))
     assert f"{name} of all 72 heads" in said(app)
-    app.multiselect(key=together.HEADS).set_value(["encoder 3", "encoder 1, head 4"]).run()
+    app.multiselect(key=aggregation.HEADS).set_value(["encoder 3", "encoder 1, head 4"]).run()
     some = np.concatenate([weights[3], weights[1, 4:5]])
     near(cells(drawn["together-map"]), how(some, 0))
     assert f"{name} of encoder 1, head 4 and encoder 3" in said(good(app))
@@ -259,13 +259,13 @@ def test_several_tokens_are_summed_over_their_keys(drawn) -> None:
     near(np.nan_to_num(drawn["together-sum"].data[0].y), ran(WIDE)[0].mean((0, 1))[10])
 
 
-@pytest.mark.parametrize("name", [*taken.WAYS])
+@pytest.mark.parametrize("name", [*head_aggregate.WAYS])
 def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, monkeypatch, name: str) -> None:
     asked = {"together": name, "layer": "encoder 1", "head": "Head 3", "special_tokens": "Hidden"}
     good(page("Together", **asked))
     whole = cells(drawn["together-map"])
-    monkeypatch.setattr(screen, "MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr(screen, "CELLS", 5)
+    monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr(viewport, "CELLS", 5)
     app = good(page("Together", **asked, tokens_together=["10 · it", "13 · tired"]))
     near(cells(drawn["together-map"]), fewer(whole))
     near(np.nan_to_num(drawn["together-sum"].data[0].y), whole[[9, 12]].sum(0))
@@ -278,8 +278,8 @@ def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, 
 
 
 def test_a_long_text_on_the_right_has_sliders_of_its_part(drawn, monkeypatch) -> None:
-    monkeypatch.setattr(screen, "MOST_CELLS", 8 * 8)
-    monkeypatch.setattr(screen, "CELLS", 5)
+    monkeypatch.setattr(viewport, "MOST_CELLS", 8 * 8)
+    monkeypatch.setattr(viewport, "CELLS", 5)
     link = {"text": "the animal", "layer": "encoder 4", "head": "Head 2", "right_text": EXAMPLE}
     app = good(page("Side by side", **link))
     near(cells(drawn["right-map"]), fewer(ran()[0][4, 2]))
@@ -306,15 +306,15 @@ def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:
 def test_names_of_heads_say_which_they_are(heads: set[tuple[int, int]], whole: bool) -> None:
     layers = minilm().layers(EXAMPLE)
     heads |= {(2, head) for head in range(12)} if whole else set()
-    named = together.choices(layers, range(6))
-    names = taken.written(layers, heads)
+    named = aggregation.choices(layers, range(6))
+    names = head_aggregate.written(layers, heads)
     assert {head for name in names for head in named[name]} == heads
     assert ("encoder 2" in names) == all((2, head) in heads for head in range(12))
 
 
 @given(st.sets(st.integers(0, 12)))
 def test_neighbors_have_one_frame(places: set[int]) -> None:
-    runs = together.runs(sorted(places))
+    runs = aggregation.runs(sorted(places))
     assert {place for first, last in runs for place in range(first, last + 1)} == places
     assert all(after[0] - before[1] > 1 for before, after in itertools.pairwise(runs))
 
@@ -353,7 +353,7 @@ def test_another_layer_and_head_on_the_right(drawn) -> None:
     ("model", "why"), [("/nowhere", "nowhere"), ("openai-community/gpt2", "not on this computer"), ("?", "?")]
 )
 def test_a_model_that_is_not_there_is_named_and_the_last_stays(drawn, monkeypatch, model: str, why: str) -> None:
-    monkeypatch.setattr(shelf, "choices", lambda *_: [MINILM, model])
+    monkeypatch.setattr(model_cache, "choices", lambda *_: [MINILM, model])
     app = good(page("Side by side"))
     app.selectbox(key="right-model").select(model).run()
     assert why in app.error[0].value.replace("\\", "")
@@ -373,7 +373,7 @@ def test_no_text_on_the_right_is_said() -> None:
 @pytest.fixture
 def bart(saved: str, monkeypatch) -> str:
     """The folder of a tiny model that writes, in the menus: AppTest cannot choose what is in none."""
-    monkeypatch.setattr(shelf, "choices", lambda *_: [MINILM, saved])
+    monkeypatch.setattr(model_cache, "choices", lambda *_: [MINILM, saved])
     return saved
 
 
@@ -399,7 +399,7 @@ def saved(tmp_path_factory) -> str:
 def test_only_heads_of_one_kind_are_taken_together(drawn, bart: str) -> None:
     link = {"model": bart, "text": "the animal was too tired", "second": "the street"}
     app = good(page("Together", **link))
-    layers = {name for name in app.multiselect(key=together.HEADS).options if "head" not in name}
+    layers = {name for name in app.multiselect(key=aggregation.HEADS).options if "head" not in name}
     assert len(layers) == 2
     assert all(name.startswith("encoder") for name in layers)
     cross = next(name for name in app.selectbox(key="layer").options if "cross" in name)

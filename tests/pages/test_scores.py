@@ -8,11 +8,11 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from attnviz.measures import row
+from attnviz.analysis.head_maps import row
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.ui.controls import title
-from attnviz.ui.scores.rows import said
+from attnviz.ui.scores.normalizers import said
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,13 +7,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.biases import BIASES, ALiBi
-from attnviz.figures.sentences import number
+from attnviz.formatting import number
+from attnviz.lessons.scaling import WIDTHS, scaling
+from attnviz.lessons.steps import Example, Steps, Translated, steps
 from attnviz.masks import Causal
-from attnviz.scaling import WIDTHS, scaling
-from attnviz.sources.translator import load
-from attnviz.steps import Example, Steps, Translated, steps
+from attnviz.translator import load
 from attnviz.ui.controls import title
-from attnviz.ui.steps.asked import SECOND
+from attnviz.ui.steps.example_picker import SECOND
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,10 +13,10 @@ from streamlit.testing.v1 import AppTest
 from attnviz.masks import Band, Causal, Full
 from attnviz.normalizers import NORMALIZERS, Softmax
 from attnviz.scores import Additive, Cosine, General
-from attnviz.sources.translator import EXAMPLES, Change, Changes, Step, Translation, load
-from attnviz.sources.translator.live import State, Training
+from attnviz.translator import EXAMPLES, Change, Changes, Step, Translation, load
+from attnviz.translator.live_training import State, Training
 from attnviz.ui.controls import title
-from attnviz.ui.transformer import forms, maps, what_if
+from attnviz.ui.transformer import maps, training_dynamics, what_if
 from attnviz.ui.transformer.training import ASKED, DESK
 
 ROOT = Path(__file__).parents[2]
@@ -136,7 +136,7 @@ def test_a_word_that_comes_many_times_is_counted_once() -> None:
     right = ("la", "voiture", "est", ".")
     written = ("la", "la", *["."] * 9)  # one of them stands where one should
     made = Translation(("the", "car", "is", "."), tuple(Step(word, torch.zeros(1), ()) for word in written))
-    assert forms.said(made, right, 0).endswith(">la <s>la</s><s>.</s> <small>× 9</small></span></p>")
+    assert training_dynamics.said(made, right, 0).endswith(">la <s>la</s><s>.</s> <small>× 9</small></span></p>")
 
 
 def test_nothing_is_changed_until_somebody_changes_it() -> None:

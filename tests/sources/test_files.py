@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from attnviz.sources.arrays import quoted
+from attnviz.formatting import quoted
 from attnviz.sources.files import Limits, read
 
 MATRIX = np.array([[1, 2.5, -3], [0.25, 5, 6]], dtype=np.float32)

@@ -10,11 +10,11 @@ import torch
 from transformers import AutoModel
 
 from attnviz import Mechanism
-from attnviz.sources import pretrained
-from attnviz.sources.models import Model
-from attnviz.sources.models import model as kept
-from attnviz.sources.pretrained import Pretrained, minilm
-from attnviz.sources.text import EXAMPLE
+from attnviz.models import Model
+from attnviz.models import model as kept
+from attnviz.models.minilm import minilm
+from attnviz.sources.pretrained import Pretrained
+from attnviz.text import EXAMPLE
 
 LONGEST = "word " * 510  # with [CLS] and [SEP] 512 tokens
 TEXTS = [
@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_refused_in_words(text, sentence):
 
 
 def test_weights_other_than_the_published_are_refused(monkeypatch):
-    monkeypatch.setattr(pretrained, "SHA256", "0" * 64)
+    monkeypatch.setattr("attnviz.models.minilm.SHA256", "0" * 64)
     with pytest.raises(RuntimeError, match="are not the published ones"):
         minilm.__wrapped__()
 
@@ -134,13 +134,13 @@ def test_a_changed_file_is_refused(monkeypatch, tmp_path):
     (folder.parent / "__init__.py").touch()
     (folder / "model.safetensors").write_bytes(b"other weights")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(pretrained, "PACKAGE", "changed_model")
+    monkeypatch.setattr("attnviz.models.minilm.PACKAGE", "changed_model")
     with pytest.raises(RuntimeError, match="are not the published ones"):
         minilm.__wrapped__()
 
 
 def test_a_missing_model_is_missed_in_words(monkeypatch):
-    monkeypatch.setattr(pretrained, "PACKAGE", "no_such_model")
+    monkeypatch.setattr("attnviz.models.minilm.PACKAGE", "no_such_model")
     with pytest.raises(RuntimeError, match=r"not installed\. Run “pip install"):
         minilm.__wrapped__()
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from attnviz import Mechanism
-from attnviz.sources.rotary import rotated
-from attnviz.sources.toy import Toy, embedding, sinusoids
+from attnviz.positional_encodings import rotated, sinusoids
+from attnviz.sources.toy import Toy, embedding
 
 TEXT = "the cat saw the dog"
 

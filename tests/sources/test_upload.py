@@ -9,8 +9,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.mechanism import Mechanism
+from attnviz.positional_encodings import rotated
 from attnviz.sources.files import read
-from attnviz.sources.rotary import rotated
 from attnviz.sources.upload import File, Upload, from_arrays
 
 SAMPLES = Path(__file__).parents[2] / "assets" / "samples"

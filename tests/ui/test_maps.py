@@ -11,11 +11,11 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from attnviz.masks import Full
-from attnviz.sources.translator import VARIANTS, Change, Changes, Translator, load, sentences
-from attnviz.sources.translator.grammar import ADJECTIVE, NOUN, Sentence
-from attnviz.sources.translator.model import Pass, Use
-from attnviz.sources.translator.translation import source, target
-from attnviz.ui.transformer import maps, uses
+from attnviz.translator import VARIANTS, Change, Changes, Translator, load, sentences
+from attnviz.translator.grammar import ADJECTIVE, NOUN, Sentence
+from attnviz.translator.model import Pass, Use
+from attnviz.translator.translation import source, target
+from attnviz.ui.transformer import maps, three_uses
 from attnviz.ui.transformer.maps import HEAD_NAMES, USES
 
 ROOT = Path(__file__).parents[2]
@@ -144,25 +144,25 @@ def described(words: tuple[str, ...], place: int) -> int | None:
 
 def looked(translator: Translator, asked: list[Sentence]) -> dict[Use, torch.Tensor]:
     """Where each word of each sentence looks most: sentences, layers times heads, words."""
-    english, ran = [one.english for one in asked], []
+    english, ran = [one.english for one in sentence_picker], []
     told = Pass(lengths=torch.tensor([len(words) for words in english]), ran=ran)
     memory = translator.model.encode(source(english), told)
-    translator.model.decode(target([one.french for one in asked]), memory, told)
+    translator.model.decode(target([one.french for one in sentence_picker]), memory, told)
     return {use: torch.cat([one.weights for one in ran if one.use == use], 1).argmax(-1) for use in USES}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_said_of_the_telling_heads_is_so(variant: str) -> None:
     translator = load(variant)
-    asked = some(150)
-    top = looked(translator, asked)
+    sentence_picker = some(150)
+    top = looked(translator, sentence_picker)
     nouns, negations = [], []
-    for sentence, encoder, decoder in zip(asked, top["encoder"], top["decoder"], strict=True):
+    for sentence, encoder, decoder in zip(sentence_picker, top["encoder"], top["decoder"], strict=True):
         for place, word in enumerate(sentence.english):
             if word in ADJECTIVE and (noun := described(sentence.english, place)) is not None:
                 nouns.append(int(encoder[maps.first_head("encoder", translator), place]) == noun)
         if "pas" in sentence.french:
-            (ne,) = (i for i, word in enumerate(sentence.french) if word in uses.NE)
+            (ne,) = (i for i, word in enumerate(sentence.french) if word in three_uses.NE)
             # Row i is where word i comes out; column i + 1 is word i, after <start>.
             row = decoder[maps.first_head("decoder", translator), sentence.french.index("pas")]
             negations.append(int(row) == ne + 1)
@@ -189,8 +189,8 @@ def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
     shown = maps.of(load().translate(NEGATED), "cross")
     assert f"**{shown.agreed(7)} of 10 words**" in words
     assert "97% in 500 test sentences" in words
-    assert uses.TELLING["encoder"] in words
-    assert uses.TELLING["decoder"] in words
+    assert three_uses.TELLING["encoder"] in words
+    assert three_uses.TELLING["decoder"] in words
     other = said(app.selectbox(key="cross-head").select("Layer 1, head 2").run())
     assert f"**{shown.agreed(6)} of 10 words**" in other
     assert "71% in 500 test sentences" in other
@@ -198,8 +198,8 @@ def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
 
 def test_what_a_sentence_does_not_have_is_not_said() -> None:
     words = said(page(english=SHORTEST))
-    assert uses.TELLING["encoder"] not in words
-    assert uses.TELLING["decoder"] not in words
+    assert three_uses.TELLING["encoder"] not in words
+    assert three_uses.TELLING["decoder"] not in words
 
 
 def test_a_sentence_that_the_grammar_does_not_know_has_no_score() -> None:
@@ -228,10 +228,10 @@ def test_a_share_is_not_said_to_be_all_before_it_is(share: float, text: str) -> 
 def script() -> None:
     import streamlit as st
 
-    from attnviz.sources.translator import load
-    from attnviz.ui.transformer import asked
+    from attnviz.translator import load
+    from attnviz.ui.transformer import sentence_picker
 
-    st.text(str(asked.heads(load(st.session_state.get("variant", "scaled dot")))["cross"]))
+    st.text(str(sentence_picker.heads(load(st.session_state.get("variant", "scaled dot")))["cross"]))
 
 
 def test_a_head_that_nobody_chose_follows_the_translator_and_one_that_was_chosen_stays() -> None:

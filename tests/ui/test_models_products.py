@@ -9,11 +9,11 @@ import torch
 
 from attnviz import Mechanism
 from attnviz.biases import ALiBi, Distances, SoftCap, SSMax
-from attnviz.figures.sentences import number
-from attnviz.inputs import Layer
+from attnviz.capture.opaque_parts import ModelBias, Table
+from attnviz.formatting import number
+from attnviz.layer import Layer
 from attnviz.masks import Causal
 from attnviz.scores import ScaledDot
-from attnviz.sources.capture.own_parts import ModelBias, Table
 from attnviz.ui.models.products import biased, in_words, said
 
 TERMS = np.array([0.5, -2.0, 1.0, 0.25])

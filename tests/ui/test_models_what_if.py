@@ -10,18 +10,18 @@ import torch
 import transformers as hf
 from streamlit.testing.v1 import AppTest
 
-from attnviz.figures.sentences import number
+from attnviz.analysis.head_maps import head_map
+from attnviz.formatting import number
 from attnviz.masks import Band, Causal
-from attnviz.measures import head_map
+from attnviz.models import model_cache
+from attnviz.models.interventions import Exchange, Next, changed, cosine, moved, similarity
+from attnviz.models.minilm import minilm
 from attnviz.normalizers import Sink, Softmax
 from attnviz.scores import Cosine
-from attnviz.sources.models import shelf
-from attnviz.sources.models.changed import Exchange, Next, changed, cosine, moved, similarity
-from attnviz.sources.pretrained import minilm
-from attnviz.sources.text import EXAMPLE
-from attnviz.sources.translator.model import Change
-from attnviz.ui.models import exchanged, screen, what_if
-from tests.sources.test_changed import GROUPED, TEXT, bart, bert, bloom, llama, reads
+from attnviz.text import EXAMPLE
+from attnviz.translator.model import Change
+from attnviz.ui.models import intervention_run, viewport, what_if
+from tests.models.test_interventions import GROUPED, TEXT, bart, bert, bloom, llama, reads
 
 ROOT = Path(__file__).parents[2]
 OTHER = "The dog ran over the road."
@@ -57,7 +57,7 @@ def drawn(monkeypatch):
 @pytest.fixture
 def folder(tmp_path):
     """A function that gives the folder of a tiny model."""
-    shelf.shelf.cache_clear()
+    model_cache.shelf.cache_clear()
 
     def saved(make):
         model = reads(make)
@@ -160,7 +160,7 @@ def test_the_caption_names_biases_in_the_order_in_which_they_act(folder):
     capped += "A query sees a key if the key is not after it."
     assert f"{capped} Weights: Softmax." in captions
     assert f"{capped} Weights: Softmax with temperature 2." in captions
-    shelf.shelf.cache_clear()
+    model_cache.shelf.cache_clear()
 
 
 def test_what_is_changed_is_said_beside_what_comes_of_it():
@@ -200,7 +200,7 @@ def test_of_two_texts_it_says_how_similar_they_are(drawn):
 def test_the_next_token_with_and_without(drawn, folder):
     path = folder(llama)
     app = good(page(model=path, text=TEXT, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "3.0"}))
-    model = shelf.model(path)
+    model = model_cache.model(path)
     before = model.output(model.reading(TEXT))
     for layer in model.model.model.layers:
         layer.self_attn.q_proj.weight.data /= 3
@@ -215,7 +215,7 @@ def test_the_next_token_with_and_without(drawn, folder):
     bits = float((p * (p / q).log2()).sum())
     assert bits > 1e-3
     assert f"KL(as it is ‖ changed) is {number(bits)} bits." in said(app)
-    shelf.shelf.cache_clear()
+    model_cache.shelf.cache_clear()
 
 
 def test_a_model_that_hands_over_no_queries_is_told_in_a_sentence(folder):
@@ -224,7 +224,7 @@ def test_a_model_that_hands_over_no_queries_is_told_in_a_sentence(folder):
     assert re.search(
         r"Nothing can be exchanged in .*the score, the mask and the normalizer cannot be changed", said(app)
     )
-    shelf.shelf.cache_clear()
+    model_cache.shelf.cache_clear()
 
 
 def test_a_model_without_an_output_shows_maps_alone(drawn, folder):
@@ -232,7 +232,7 @@ def test_a_model_without_an_output_shows_maps_alone(drawn, folder):
     assert "gives neither a next token nor a vector of a sentence" in said(app)
     assert "if-next" not in drawn
     assert np.isnan(cells(drawn["if-after"])[0, 1:]).all()
-    shelf.shelf.cache_clear()
+    model_cache.shelf.cache_clear()
 
 
 def test_what_cannot_be_computed_leaves_the_last_good_picture(drawn):
@@ -254,7 +254,7 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     path = folder(bart)
     off = {"if-off": [f"decoder {layer} cross, head {head}" for layer in range(2) for head in range(4)]}
     app = good(page(model=path, text=TEXT, second="the cat sat", **off))
-    model = shelf.model(path)
+    model = model_cache.model(path)
     read = model.reading(TEXT, "the cat sat")
     before = model.output(read)
     for layer in model.model.model.decoder.layers:  # what no head of the cross-attention adds
@@ -274,17 +274,17 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     assert f"{written[-20:]}” by itself, without the change. What may come next?" in said(good(app))
     names = list(drawn["if-moved"].layout.yaxis.ticktext)
     assert names == ["encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross"]
-    shelf.shelf.cache_clear()
+    model_cache.shelf.cache_clear()
 
 
 def test_a_model_that_sees_says_nothing_of_sentences(tmp_path):
-    shelf.shelf.cache_clear()
+    model_cache.shelf.cache_clear()
     config = hf.ViTConfig(image_size=32, patch_size=8, num_hidden_layers=2, num_attention_heads=4, hidden_size=32)
     hf.ViTModel(config).save_pretrained(tmp_path)
     app = good(page(model=str(tmp_path), **{"if-mask": "Causal"}))
     assert f"What {tmp_path.name} makes of the picture in the end is not compared: it is the maps" in said(app)
     assert "of a sentence" not in said(app)
-    shelf.shelf.cache_clear()
+    model_cache.shelf.cache_clear()
 
 
 def test_the_result_stands_above_the_widgets_of_ones_own(drawn):
@@ -297,8 +297,8 @@ def test_the_result_stands_above_the_widgets_of_ones_own(drawn):
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(drawn, monkeypatch):
-    monkeypatch.setattr(screen, "MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr(screen, "CELLS", 5)
+    monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr(viewport, "CELLS", 5)
     good(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
     for key, layers in (("if-before", minilm().layers(EXAMPLE)), ("if-after", None)):
         layers = layers or changed(minilm(), TRIES["Temperature 4"], EXAMPLE).layers
@@ -319,7 +319,7 @@ def test_another_model_with_a_head_off_that_it_has_not(folder):
     app.text_input(key="another").input(folder(llama)).run()
     good(app)
     assert "Nothing is changed." in said(app)
-    shelf.shelf.cache_clear()
+    model_cache.shelf.cache_clear()
 
 
 # The sentences
@@ -327,20 +327,22 @@ def test_another_model_with_a_head_off_that_it_has_not(folder):
 
 def test_the_sentence_about_tokens():
     stays = [Next("cat", 0.5, 0.25), Next("dog", 0.25, 0.125)]
-    assert exchanged.of_tokens(stays, 0.5).startswith(
+    assert intervention_run.of_tokens(stays, 0.5).startswith(
         "The likeliest next token stays “cat”: 0.50 before, 0.25 with the"
     )
     turns = [Next("cat", 0.5, 0.25), Next("\n", 0.25, 0.625)]
-    assert "was “cat” (0.50, and 0.25 with the change); now it is “␊” (0.63)." in exchanged.of_tokens(turns, 0.5)
+    assert "was “cat” (0.50, and 0.25 with the change); now it is “␊” (0.63)." in intervention_run.of_tokens(turns, 0.5)
 
 
 def test_the_sentence_about_what_the_decoder_has_written():
-    assert exchanged.of_written("", typed=False).startswith("The decoder has written nothing by itself, without the")
-    long = exchanged.of_written("word " * 40, typed=True)
+    assert intervention_run.of_written("", typed=False).startswith(
+        "The decoder has written nothing by itself, without the"
+    )
+    long = intervention_run.of_written("word " * 40, typed=True)
     assert "written “… " in long
     assert len(long) < 140
 
 
 def test_the_sentences_about_vectors():
-    assert "a cosine of 0.998 with" in exchanged.of_vector(0.99787)
-    assert "a cosine of 0.500; with the change it is −0.250." in exchanged.of_similarity(0.5, -0.25)
+    assert "a cosine of 0.998 with" in intervention_run.of_vector(0.99787)
+    assert "a cosine of 0.500; with the change it is −0.250." in intervention_run.of_similarity(0.5, -0.25)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.nn.functional import layer_norm
 
-from attnviz.sources.translator import EXAMPLES, VARIANTS, Translation, Translator, load
-from attnviz.sources.translator.model import LAYERS, Pass, Use
-from attnviz.steps import Translated, steps
+from attnviz.lessons.steps import Translated, steps
+from attnviz.translator import EXAMPLES, VARIANTS, Translation, Translator, load
+from attnviz.translator.model import LAYERS, Pass, Use
 from attnviz.ui.transformer import notation
 from attnviz.ui.transformer.notation import Ran, drawn, formulas, linked, named, ran, size, table
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from attnviz.masks.cost.normal import Unstructured
-from attnviz.masks.cost.rows import Rows
-from attnviz.masks.cost.tally import Counts
+from attnviz.masks.cost.counting import Counts
+from attnviz.masks.cost.normal_form import Unstructured
+from attnviz.masks.cost.row_intervals import Rows
 from attnviz.masks.mask import Mask
 
 DENSE = 16_384**2  # so many pairs are looked at one by one where a rule has no structure

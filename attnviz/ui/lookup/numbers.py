@@ -6,8 +6,8 @@ from html import escape
 import streamlit as st
 
 from attnviz.figures.plane import COLORS
-from attnviz.figures.sentences import number, visible
-from attnviz.lookup import EXACT, NOTCHES, Answer, Dictionary, Point, gradient, look_up, mechanism
+from attnviz.formatting import number, visible
+from attnviz.lessons.lookup import EXACT, NOTCHES, Answer, Dictionary, Point, gradient, look_up, mechanism
 from attnviz.scores import Score
 from attnviz.ui import controls
 

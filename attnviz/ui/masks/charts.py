@@ -10,16 +10,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.compare import ADDED, REMOVED, counts, difference, kinds
+from attnviz.analysis.difference import ADDED, REMOVED, counts, difference, kinds
 from attnviz.figures import heatmap
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
-from attnviz.inputs import Inputs, Layer
+from attnviz.inputs import Inputs
+from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.ui.chart import chart
-from attnviz.ui.masks import sides
-from attnviz.ui.plain import plain
+from attnviz.ui.markdown import plain
+from attnviz.ui.masks import mask_editor
 from attnviz.ui.view import head_weights, largest, tokens_stamp
 
 HEIGHT = 330
@@ -91,10 +92,12 @@ def show(
     inputs = comparison.inputs
     tokens = (inputs.query_tokens, inputs.key_tokens)
     stamp, says = tokens_stamp(inputs), SAYS.get(str(comparison.head), GIVES)
-    for side, weights, allowed, place in zip(sides.SIDES, comparison.maps, comparison.allowed, places[:2], strict=True):
+    for side, weights, allowed, place in zip(
+        mask_editor.SIDES, comparison.maps, comparison.allowed, places[:2], strict=True
+    ):
         figure = heatmap(weights, *tokens, largest=comparison.largest, says=says, fan=False, zoom=stamp, link=LINK)
-        painting = sides.painting(side)
-        described = sides.described(comparison.mechanisms[sides.SIDES.index(side)])
+        painting = mask_editor.painting(side)
+        described = mask_editor.described(comparison.mechanisms[mask_editor.SIDES.index(side)])
         with place:
             chart(
                 figure,
@@ -107,7 +110,7 @@ def show(
                 pinned=pinned,
                 hint=PAINT if painting else "Point at a cell: it is marked in all three maps.",
                 on_click=None if painting else lambda row, _: toggle(row),
-                on_stroke=partial(sides.paint, side, allowed) if painting else None,
+                on_stroke=partial(mask_editor.paint, side, allowed) if painting else None,
             )
             st.caption(plain(described))
     change = difference_figure(

@@ -9,8 +9,8 @@ from typing import Any
 
 import streamlit as st
 
-from attnviz.figures.sentences import visible
-from attnviz.steps import Matrix
+from attnviz.formatting import visible
+from attnviz.lessons.steps import Matrix
 
 _HERE = Path(__file__).parent
 

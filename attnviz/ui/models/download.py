@@ -4,9 +4,9 @@ import threading
 
 import streamlit as st
 
-from attnviz.sources.models.hub import Away, Hub
-from attnviz.sources.models.loading import MB
-from attnviz.ui.plain import plain
+from attnviz.models.hub import Away, Hub
+from attnviz.models.loading import MB
+from attnviz.ui.markdown import plain
 
 
 class Download:

@@ -10,14 +10,14 @@ import streamlit as st
 import torch
 from jaxtyping import Float
 
+from attnviz.analysis.head_maps import strongest
 from attnviz.figures import sentence
-from attnviz.figures.long_map import cell_names
-from attnviz.figures.sentences import number, visible
-from attnviz.measures import strongest
-from attnviz.ui import cache, heads, pinned
+from attnviz.figures.downsampled_map import cell_names
+from attnviz.formatting import number, visible
+from attnviz.ui import cache, head_charts, pinned_query
 from attnviz.ui.chart import chart
 from attnviz.ui.models import products
-from attnviz.ui.models.screen import ALL, OnScreen, Part, on_screen, told
+from attnviz.ui.models.viewport import ALL, OnScreen, Part, on_screen, told
 from attnviz.ui.view import COLORS, View, largest, weights_of
 
 NOTE = "The part in view, in the cells that are drawn: each has the largest weight of those it stands for."
@@ -71,7 +71,7 @@ def draw(view: LongView) -> go.Figure:
         label="Attention weights",
         name=f"attention {view.title}",
         description=f"{view.title}: {view.screen.size}.",
-        height=heads.HEIGHT,
+        height=head_charts.HEIGHT,
         hint="Each cell: its largest weight. Click to pin.",
         on_click=picked,
         on_view=view.screen.on_view,
@@ -84,7 +84,9 @@ def pin(view: LongView) -> int | None:
     menu, said = st.columns([0.32, 0.68], gap="medium")
     with menu:
         opening = view.source.opening.query
-        row = pinned.menu(heads.query_names(view), view.queries.index(opening) if opening in view.queries else None)
+        row = pinned_query.menu(
+            head_charts.query_names(view), view.queries.index(opening) if opening in view.queries else None
+        )
     with said:
         best = [] if row is None else strongest(torch.from_numpy(view.of_row(row)))
         if row is not None and best:

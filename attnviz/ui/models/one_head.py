@@ -9,11 +9,12 @@ import plotly.graph_objects as go
 import streamlit as st
 from jaxtyping import Float
 
+from attnviz.analysis.head_maps import Special
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
-from attnviz.inputs import Inputs, Layer
-from attnviz.measures import Special
-from attnviz.ui.models.asked import Example
-from attnviz.ui.models.screen import ALL, OnScreen, Part, on_screen
+from attnviz.inputs import Inputs
+from attnviz.layer import Layer
+from attnviz.ui.models.model_picker import Example
+from attnviz.ui.models.viewport import ALL, OnScreen, Part, on_screen
 from attnviz.ui.view import check_cost, title, weights_of
 
 SAYS = {"mean": GIVES_ON_AVERAGE, "maximum": GIVES_AT_MOST}

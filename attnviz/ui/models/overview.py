@@ -8,18 +8,18 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz import figures
-from attnviz.figures.sentences import number
-from attnviz.head_measures import MEASURES, HeadMeasure, HeadMeasures, head_measures
-from attnviz.ui import cache, heads
+from attnviz.analysis.head_metrics import MEASURES, HeadMeasure, HeadMeasures, head_measures
+from attnviz.formatting import number
+from attnviz.ui import cache, head_charts
 from attnviz.ui.chart import chart
 from attnviz.ui.controls import explained, head_names
 from attnviz.ui.downloads import downloads
-from attnviz.ui.models import groups, kinds, long, products, standing
+from attnviz.ui.markdown import plain
+from attnviz.ui.models import attention_kinds, grouped_query, layer_table, long, products
 from attnviz.ui.models.long import LongView
-from attnviz.ui.models.looked_at import LookedAt
 from attnviz.ui.models.one_head import open_head
-from attnviz.ui.models.screen import ALL, is_long
-from attnviz.ui.plain import plain
+from attnviz.ui.models.selection import LookedAt
+from attnviz.ui.models.viewport import ALL, is_long
 from attnviz.ui.view import View, affordable, check_work, cost, fitting
 
 APART = 3  # mosaics that find room side by side
@@ -42,12 +42,12 @@ def show(seen: LookedAt) -> None:
         if unsaid := unfit(seen, [view, *others]):
             notes.info(plain(unsaid))
         _heads(seen, view, others, colored, measured)
-    if groups.shared(inputs):
+    if grouped_query.shared(inputs):
         st.markdown("##### Heads that share keys")
-        st.html(groups.picture(inputs, seen.head if isinstance(seen.head, int) else None))
+        st.html(grouped_query.picture(inputs, seen.head if isinstance(seen.head, int) else None))
     st.markdown("##### The layers")
-    st.html(standing.table(seen.layers, seen.layer))
-    if meaning := standing.explained(seen.layers):
+    st.html(layer_table.table(seen.layers, seen.layer))
+    if meaning := layer_table.explained(seen.layers):
         st.caption(meaning)
 
 
@@ -84,26 +84,26 @@ def _heads(
     seen: LookedAt, view: View, others: Sequence[View], colored: HeadMeasure | None, measured: HeadMeasures | None
 ) -> None:
     every = sorted([view, *others], key=lambda one: one.beside[0])
-    titles = kinds.told_apart([one.layers[one.layer] for one in every], seen.model.decodes)
+    titles = attention_kinds.told_apart([one.layers[one.layer] for one in every], seen.model.decodes)
     above, right = _places(view, others)
     below = st.container()
     with below:
-        row, secret = (long.pin(view), None) if isinstance(view, LongView) else heads.pin(view)
-    shown = view if secret is None else heads.without(view, secret)
+        row, secret = (long.pin(view), None) if isinstance(view, LongView) else head_charts.pin(view)
+    shown = view if secret is None else head_charts.without(view, secret)
     for i, (place, one) in enumerate(zip(above, every, strict=True)):
-        key, height = (f"heads-{i}", LOW) if others else ("heads", heads.HEIGHT)
+        key, height = (f"heads-{i}", LOW) if others else ("heads", head_charts.HEIGHT)
         with place:
             if others:
                 st.markdown(f"**{titles[i]}**")
             if colored and measured:
                 _grid(one, one is view, colored, measured, key, height)
             else:
-                heads.small_maps(shown if one is view else one, key, one is view, height)
+                head_charts.small_maps(shown if one is view else one, key, one is view, height)
     with right:
         if isinstance(view, LongView):
             figure = long.draw(view)
         else:
-            figure = heads.large_map(shown, row, secret is not None, products.pick(view))
+            figure = head_charts.large_map(shown, row, secret is not None, products.pick(view))
     with below:
         with st.columns([0.8, 0.2])[1]:
             downloads(shown, figure, long.NOTE if isinstance(view, LongView) else "")
@@ -182,6 +182,6 @@ def unfit(seen: LookedAt, shown: Sequence[View]) -> str:
     if not shown[0].every:
         return f"All heads of all layers would take long on so long a text: the mosaic has {seen.shown.name} alone."
     return (
-        f"The mosaic has the layers that are like {seen.shown.name}; {standing.named(left)} "
+        f"The mosaic has the layers that are like {seen.shown.name}; {layer_table.named(left)} "
         f"{'has' if len(left) == 1 else 'have'} other numbers of heads or tokens. Choose one in the menu to see it."
     )

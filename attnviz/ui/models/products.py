@@ -9,20 +9,20 @@ import torch
 from jaxtyping import Float
 
 from attnviz import figures
+from attnviz.analysis.head_maps import strongest
 from attnviz.biases import Bias, Distances, SoftCap
+from attnviz.capture.opaque_parts import ModelBias
 from attnviz.figures.products import scaled
-from attnviz.figures.sentences import number, visible
-from attnviz.inputs import Layer
-from attnviz.measures import strongest
+from attnviz.formatting import number, visible
+from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, ScaledDot
-from attnviz.sources.capture.own_parts import ModelBias
-from attnviz.ui import pinned
+from attnviz.ui import pinned_query
 from attnviz.ui.chart import chart
 from attnviz.ui.controls import title
-from attnviz.ui.models.looked_at import LookedAt
-from attnviz.ui.models.screen import told
-from attnviz.ui.plain import plain
+from attnviz.ui.markdown import plain
+from attnviz.ui.models.selection import LookedAt
+from attnviz.ui.models.viewport import told
 from attnviz.ui.view import View, largest, tokens_stamp
 
 STRONGEST = "Its strongest key"
@@ -66,21 +66,21 @@ def show(seen: LookedAt, view: View, row: int | None, weights: Float[np.ndarray,
 
 def pick(view: View) -> Callable[[int, int], None]:
     """What a click on a cell does: it pins the query and chooses the key; the same click again lets go of both."""
-    queries, keys = pinned.numbered(view.queries, view.query_tokens), key_names(view)
+    queries, keys = pinned_query.numbered(view.queries, view.query_tokens), key_names(view)
 
     def at(row: int, column: int) -> None:
         if column < 0:  # the name of a row
-            return pinned.toggle(queries, row)
+            return pinned_query.toggle(queries, row)
         both = {"pinned": queries[row], KEY: keys[column]}
         again = all(st.session_state.get(name) == value for name, value in both.items())
-        st.session_state.update({"pinned": pinned.NOBODY, KEY: STRONGEST} if again else both)
+        st.session_state.update({"pinned": pinned_query.NOBODY, KEY: STRONGEST} if again else both)
 
     return at
 
 
 def key_names(view: View) -> list[str]:
     """The keys as the menu has them."""
-    return pinned.numbered(view.keys, view.key_tokens)
+    return pinned_query.numbered(view.keys, view.key_tokens)
 
 
 def _scores(
@@ -204,11 +204,11 @@ def _vectors(
 
 
 def _pin(view: View) -> Callable[[int, int], None]:
-    names = pinned.numbered(view.queries, view.query_tokens)
+    names = pinned_query.numbered(view.queries, view.query_tokens)
 
     def at(row: int, _: int) -> None:
         if row in view.queries:
-            pinned.toggle(names, view.queries.index(row))
+            pinned_query.toggle(names, view.queries.index(row))
 
     return at
 

@@ -8,22 +8,22 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.compare import ADDED, REMOVED, difference, kinds
+from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
 from attnviz.figures.difference import difference as difference_figure
-from attnviz.figures.sentences import visible
-from attnviz.inputs import Layer
-from attnviz.sources.models.hub import allowed
-from attnviz.sources.models.picture import FORMATS
-from attnviz.sources.text import EXAMPLE
+from attnviz.formatting import visible
+from attnviz.layer import Layer
+from attnviz.models.hub import allowed
+from attnviz.models.image_inputs import FORMATS
 from attnviz.sources.upload import File
+from attnviz.text import EXAMPLE
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
 from attnviz.ui.controls import TOGETHER, head_names
-from attnviz.ui.models import screen
-from attnviz.ui.models.asked import PICTURE_MB, Example, choices, still_there
-from attnviz.ui.models.looked_at import LookedAt
+from attnviz.ui.markdown import plain
+from attnviz.ui.models import viewport
+from attnviz.ui.models.model_picker import PICTURE_MB, Example, choices, still_there
 from attnviz.ui.models.one_head import OneHead
-from attnviz.ui.plain import plain
+from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.view import COLORS, largest
 
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
@@ -64,7 +64,7 @@ def show(seen: LookedAt) -> None:
         example, layers, layer, head = _right(seen, notes)
     try:
         left = Side(seen.example, seen.layers, seen.layer, seen.head, seen.special, seen.part)
-        part = seen.part if screen.is_long(seen.shown.inputs) else screen.part(layers[layer].inputs)
+        part = seen.part if viewport.is_long(seen.shown.inputs) else viewport.part(layers[layer].inputs)
         right = Side(example, layers, layer, head, seen.special, part)
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")

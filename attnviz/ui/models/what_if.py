@@ -14,21 +14,21 @@ from attnviz.biases import Bias
 from attnviz.figures import head_at
 from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
-from attnviz.figures.sentences import number, visible
-from attnviz.inputs import Layer
+from attnviz.formatting import number, visible
+from attnviz.layer import Layer
 from attnviz.masks import Band, Causal, Full, Mask, SlidingWindow
+from attnviz.models.interventions import Exchange
 from attnviz.normalizers import Normalizer, Softmax
 from attnviz.scores import Score
-from attnviz.sources.models.changed import Exchange
-from attnviz.sources.translator.model import Change
+from attnviz.translator.model import Change
 from attnviz.ui import cache, controls
 from attnviz.ui.chart import chart
-from attnviz.ui.models.exchanged import Ask, Ran, ran
-from attnviz.ui.models.looked_at import LookedAt
+from attnviz.ui.markdown import plain
+from attnviz.ui.models.intervention_run import Ask, Ran, ran
+from attnviz.ui.models.layer_table import named
 from attnviz.ui.models.one_head import OneHead, open_head
 from attnviz.ui.models.products import in_words
-from attnviz.ui.models.standing import named
-from attnviz.ui.plain import plain
+from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.transformer import what_if as parts
 from attnviz.ui.view import COLORS, largest
 

@@ -7,10 +7,11 @@ import numpy as np
 import streamlit as st
 import torch
 
-from attnviz.compare import ADDED, REMOVED, difference, kinds
+from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
 from attnviz.figures import heatmap
 from attnviz.figures.difference import difference as difference_figure
-from attnviz.inputs import Inputs, Layer
+from attnviz.inputs import Inputs
+from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.scores import SCORES, Additive, Cosine, ScaledDot, Score
 from attnviz.sources import Source

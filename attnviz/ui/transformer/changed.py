@@ -7,12 +7,12 @@ from html import escape
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.figures.sentences import number, visible
-from attnviz.sources.translator import Change, Changes, Translation, Translator
-from attnviz.sources.translator.model import UNCHANGED, Use
+from attnviz.formatting import number, visible
+from attnviz.translator import Change, Changes, Translation, Translator
+from attnviz.translator.model import UNCHANGED, Use
 from attnviz.ui import cache
-from attnviz.ui.plain import plain
-from attnviz.ui.transformer import decoded, maps, what_if
+from attnviz.ui.markdown import plain
+from attnviz.ui.transformer import decoding, maps, what_if
 from attnviz.ui.view import largest
 
 SIDES = ("As trained", "Changed")
@@ -122,5 +122,5 @@ def words(side: str, translation: Translation, differs: set[int], step: int) -> 
     endless = "" if translation.finished else "<p class='attnviz-verdict'>It comes to no end, and is cut off.</p>"
     return (
         f"<p class='attnviz-change'>{side} <small>mean probability {number(mean)}</small></p>"
-        f"<ol class='attnviz-compared' lang='fr'>{said}</ol>{endless}{decoded.verdict(translation)}"
+        f"<ol class='attnviz-compared' lang='fr'>{said}</ol>{endless}{decoding.verdict(translation)}"
     )

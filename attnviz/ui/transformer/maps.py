@@ -10,11 +10,11 @@ import streamlit as st
 import torch
 from jaxtyping import Bool, Float
 
+from attnviz.analysis.head_maps import head_map
 from attnviz.figures import head_at, heatmap, mosaic
-from attnviz.inputs import Layer
-from attnviz.measures import head_map
-from attnviz.sources.translator import Translation, Translator, log
-from attnviz.sources.translator.model import HEADS, LAYERS, Use
+from attnviz.layer import Layer
+from attnviz.translator import Translation, Translator, log
+from attnviz.translator.model import HEADS, LAYERS, Use
 from attnviz.ui.chart import chart
 
 USES: dict[Use, str] = {

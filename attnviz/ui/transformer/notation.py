@@ -7,13 +7,13 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from attnviz.inputs import Layer
+from attnviz.layer import Layer
+from attnviz.lessons.steps import Translated
 from attnviz.masks import Full
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
-from attnviz.sources.translator import VARIANTS, Translation, Translator
-from attnviz.sources.translator.model import HEADS, Attention, Use
-from attnviz.steps import Translated
-from attnviz.ui import present
+from attnviz.translator import VARIANTS, Translation, Translator
+from attnviz.translator.model import HEADS, Attention, Use
+from attnviz.ui import presentation
 from attnviz.ui.transformer import maps
 
 T = r"^{\mathsf T}"
@@ -254,7 +254,7 @@ def linked(translator: Translator, translation: Translation, use: Use, layer: in
     asked = {
         "attention": "Translator", "english": english, "similarity": translator.variant.capitalize(),
         "translator-use": use, "translator-layer": layer, "translator-head": head,
-        **({"present": 1} if present.presenting() else {}),
+        **({"present": 1} if presentation.presenting() else {}),
     }  # fmt: skip
     link = escape(f"./steps?{urlencode(asked)}")
     # In a window of its own: this one may be training.

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from attnviz.sources.translator import VARIANTS
-from attnviz.sources.translator.live import STEPS, Desk, History, Training
-from attnviz.sources.translator.train import BATCH
+from attnviz.translator import VARIANTS
+from attnviz.translator.live_training import STEPS, Desk, History, Training
+from attnviz.translator.train import BATCH
 from attnviz.ui.controls import whole
-from attnviz.ui.plain import plain
+from attnviz.ui.markdown import plain
 
 DESK = Desk()
 ASKED, ENDED, LEARNT = "training asked for here", "training ended here", "learnt here"

@@ -11,8 +11,8 @@ from attnviz.masks import Band, Full
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS, Normalizer, Softmax
 from attnviz.scores import Cosine, Dot, ScaledDot, Score
-from attnviz.sources.translator import Change, Changes, Translator
-from attnviz.sources.translator.model import HEADS, LAYERS, UNCHANGED, Use
+from attnviz.translator import Change, Changes, Translator
+from attnviz.translator.model import HEADS, LAYERS, UNCHANGED, Use
 from attnviz.ui import controls
 from attnviz.ui.transformer import maps
 

@@ -1,0 +1,1 @@
+"""Numbers computed from weights: head maps, head metrics, aggregation, downsampling, difference, receptive fields."""

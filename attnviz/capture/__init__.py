@@ -1,0 +1,131 @@
+"""The queries, keys and values, or else the weights, of every attention inside a transformers model."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnviz.capture.attention_interface import NAME
+from attnviz.capture.layer_naming import Names
+from attnviz.capture.memory_budget import Room
+from attnviz.capture.model_lock import model_lock
+from attnviz.capture.recording import Exchange, Record, current
+from attnviz.capture.torch_interception import Intercepted, heads_of
+from attnviz.layer import Layer
+
+__all__ = ["Captured", "capture", "model_lock"]
+
+
+class Captured(list[Layer]):
+    """Layers in the order in which they ran; `missing` says, in a sentence each, what is not shown and why."""
+
+    def __init__(self, layers: Sequence[Layer] = (), missing: Sequence[str] = ()) -> None:
+        super().__init__(layers)
+        self.missing = list(missing)
+
+
+@torch.no_grad()
+def capture(
+    model: Any,
+    batch: Mapping[str, Any],
+    *,
+    example: int = 0,
+    tokens: Sequence[str] | None = None,
+    special: Sequence[int] = (),
+    decoder_tokens: Sequence[str] = (),
+    decoder_special: Sequence[int] = (),
+    exchange: Exchange | None = None,
+) -> Captured:
+    """Every attention of one forward of `model` on `batch`, of one example, in the order in which they ran.
+
+    Each layer's mechanism gives the model's own weights, and its `standing` says how sure that is: some rows of
+    each are compared with the model's own attention, and a layer that differs is shown by the model's own weights,
+    or not at all and named in `missing`. `tokens` are what to write on the axes (by default what the tokenizer
+    calls them), `special` the positions of tokens that are no text; `decoder_tokens` and `decoder_special` are those
+    of a decoder beside an encoder. Sequences that belong to one example, such as windows of a picture, stand one
+    after the other in a layer and do not see each other. The values of a long text are rounded to float16, three
+    digits, after that comparison: once queries, keys and values take more than 64 MB together.
+
+    `exchange` may attend otherwise: it is called with the place of each layer that has a mechanism, its inputs and
+    that mechanism, and returns None, or another mechanism and its output (heads, queries, d_v), with which the
+    forward goes on.
+
+    One forward of a model object runs at a time, and the model is left as it was found. Raises ValueError for a
+    model without attention.
+    """
+    examples = _examples(batch)
+    if not 0 <= example < examples:
+        raise ValueError(f"There is no example {example}: the batch holds {examples}, counted from 0.")
+    if tokens is None:
+        tokens = batch.tokens(example) if hasattr(batch, "tokens") else ()
+    names = Names(
+        {module: name for name, module in model.named_modules()},
+        bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False)),
+        tuple(tokens),
+        tuple(special),
+        tuple(decoder_tokens),
+        tuple(decoder_special),
+    )
+    with model_lock(model), _at_rest(model):
+        record = _forward(model, batch, Record(names, examples, example, Room(), exchange), NAME)
+        if record.chose:  # then it is told how it chose only where it computes by itself
+            record = _forward(model, batch, Record(names, examples, example, Room(), exchange), "eager")
+    layers = record.captured()
+    if not layers and not record.missing:
+        raise ValueError(
+            f"{type(model).__name__} has no attention that can be shown: none of its parts weighs keys by a softmax."
+        )
+    return Captured(layers, record.unshown())
+
+
+def _forward(model: Any, batch: Mapping[str, Any], record: Record, implementation: str) -> Record:
+    if any(getattr(part, "_can_set_attn_implementation", bool)() for part in model.modules()):
+        model.set_attn_implementation(implementation)
+    token = current.set(record)
+    try:
+        with Intercepted(record, heads_of(_configs(model))).inside(model):
+            model(**batch)
+    finally:
+        current.reset(token)
+    return record
+
+
+@contextmanager
+def _at_rest(model: Any) -> Iterator[None]:
+    """Without dropout; whatever is changed meanwhile is as it was afterwards."""
+    training = {module: module.training for module in model.modules()}
+    implementations = [(config, config._attn_implementation_internal) for config in _configs(model)]
+    try:
+        model.eval()
+        yield
+    finally:
+        for config, implementation in implementations:
+            config._attn_implementation_internal = implementation
+        for module, was in training.items():
+            module.training = was
+
+
+def _configs(model: Any) -> list[Any]:
+    """The configurations of a model and of its parts, each of which can have an implementation of its own."""
+    waiting = [module.config for module in model.modules() if hasattr(module, "config")]
+    found: dict[int, Any] = {}
+    while waiting:
+        config = waiting.pop()
+        if id(config) not in found and hasattr(config, "_attn_implementation_internal"):
+            found[id(config)] = config
+            waiting += [part for name in config.sub_configs if (part := getattr(config, name, None)) is not None]
+    return list(found.values())
+
+
+def _examples(batch: Mapping[str, Any]) -> int:
+    """How many examples a batch holds, by its token ids or else by its first tensor."""
+    named = (batch[name] for name in ("input_ids", "inputs_embeds", "decoder_input_ids") if name in batch)
+    tensors = (value for value in (*named, *batch.values()) if isinstance(value, Tensor) and value.ndim)
+    first = next(tensors, None)
+    if first is None:
+        raise ValueError(
+            "This batch holds no tensor. Give the model's inputs, as its tokenizer or processor makes them."
+        )
+    return len(first)

@@ -1,0 +1,35 @@
+"""What transformers calls in place of a model's own attention and of its own masks."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+
+from attnviz.capture.call import Call
+from attnviz.capture.lazy_mask import lazy_mask
+from attnviz.capture.recording import current
+from attnviz.mechanism import blocks
+
+NAME = "attnviz"
+
+
+def attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, **more: Any
+) -> tuple[Tensor, None]:
+    """The output of the model's own attention; what it is computed from is kept where a capture asks for it."""
+    sequences = max(len(query), len(key))
+    query, key, value = (tensor.expand(sequences, -1, -1, -1) for tensor in (query, key, value))
+    if attention_mask is not None and attention_mask.dtype == torch.bool:  # what torch understands, but eager adds
+        least = torch.finfo(query.dtype).min
+        attention_mask = torch.zeros_like(attention_mask, dtype=query.dtype).masked_fill(~attention_mask, least)
+    call, record = Call(module, query, key, value, attention_mask, more), current.get()
+    if record is None:  # someone else's forward of a model that is being captured
+        output = torch.cat([call.rows(*part)[0] for part in blocks(call.lengths[0])], dim=1)
+    else:
+        output = record.interface(call)
+    return output.contiguous(), None
+
+
+AttentionInterface.register(NAME, attention)
+AttentionMaskInterface.register(NAME, lazy_mask)

@@ -1,0 +1,105 @@
+"""One call of attention: what a model hands over, and what its own function makes of it."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from attnviz.capture.lazy_mask import LazyMask
+from attnviz.masks import Causal
+from attnviz.mechanism import blocks
+
+HIDDEN = -9999.0  # what is added to the score of a key that may not be seen is lower: models take −10,000 or less
+# What says how scores change beyond a factor and a mask; under other names too, the check of a few rows finds it.
+CHANGES = ("softcap", "s_aux", "sinks")
+INDICES = ("indices", "block_indices")  # the keys that a model has chosen itself, in a form of its own
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """The arguments of transformers' AttentionInterface; queries are (sequences, heads, queries, width)."""
+
+    module: nn.Module
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        return self.query.shape[2], self.key.shape[2]
+
+    def own(self) -> Callable | None:
+        """The function that the model's own forward names as the one to take when nothing else is asked for."""
+        forward = inspect.unwrap(type(self.module).forward)
+        names = (name for name in forward.__code__.co_names if "eager" in name)
+        return next((made for name in names if callable(made := forward.__globals__.get(name))), None)
+
+    def rows(self, first: int, last: int, sequences: slice = slice(None)) -> tuple[Tensor, Tensor]:
+        """Output (sequences, rows, heads, width) and weights (sequences, heads, rows, keys) by that function."""
+        own = self.own()
+        if own is None:
+            raise NotImplementedError(f"The attention of {type(self.module).__name__} is not known here.")
+        cut = {name: self._cut(value, first, last, sequences) for name, value in self.more.items()}
+        query, key, value = self.query[sequences, :, first:last], self.key[sequences], self.value[sequences]
+        mask = None if self.mask is None else self._cut(self.mask, first, last, sequences)
+        output, weights = own(self.module, query, key, value, mask, **(cut | {"dropout": 0.0}))
+        return output, weights
+
+    def output(self) -> Tensor:
+        """All rows, (sequences, queries, heads, width): the exact thing, without all scores at once."""
+        queries, _ = self.lengths
+        bias = self.more.get("position_bias")
+        if any(self.more.get(name) is not None for name in CHANGES):
+            return torch.cat([self.rows(*part)[0] for part in blocks(queries)], dim=1)
+        if bias is None and (self.mask is None or self._causal()):
+            parts = [self._by_torch(self.query, causal=self.mask is not None)]
+        else:
+            parts = [self._rows_by_torch(*part) for part in blocks(queries)]
+        return torch.cat(parts, dim=2).transpose(1, 2)
+
+    def _rows_by_torch(self, first: int, last: int) -> Tensor:
+        mask, bias = (self._cut(part, first, last) for part in (self.mask, self.more.get("position_bias")))
+        seen = slice(None) if mask is None else _looked_at(mask)
+        added = sum(part[..., seen] for part in (mask, bias) if part is not None)
+        return self._by_torch(self.query[:, :, first:last], added, seen)
+
+    def _by_torch(
+        self, query: Tensor, added: Tensor | None = None, seen: slice = slice(None), causal: bool = False
+    ) -> Tensor:
+        return scaled_dot_product_attention(
+            query,
+            self.key[:, :, seen],
+            self.value[:, :, seen],
+            attn_mask=added if added is None else added.to(query.dtype),
+            is_causal=causal,
+            scale=self.more.get("scaling"),
+            enable_gqa=self.query.shape[1] != self.key.shape[1],
+        )
+
+    def _causal(self) -> bool:
+        return isinstance(self.mask, LazyMask) and self.mask.known() == Causal() and self.mask.real_keys(0) is None
+
+    def _cut(self, value: Any, first: int, last: int, sequences: slice = slice(None)) -> Any:
+        """The part of a tensor that belongs to these rows, where it has an axis for them."""
+        if isinstance(value, LazyMask):
+            value = value.rows(first, last)
+        elif isinstance(value, Tensor) and value.ndim == 4 and value.shape[2] == self.query.shape[2] > 1:
+            value = value[:, :, first:last]
+        if isinstance(value, Tensor) and value.ndim == 4 and value.shape[0] == self.query.shape[0]:
+            value = value[sequences]
+        return value
+
+
+def _looked_at(mask: Tensor) -> slice:
+    """The keys from the first to the last that any of these rows sees; all, if a row sees none."""
+    seen = mask > HIDDEN
+    if not bool(seen.any(-1).all()):
+        return slice(None)
+    columns = seen.flatten(0, -2).any(0).nonzero()
+    return slice(int(columns[0]), int(columns[-1]) + 1)

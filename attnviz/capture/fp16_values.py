@@ -1,0 +1,34 @@
+"""Values in half precision, so that what is held of a long text takes less memory."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from attnviz.inputs import Inputs
+from attnviz.layer import Layer
+
+EXACT = 64 << 20  # bytes of queries, keys and values up to which all of a capture are held as they are
+# What a head's largest number must be, so that float16 holds each of them to within 2⁻¹¹ of it.
+LEAST, MOST = 2.0**-14, 65_504.0
+
+
+def lightened(layers: Sequence[Layer]) -> list[Layer]:
+    """The same layers, with values in float16 where all together take more than EXACT bytes.
+
+    Queries and keys stay as they are, and so do finished weights, and values that float16 does not hold.
+    """
+    computed = [layer.inputs for layer in layers if not layer.fixed]
+    if sum(tensor.nbytes for one in computed for tensor in (one.query, one.key, one.value)) <= EXACT:
+        return list(layers)
+    return [layer if layer.fixed else replace(layer, inputs=_halved(layer.inputs)) for layer in layers]
+
+
+def _halved(inputs: Inputs) -> Inputs:
+    return replace(inputs, value=inputs.value.to(torch.float16)) if _fits(inputs.value) else inputs
+
+
+def _fits(value: Tensor) -> bool:
+    least, most = value.flatten(1).aminmax(dim=1)
+    return all(LEAST <= size < MOST or size == 0 for size in torch.maximum(-least, most).tolist())

@@ -1,0 +1,138 @@
+"""What a model hands over, as the parts of a Mechanism."""
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from attnviz.biases import Bias, Distances, SoftCap
+from attnviz.capture.call import HIDDEN, Call
+from attnviz.capture.lazy_mask import LazyMask
+from attnviz.capture.mask_recognition import Rows, agrees, closed_form, padded
+from attnviz.capture.memory_budget import Room, Unshown
+from attnviz.capture.opaque_parts import ModelBias, ModelMask, Table
+from attnviz.masks import Full, Mask, parse
+from attnviz.mechanism import Mechanism, blocks
+from attnviz.normalizers import Normalizer, Sink, Softmax
+from attnviz.scores import ScaledDot
+
+
+class Parts:
+    """Mechanisms for the calls of one forward, which often share a mask or a bias."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self._known: MutableMapping[Tensor, dict[int, Any]] = WeakTensorKeyDictionary()
+
+    def mechanism(self, call: Call, sequences: slice) -> Mechanism:
+        """The mechanism of these sequences, one after the other as one. Raises Unshown where there is none."""
+        scaling, softcap, bias = (call.more.get(name) for name in ("scaling", "softcap", "position_bias"))
+        mask, added = self._once(call.mask, call, sequences, self._mask)
+        biases = (SoftCap(float(softcap)),) if softcap else ()
+        biases += () if bias is None else self._once(bias, call, sequences, self._bias)
+        return Mechanism(
+            score=ScaledDot() if scaling in (None, call.query.shape[-1] ** -0.5) else ScaledDot(float(scaling)),
+            biases=biases + added,
+            mask=mask,
+            normalizer=_normalizer(call),
+        )
+
+    def _once(self, tensor: Tensor | None, call: Call, sequences: slice, read: Any) -> Any:
+        if tensor is None:
+            return read(tensor, call, sequences)
+        first = tensor.first if isinstance(tensor, LazyMask) else None
+        known = self._known.setdefault(tensor if first is None else first, {})
+        if sequences.start not in known:
+            known[sequences.start] = read(tensor, call, sequences)
+        return known[sequences.start]
+
+    def _mask(self, given: Tensor | None, call: Call, sequences: slice) -> tuple[Mask, tuple[Bias, ...]]:
+        (queries, keys), groups = call.lengths, sequences.stop - sequences.start
+        apart = parse(f"q // {queries} == k // {keys}")
+        if given is None:
+            return (Full() if groups == 1 else apart), ()
+        if isinstance(given, LazyMask):
+            if groups == 1:
+                return _asked(given, sequences.start, self.room), ()
+            given = given.rows(0, queries)
+        cells = _cells(given, call, sequences)
+        allowed = cells if cells.dtype == torch.bool else cells > HIDDEN
+        added = () if cells.dtype == torch.bool else self._bias(cells.where(allowed, 0), call, slice(0, groups))
+        same = allowed[:1, :1]
+        mask = None
+        if torch.equal(same.expand_as(allowed), allowed):
+            rows = same[0, 0].expand(queries, keys)
+            mask = closed_form(lambda first, last: rows[first:last], queries, keys)
+        if mask is None or (groups > 1 and mask != Full()):
+            self.room.take(allowed.nbytes, "the model's mask")
+            mask = ModelMask(Table(allowed.clone(), queries, keys))
+        return (mask if groups == 1 else apart if mask == Full() else apart & mask), added
+
+    def _bias(self, given: Tensor, call: Call, sequences: slice) -> tuple[Bias, ...]:
+        cells = _cells(given, call, sequences).float()
+        if not bool(cells.any()):
+            return ()
+        if len(cells) == 1 and (distances := _of_distance(cells[0].expand(-1, *call.lengths))) is not None:
+            heads = call.query.shape[1]
+            return (Distances(distances.expand(heads, -1).clone(), call.lengths[0]),)
+        self.room.take(cells.nbytes, "what the model adds to its scores")
+        return (ModelBias(Table(cells.clone(), *call.lengths)),)
+
+
+def _asked(mask: LazyMask, example: int, room: Room) -> Mask:
+    """A mask that the model asked for by its rule, in closed form if it has one."""
+    queries, keys = mask.shape[2:]
+    if mask.asked["q_offset"] or mask.asked["kv_offset"]:
+        raise Unshown("its queries continue a cache. Give the model use_cache=False")
+    if known := mask.known():
+        real = mask.real_keys(example)
+        padding = None if real is None else padded(real)
+        return known if padding is None else padding if known == Full() else known & padding
+
+    def allowed(first: int, last: int) -> Tensor:
+        return (mask.rows(first, last)[example, 0] == 0).cpu()
+
+    return closed_form(allowed, queries, keys) or _by_its_rule(mask, example, allowed, room)
+
+
+def _by_its_rule(mask: LazyMask, example: int, allowed: Rows, room: Room) -> Mask:
+    """The model's rule itself, if it can be asked about any positions; else what it says of all of them."""
+    function, real = mask.asked["mask_function"], mask.real_keys(example)
+    queries, keys = mask.shape[2:]
+    rule: Mask = ModelMask(lambda b, h, q, k: function(*(at.to(mask.device) for at in (b + example, h, q, k))).cpu())
+    if real is not None and (padding := padded(real)):
+        rule = rule & padding
+    if not mask.asked.get("use_vmap") and all(
+        agrees(rule, allowed, q, q + 1, keys) for q in {0, queries // 2, queries - 1}
+    ):
+        return rule
+    room.take(queries * keys, "the model's mask")
+    cells = torch.cat([allowed(*part) for part in blocks(queries)])
+    return ModelMask(Table(cells[None, None], queries, keys))
+
+
+def _cells(given: Tensor, call: Call, sequences: slice) -> Tensor:
+    """The part of a mask or a bias that belongs to these sequences: (groups or 1, heads or 1, queries or 1, keys)."""
+    given = given.reshape((1,) * (4 - given.ndim) + given.shape)[..., : call.lengths[1]]
+    return (given if len(given) == 1 else given[sequences]).cpu()
+
+
+def _of_distance(cells: Tensor) -> Tensor | None:
+    """The numbers (heads, queries + keys − 1) of which each cell is told by k − q alone, or None."""
+    _, queries, keys = cells.shape
+    numbers = torch.cat([cells[:, :, 0].flip(1), cells[:, 0, 1:]], dim=1)
+    rows = numbers.unfold(1, keys, 1)  # the last query's comes first
+    same = (
+        torch.equal(cells[:, first:last], rows[:, queries - last : queries - first].flip(1))
+        for first, last in blocks(queries)
+    )
+    return numbers if all(same) else None
+
+
+def _normalizer(call: Call) -> Normalizer:
+    sinks = call.more.get("s_aux") if call.more.get("s_aux") is not None else call.more.get("sinks")
+    if sinks is None or sinks.numel() != call.query.shape[1]:  # what differs from query to query, the check finds
+        return Softmax()
+    return Sink(sinks.detach().float().flatten().cpu().clone())

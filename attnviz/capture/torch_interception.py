@@ -1,0 +1,128 @@
+"""Attention that a model computes by itself: caught where torch computes it, inside its modules."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import multi_head_attention_forward, scaled_dot_product_attention, softmax
+from torch.overrides import TorchFunctionMode
+from transformers.masking_utils import causal_mask_function
+
+from attnviz.capture.call import Call
+from attnviz.capture.lazy_mask import lazy_mask
+from attnviz.capture.memory_budget import Unshown
+from attnviz.capture.recording import Record, current
+
+SOFTMAXES = (softmax, torch.softmax, Tensor.softmax)
+ATTENTION = re.compile("att", re.IGNORECASE)
+SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+
+
+class Intercepted(TorchFunctionMode):
+    """While it is entered, softmax and scaled_dot_product_attention in attention modules are recorded.
+
+    A softmax is taken for attention where it is (sequences, heads, queries, keys) or (sequences · heads, queries,
+    keys), with as many heads as there are and as many queries and keys as the states that its module was given.
+    """
+
+    def __init__(self, record: Record, heads: frozenset[int]) -> None:
+        super().__init__()
+        self.record, self.heads = record, heads
+        self.running: list[tuple[nn.Module, frozenset[int]]] = []
+
+    @contextmanager
+    def inside(self, model: nn.Module) -> Iterator[None]:
+        """Entered, and told which module of the model is running and the lengths of what it was given."""
+
+        def enter(module: nn.Module, given: tuple, more: dict) -> None:
+            if current.get() is self.record:  # and not another thread's forward
+                tensors = (value for value in (*given, *more.values()) if isinstance(value, Tensor))
+                states = (one for one in tensors if one.ndim == 3 and one.is_floating_point())
+                self.running.append((module, frozenset(size for one in states for size in one.shape[:2])))
+
+        def leave(module: nn.Module, given: tuple, result: Any) -> None:
+            if current.get() is self.record and self.running and self.running[-1][0] is module:
+                self.running.pop()  # where it was entered: another hook may have failed before
+
+        hooks = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in model.modules()]
+        hooks += [module.register_forward_hook(leave, always_call=True) for module in model.modules()]
+        try:
+            with self:
+                yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def __torch_function__(self, function: Callable, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.record.busy or not self.running:
+            return function(*args, **kwargs)
+        if function is multi_head_attention_forward:
+            return self._asked(inspect.signature(function).bind(*args, **kwargs).arguments)
+        result = function(*args, **kwargs)
+        if function is scaled_dot_product_attention:
+            given = dict(zip(SDPA, args, strict=False)) | kwargs
+            return self._computed(given["query"], given["key"], given["value"], result, given)
+        if function in SOFTMAXES and result.ndim > 2:
+            axis = kwargs.get("dim", args[1] if len(args) > 1 else -1)
+            if axis in (-1, result.ndim - 1):
+                self._finished(result)
+        return result
+
+    def _asked(self, given: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
+        """What torch's own multi-head attention returns, asked for the weights of each head."""
+        heads: Any = {"need_weights": True, "average_attn_weights": False}
+        output, weights = multi_head_attention_forward(**given | heads)
+        if weights is not None:
+            self.record.finished(self._attention()[0], weights if weights.ndim == 4 else weights[None])
+            weights = weights.mean(-3) if given.get("average_attn_weights", True) else weights
+        return output, weights if given.get("need_weights", True) else None
+
+    def _computed(self, query: Tensor, key: Tensor, value: Tensor, result: Tensor, more: dict[str, Any]) -> Tensor:
+        """Keeps what torch computes an attention from, and gives its result."""
+        module, mask = self._attention()[0], more.get("attn_mask")
+        with self.record.recording(module):
+            if query.ndim != 4:
+                raise Unshown(f"its queries have the shape {tuple(query.shape)}, in which heads cannot be told apart")
+            if more.get("is_causal"):
+                lengths = {"batch_size": len(query), "q_length": query.shape[2], "kv_length": key.shape[2]}
+                mask = lazy_mask(mask_function=causal_mask_function, dtype=query.dtype, **lengths)
+            call = Call(module, query, key, value, mask, {"scaling": more.get("scale")})
+            result = self.record.computed(call, result.transpose(1, 2)).transpose(1, 2)
+        return result
+
+    def _finished(self, weights: Tensor) -> None:
+        module, lengths = self._attention()
+        if not ATTENTION.search(f"{self.record.names.modules[module]} {type(module).__name__}"):
+            return
+        heads = _heads(module) or self.heads
+        with self.record.recording(module):
+            shape = tuple(weights.shape)
+            if weights.ndim == 3:
+                of = [count for count in sorted(heads) if len(weights) % (count * self.record.examples) == 0]
+                weights = weights.unflatten(0, (-1, of[0])) if len(of) == 1 else weights[None]
+            if weights.ndim != 4 or weights.shape[1] not in heads or not lengths.issuperset(weights.shape[2:]):
+                raise Unshown(f"its weights have the shape {shape}, not one number for each head, query and key")
+            self.record.finished(module, weights)
+
+    def _attention(self) -> tuple[nn.Module, frozenset[int]]:
+        """The module that is running, other than torch's own, and the lengths that it was given."""
+        return next((one for one in reversed(self.running) if not isinstance(one[0], nn.Softmax)), self.running[-1])
+
+
+HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads", "decoder_attention_heads")
+
+
+def _heads(part: Any) -> frozenset[int]:
+    """The numbers of heads that a module or a configuration has."""
+    values = [getattr(part, name, None) for name in HEADS]
+    listed = [value if isinstance(value, list | tuple) else [value] for value in values]
+    return frozenset(one for values in listed for one in values if isinstance(one, int))
+
+
+def heads_of(configs: Iterable[Any]) -> frozenset[int]:
+    return frozenset().union(*map(_heads, configs))

@@ -1,0 +1,73 @@
+"""Whether what is shown is what the model computes: a few rows of every layer, always."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnviz.capture.call import Call
+from attnviz.inputs import Inputs
+from attnviz.mechanism import Mechanism
+
+ROWS = 3
+FULL, HALF = 1e-4, 3e-2  # share of the largest by which numbers may differ, by what the model computes in
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """What the model's own function makes of some rows of an example, whose sequences follow each other."""
+
+    rows: list[int]
+    output: Tensor  # (rows, heads, width)
+    weights: Tensor | None  # (rows, heads, keys), or None where only the output is known
+    tolerance: float
+
+    @classmethod
+    def of(cls, call: Call, sequences: slice, output: Tensor | None = None) -> "Probe":
+        """The first row, the last and some between; from an output of all rows, where no function is known."""
+        queries, keys = call.lengths
+        groups = sequences.stop - sequences.start
+        rows = sorted({round(i * (groups * queries - 1) / (ROWS - 1)) for i in range(ROWS)})
+        places = [(sequences.start + row // queries, row % queries) for row in rows]
+        tolerance = FULL if call.query.dtype in (torch.float32, torch.float64) else HALF
+        if output is not None:
+            return cls(rows, torch.stack([output[place] for place in places]).float().cpu(), None, tolerance)
+        outputs, weights = [], torch.zeros(len(rows), call.query.shape[1], groups, keys)
+        for i, (sequence, row) in enumerate(places):
+            own, own_weights = call.rows(row, row + 1, slice(sequence, sequence + 1))
+            outputs.append(own[0, 0].float().cpu())
+            weights[i, :, sequence - sequences.start] = own_weights[0, :, 0]
+        return cls(rows, torch.stack(outputs), weights.flatten(2), tolerance)
+
+    def computed(self, output: Tensor, sequences: slice) -> bool:
+        """Whether an output of all rows (sequences, queries, heads, width) is the model's own in these."""
+        return self._near(output[sequences].flatten(0, 1)[self.rows].float().cpu(), self.output, self._size)
+
+    def explained(self, mechanism: Mechanism, inputs: Inputs) -> bool:
+        """Whether a mechanism gives these weights and outputs, in rows that see anything."""
+        weights, output, seen = _of_rows(mechanism, inputs, self.rows)
+        same = True
+        if self.weights is not None:
+            own = self.weights.transpose(0, 1)[seen]
+            # Where a query looks everywhere a little, a small difference is a large one.
+            same = self._near(weights[seen], own, own.amax(-1, keepdim=True))
+        return same and self._near(output[seen], self.output.transpose(0, 1)[seen], self._size)
+
+    @property
+    def _size(self) -> Tensor:
+        return self.output.abs().max()
+
+    def _near(self, one: Tensor, other: Tensor, size: Tensor) -> bool:
+        return bool(((one - other).abs() <= self.tolerance * size).all())
+
+
+def _of_rows(mechanism: Mechanism, inputs: Inputs, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Weights (heads, rows, keys), output (heads, rows, width), and which rows see any key."""
+    key_heads = [inputs.kv_head(head) for head in range(inputs.heads)]
+    zero, h = torch.tensor(0), torch.arange(inputs.heads)[:, None, None]
+    q, k = torch.tensor(rows)[:, None], torch.arange(inputs.keys)
+    fitted = mechanism.fit(inputs.queries, inputs.keys, inputs.heads)
+    allowed = fitted.mask(zero, h, q, k).expand(inputs.heads, len(rows), inputs.keys)
+    query, key, value = inputs.query[:, rows], inputs.key[key_heads], inputs.value[key_heads]
+    stages = fitted.stages(query, key, value, allowed, (zero, h, q, k))
+    return stages.weights, stages.output, allowed.any(-1)

@@ -1,0 +1,207 @@
+"""A mask's rule as Python, for torch and NumPy alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import pairwise
+from operator import and_
+
+from attnviz.export.layout import COLUMNS, Example, Library, array, indented
+from attnviz.masks.mask import COMPARISONS, OPPOSITE, And, Combined, Compare, Mask, Not, Or
+from attnviz.masks.symbols import rule, terms_of
+from attnviz.masks.terms import (
+    ANYWHERE,
+    ATOM,
+    BINDING,
+    FARTHEST,
+    Bounds,
+    Function,
+    Number,
+    Operation,
+    Position,
+    Table,
+    Term,
+)
+
+POSITIONS = {"b": "b", "h": "h", "q": "q_idx", "k": "kv_idx"}
+ALWAYS, NEVER = (Compare((Position("q"), Number(0)), (sign,)) for sign in (">=", "<"))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule in few words, to be written as Python."""
+
+    mask: Mask
+    library: Library
+
+    @cached_property
+    def positions(self) -> set[str]:
+        """The names of the positions that it looks at, of b, h, q and k."""
+        return {name for term in terms_of(self.mask) for name in term.names}
+
+    @cached_property
+    def tables(self) -> dict[tuple[int, ...], str]:
+        """The lists that it looks numbers up in, and their names."""
+        tables = list(dict.fromkeys(term.numbers for term in terms_of(self.mask) if isinstance(term, Table)))
+        return {numbers: f"table_{i}" if len(tables) > 1 else "table" for i, numbers in enumerate(tables, 1)}
+
+    def definitions(self) -> list[str]:
+        """Python for above the functions: the lists."""
+        return [array(name, numbers, self.library) for numbers, name in self.tables.items()]
+
+    def sizes(self, example: Example) -> str:
+        """What FlexAttention makes a mask for: None for axes that the rule does not look at."""
+        heads = example.heads if "h" in self.positions else None
+        return f"{1 if 'b' in self.positions else None}, {heads}, {example.queries}, {example.keys}"
+
+    def lines(self, start: str) -> list[str]:
+        """Python for a function: the rule after `start`, on as many lines as it needs."""
+        lines = self._spread(self.mask, COLUMNS - 4 - len(start))
+        if len(lines) == 1:
+            return [start + lines[0]]
+        return [f"{start}(", *indented(self._spread(self.mask, COLUMNS - 8)), ")"]
+
+    def _spread(self, mask: Mask, columns: int) -> list[str]:
+        """On one line where it fits, or else with each part on its own."""
+        whole = self._condition(mask)
+        if len(whole) <= columns or not isinstance(mask, Combined):
+            return [whole]
+        lines: list[str] = []
+        for part in mask.parts():
+            inner = self._spread(part, columns - 4)
+            inner = [self._enclosed(part)] if len(inner) == 1 else ["(", *indented(inner), ")"]
+            lines += [f"{mask.SIGN} " * bool(lines) + inner[0], *inner[1:]]
+        return lines
+
+    def _condition(self, mask: Mask) -> str:
+        match mask:
+            case Combined():
+                return f" {mask.SIGN} ".join(map(self._enclosed, mask.parts()))
+            case Not(inner):
+                return f"~({self._condition(inner)})"
+            case Compare((left, right), (sign,)) if sign in COMPARISONS:
+                return f"{self._term(left)} {sign} {self._term(right)}"
+        raise ValueError(f"There is no code for the rule {mask!r}. Choose another mask.")
+
+    def _enclosed(self, mask: Mask) -> str:
+        """As a part of what & or | combines, which bind more tightly than comparisons."""
+        return self._condition(mask) if isinstance(mask, Not) else f"({self._condition(mask)})"
+
+    def _term(self, term: Term, least: int = 0) -> str:
+        """In parentheses if it binds less tightly than this; what is called binds as tightly as an ATOM."""
+        clamp = self.library.clamp
+        match term:
+            case Number(number):
+                return str(int(number)) if number >= 0 or least < ATOM else f"({int(number)})"
+            case Position(name) if name in POSITIONS:
+                return POSITIONS[name]
+            case Operation("-", Number(0), right):
+                return f"(-{self._term(right, ATOM)})" if least > 1 else f"-{self._term(right, ATOM)}"
+            case Operation(sign, left, right) if sign in BINDING:
+                binds = BINDING[sign]
+                text = f"{self._term(left, binds)} {sign} {self._term(right, binds + 1)}"
+                return f"({text})" if binds < least else text
+            case Function("abs", (inside,)):
+                return f"abs({self._term(inside)})"
+            case Function("min", (Function("max", (inside, Number(low))), Number(high))):
+                return f"{self._term(inside, ATOM)}.{clamp}(min={int(low)}, max={int(high)})"
+            case Function("min", (inside, Number(high))):
+                return f"{self._term(inside, ATOM)}.{clamp}(max={int(high)})"
+            case Function("max", (inside, Number(low))):
+                return f"{self._term(inside, ATOM)}.{clamp}(min={int(low)})"
+            case Function("min" | "max" as name, (left, right)):
+                return f"{self.library.name}.{name}imum({self._term(left)}, {self._term(right)})"
+            case Table(numbers, index):
+                return f"{self.tables[numbers]}[{self._term(index)}]"
+        raise ValueError(f"There is no code for {term!r}. Choose another mask.")
+
+
+def written(mask: Mask, queries: int, keys: int, heads: int, library: Library) -> Rule | None:
+    """The rule of a mask for so many queries, keys and heads; None where it allows everything."""
+    simple = _simple(rule(mask, queries, keys), {**ANYWHERE, "h": (0, heads - 1)})
+    return None if simple == ALWAYS else Rule(simple, library)
+
+
+def _simple(mask: Mask, at: Mapping[str, Bounds]) -> Mask:
+    """A rule without what says nothing, such as q >= 0, which is ALWAYS."""
+    match mask:
+        case And(left, right):
+            return _combined(And, _simple(left, at), _simple(right, at), ALWAYS, NEVER)
+        case Or(left, right):
+            return _combined(Or, _simple(left, at), _simple(right, at), NEVER, ALWAYS)
+        case Not(inner):
+            match _simple(inner, at):
+                case Not(twice):
+                    return twice
+                case Compare(terms, (sign,)):
+                    return Compare(terms, (OPPOSITE[sign],))
+                case simple:
+                    return Not(simple)
+        case Compare(terms, (sign,)):
+            match tuple(_plain(term, at) for term in terms):
+                case Operation("-", one, away), Operation("-", other, same) if away == same:
+                    return Compare((one, other), (sign,))
+                case Position(), Number(number) if number <= 0 and sign in (">=", "<"):
+                    return ALWAYS if sign == ">=" else NEVER
+                case plain:
+                    return Compare(plain, (sign,))
+        case Compare(terms, signs):
+            several = (Compare(pair, (sign,)) for pair, sign in zip(pairwise(terms), signs, strict=True))
+            return _simple(reduce(and_, several), at)
+    return mask
+
+
+def _combined(kind: type[And] | type[Or], left: Mask, right: Mask, nothing: Mask, everything: Mask) -> Mask:
+    """Two rules in one, where one says nothing or all that there is to say."""
+    if everything in (left, right):
+        return everything
+    if nothing in (left, right):
+        return left if right == nothing else right
+    return kind(left, right)
+
+
+def _plain(term: Term, at: Mapping[str, Bounds]) -> Term:
+    """A term without what changes nothing, such as + 0, or numbers of a table that are never looked up."""
+    match term:
+        case Operation(sign, before, after):
+            left, right = _plain(before, at), _plain(after, at)
+            match sign, left, right:
+                case "+", _, Number(number):
+                    return _plus(left, number)
+                case "-", _, Number(number):
+                    return _plus(left, -number)
+                case "+", Number(0), _:
+                    return right
+                case (("*" | "//"), _, Number(1)):
+                    return left
+                case "%", _, Number(number):
+                    least, greatest = _bounds(left, at)
+                    return left if least >= 0 and greatest < number else Operation("%", left, right)
+            return Operation(sign, left, right)
+        case Function("max", (inside, Number(low))) if _bounds(inside, at)[0] >= low:
+            return _plain(inside, at)
+        case Function("min", (inside, Number(high))) if _bounds(inside, at)[1] <= high:
+            return _plain(inside, at)
+        case Function():
+            return term.of(*(_plain(argument, at) for argument in term.arguments))
+        case Table(numbers, place):
+            index = _plain(place, at)
+            return Table(numbers[: _bounds(index, at)[1] + 1], index)
+    return term
+
+
+def _plus(term: Term, number: int) -> Term:
+    """A term plus a number, which may be negative."""
+    match term:
+        case Operation("+", inside, Number(before)):
+            return _plus(inside, before + number)
+        case Operation("-", inside, Number(before)):
+            return _plus(inside, number - before)
+    return Operation("+" if number > 0 else "-", term, Number(abs(number))) if number else term
+
+
+def _bounds(term: Term, at: Mapping[str, Bounds]) -> Bounds:
+    try:
+        return term.bounds(at)
+    except ValueError:  # it may be any number
+        return -FARTHEST, FARTHEST

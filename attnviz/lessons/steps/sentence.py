@@ -1,0 +1,94 @@
+"""A sentence with vectors and matrices made from names: nothing is learned, and everything is small."""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.biases import Bias
+from attnviz.lessons.steps.matrix import Matrix
+from attnviz.lessons.steps.operations import Product
+from attnviz.lessons.steps.work import Head, Kind, Work
+from attnviz.masks import Full, Mask
+from attnviz.mechanism import Mechanism
+from attnviz.positional_encodings import sinusoids
+from attnviz.sources.toy import embedding
+from attnviz.text import checked, shortened
+
+WIDTH = 4  # numbers of a token's vector: few enough to be read, even, half sines and half cosines
+LEAST, MOST = 2, 8  # tokens of a sentence
+
+
+@dataclass(frozen=True)
+class Example(Kind):
+    """A sentence, a second one for cross-attention, and the attention between them.
+
+    Without a second sentence the keys come from the first: self-attention. Vectors are toy vectors: an embedding made
+    from the word, plus a sinusoid for its position; weight matrices are drawn from their names.
+    """
+
+    text: str = field(default="the cat sat down", metadata={"label": "Sentence"})
+    second: str | None = field(default=None, metadata={"label": "Second sentence"})
+    d_k: int = field(default=4, metadata={"min": 2, "max": 8, "label": "Width of a key, dₖ"})
+    heads: int = field(default=1, metadata={"min": 1, "max": 4, "label": "Number of heads"})
+    mask: Mask = Full()
+    biases: tuple[Bias, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.d_k <= 8:
+            raise ValueError(f"The width of a key, d_k, must be from 2 to 8 here; it is {self.d_k}.")
+        if not 1 <= self.heads <= 4:
+            raise ValueError(f"From 1 to 4 heads are written out; {self.heads} were asked for.")
+
+    @property
+    def vectors(self) -> str:
+        says = "Every word is a vector. Multiplied by three matrices it becomes a query, a key and a value"
+        return f"{says}{'; keys and values come from the second sentence' if self.second is not None else ''}."
+
+    def begin(self, work: Work) -> tuple[Mechanism, list[Head]]:
+        """The vectors of both sentences and, of each head, its matrices and what they make. Each sentence has 2 to 8
+        words."""
+        why = "made from the word and its place"
+        words = _words(self.text, "sentence")
+        x = y = work.given(
+            "X", "X", "the sentence, a vector for each word", _vectors(words), words, why, of_queries=True
+        )
+        if self.second is not None:
+            words = _words(self.second, "second sentence")
+            y = work.given("Y", "Y", "the second sentence", _vectors(words), words, why)
+        mechanism = Mechanism(biases=self.biases, mask=self.mask)
+        return mechanism, [self._head(work, head, x, y) for head in range(self.heads)]
+
+    def _head(self, work: Work, head: int, x: Matrix, y: Matrix) -> Head:
+        query, key, value = (
+            work.given(f"W{role[0]}{head}", f"W_{role[0]}", f"makes {many}", _weights(role, head, self.d_k), x.columns,
+                       "drawn at random: nothing is learned here", head=head)
+            for role, many in (("query", "queries"), ("key", "keys"), ("value", "values"))
+        )  # fmt: skip
+        return (
+            work.add(f"Q{head}", "Q", "queries", "vectors", Product(), x, query, head=head),
+            work.add(f"K{head}", "K", "keys", "vectors", Product(), y, key, head=head, of_queries=False),
+            work.add(f"V{head}", "V", "values", "vectors", Product(), y, value, head=head, of_queries=False),
+        )
+
+
+def _words(text: str, which: str) -> tuple[str, ...]:
+    tokens = tuple(map(shortened, checked(text).split()))
+    if not LEAST <= len(tokens) <= MOST:
+        count = "1 word" if len(tokens) == 1 else f"{len(tokens):,} words"
+        raise ValueError(
+            f"The {which} has {count}; every number of {LEAST} to {MOST} words can be shown. "
+            f"{'Shorten' if len(tokens) > MOST else 'Lengthen'} it."
+        )
+    return tokens
+
+
+def _vectors(tokens: tuple[str, ...]) -> Float[Tensor, "tokens width"]:
+    return (torch.stack([embedding(token, WIDTH) for token in tokens]) + sinusoids(len(tokens), WIDTH)).double()
+
+
+def _weights(role: str, head: int, d_k: int) -> Float[Tensor, "width d_k"]:
+    """Drawn with a spread that keeps a vector's length; no word has this name, which holds a space."""
+    return embedding(f"{role} of head {head}", WIDTH * d_k).reshape(WIDTH, d_k).double() / math.sqrt(WIDTH)

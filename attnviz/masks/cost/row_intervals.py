@@ -1,0 +1,197 @@
+"""The rows of a mask, cut into pieces of which its rule says one thing.
+
+A comparison changes along the keys only where its term crosses 0, and where the term only rises or only falls, a
+division or a search finds that place. So many rows are cut at once. What repeats along the keys, as
+`(q - k) % 362 == 0` does, is cut within one period: a piece is a range of keys and a range of their remainders,
+
+    start ≤ k < stop  and  low ≤ k % period < high.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from attnviz.masks.cost.counting import Counts, Tally, numbered
+from attnviz.masks.cost.monotonicity import Listed, bend, cases, linear, of_query, period, replaced, value
+from attnviz.masks.cost.normal_form import Rule, Unstructured, allows, common_period, comparisons, normal
+from attnviz.masks.mask import COMPARISONS, Compare, Comparison, Mask
+from attnviz.masks.terms import Function, Number, Operation, Term
+
+AT_ONCE = 2**17  # so many pieces are in memory at once
+OVERHEAD = 1000  # to look at any number of pieces takes as long as so many
+QUERY, START, STOP, LOW, HIGH = range(5)  # the rows of an array of pieces
+KEYS, REMAINDERS = START, LOW  # what pieces are cut along
+
+
+class _TooMany(Exception):
+    """More pieces than are in memory at once."""
+
+
+class Rows:
+    """The rows of a mask, and the pieces that its rule cuts them into: arrays of query, start, stop, low and high.
+
+    Raises Unstructured where so many pieces as `patience` have been looked at.
+    """
+
+    def __init__(self, mask: Mask, queries: int, keys: int, head: int, patience: int) -> None:
+        self.queries, self.keys, self.patience = queries, keys, patience
+        self.rule = normal(mask, queries, keys, head)
+        self.period = common_period(self.rule, keys)
+
+    def counts(self, block: int) -> Counts:
+        """The counts, from the pieces of as many rows at a time as memory allows."""
+        alike = self.alike()
+        tally = Tally(alike, self.queries, self.keys, self.period, block)
+        first, step = 0, 2**14
+        while first < alike.size:
+            try:
+                tally.add(self.seen(alike[first : first + step]))
+                first += step
+            except _TooMany:
+                if step == 1:
+                    raise Unstructured("changes too often along the keys") from None
+                step //= 2
+        return tally.counts()
+
+    def alike(self) -> np.ndarray:
+        """The queries of which the rule says something else than of the one before; those in between are alike."""
+        query = np.arange(self.queries)
+        changes = query == 0
+        for one in comparisons(self.rule):
+            term, _ = one.terms
+            parts = [value(part, query, 0) for part in of_query(term)]
+            for values in parts if "k" in term.names else [allows(one, query, 0)]:
+                changes[1:] |= np.diff(np.broadcast_to(values, query.shape)) != 0
+        return np.flatnonzero(changes)
+
+    def seen(self, query: np.ndarray) -> np.ndarray:
+        """The pieces that these queries see."""
+        zero = np.zeros_like(query)
+        return self.sides(self.rule, np.stack([query, zero, zero + self.keys, zero, zero + self.period]))[0]
+
+    def sides(self, rule: Rule, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The pieces that the rule allows, and those that it does not, cut where need be."""
+        if isinstance(rule, Compare):
+            return self.compared(rule.terms[0], rule.signs[0], pieces)
+        settled = []
+        for one in rule.rules:
+            seen, unseen = self.sides(one, pieces)
+            pieces, done = (seen, unseen) if rule.every else (unseen, seen)
+            settled.append(done)
+        done = np.concatenate(settled, axis=1)
+        return (pieces, done) if rule.every else (done, pieces)
+
+    def compared(self, term: Term, sign: Comparison, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The pieces where `term sign 0` holds, and the others."""
+        if not pieces.size:
+            return pieces, pieces
+        if function := bend(term):
+            condition, *straight = cases(function)
+            parts = zip(straight, self.compared(condition, ">=", pieces), strict=True)
+            sides = [self.compared(replaced(term, function, one), sign, part) for one, part in parts]
+            seen, unseen = (np.concatenate(side, axis=1) for side in zip(*sides, strict=True))
+            return seen, unseen
+        along = REMAINDERS if period(term) and self.period % period(term) == 0 else KEYS
+        if "k" in term.names:
+            # It matters where the term is below, at or above 0; for ≥ and < only whether it is below, and so on.
+            low, high = {">=": (-1, 0), "<": (-1, 0), ">": (0, 1), "<=": (0, 1)}.get(sign, (-1, 1))
+            pieces = self.monotone(term, pieces, along)
+            pieces = self.cut(term, pieces, along, lambda number: number.clip(low, high), lambda mark: mark)
+        holds = np.broadcast_to(COMPARISONS[sign](value(term, pieces[QUERY], pieces[along]), 0), pieces.shape[1:])
+        return pieces.compress(holds, axis=1), pieces.compress(~holds, axis=1)
+
+    def monotone(self, term: Term, pieces: np.ndarray, along: int) -> np.ndarray:
+        """The pieces cut until the term only rises or only falls along each."""
+        if linear(term):
+            return pieces
+        for part in term.parts():
+            pieces = self.monotone(part, pieces, along)
+        match term:
+            case Operation("+", left, right):
+                self.agree(term, left, right, pieces, along)
+            case Operation("-", left, right):
+                self.agree(term, left, Operation("-", Number(0), right), pieces, along)
+            case Operation("*", left, right) if "k" in left.names and "k" in right.names:
+                for part in (left, right):
+                    pieces = self.cut(part, pieces, along, np.sign, lambda mark: mark)
+                self.agree(term, Function("abs", (left,)), Function("abs", (right,)), pieces, along)
+            case Operation("//", _, right) if "k" in right.names:
+                raise Unstructured(f"divides by {right}")
+            case Operation("%", left, right):
+                if not isinstance(right, Number) or right.number < 1:
+                    raise Unstructured(f"takes the remainder of {right}")
+                size = right.number
+                pieces = self.cut(left, pieces, along, lambda number: number // size, lambda mark: mark * size)
+            case Listed(_, turns, turned, index):
+                pieces = self.cut(index, pieces, along, turned.take, lambda mark: turns.take(mark, mode="clip"))
+        return pieces
+
+    def agree(self, term: Term, left: Term, right: Term, pieces: np.ndarray, along: int) -> None:
+        """Raises Unstructured where what a term is made of rises on the left and falls on the right, or otherwise."""
+        start, end = pieces[along], pieces[along + 1] - 1
+        ends = [(value(part, pieces[QUERY], start), value(part, pieces[QUERY], end)) for part in (left, right)]
+        (rises, falls), (rises_too, falls_too) = ((last > first, last < first) for first, last in ends)
+        if np.any((rises & falls_too) | (falls & rises_too)):
+            raise Unstructured(f"holds {term}, which rises and falls")
+
+    def cut(
+        self,
+        term: Term,
+        pieces: np.ndarray,
+        along: int,
+        mark: Callable[[np.ndarray], np.ndarray],
+        least: Callable[[np.ndarray], np.ndarray],
+    ) -> np.ndarray:
+        """The pieces cut wherever the mark of a term changes, which only rises or only falls along each.
+
+        A mark is a whole number that never falls where the term rises; `least` is the least term of a mark.
+        """
+        query, start, end = pieces[QUERY], pieces[along], pieces[along + 1] - 1
+        at_start, at_end = value(term, query, start), value(term, query, end)
+        first, last = mark(at_start), mark(at_end)
+        changes = abs(last - first)
+        total = pieces.shape[1] + int(changes.sum(dtype=float))
+        self.patience -= OVERHEAD + total
+        if self.patience < 0:
+            raise Unstructured("changes too often along the keys")
+        if not changes.any():
+            return pieces
+        if total > AT_ONCE:
+            raise _TooMany
+        same, changing = np.flatnonzero(changes == 0), np.flatnonzero(changes)
+        changes = changes.take(changing)
+        # One search for each change: where the term, or minus the term where it falls, reaches its next mark.
+        piece, nth = np.repeat(changing, changes), numbered(changes)
+        arrays = (query, start, end, at_start, at_end, first, last)
+        query, start, end, at_start, at_end, first, last = (array.take(piece) for array in arrays)
+        sign = np.sign(last - first)
+        target = np.where(sign > 0, least(first + nth + 1), 1 - least(first - nth))
+        places = self.reached(term, sign, target, query, start, end, (sign * at_start, sign * at_end))
+        parts, inner = pieces.take(np.repeat(changing, changes + 1), axis=1), numbered(changes + 1) > 0
+        parts[along, inner] = places
+        parts[along + 1, np.roll(inner, -1)] = places
+        parts = parts.compress(parts[along] < parts[along + 1], axis=1)
+        return np.concatenate([pieces.take(same, axis=1), parts], axis=1)
+
+    def reached(
+        self,
+        term: Term,
+        sign: np.ndarray,
+        target: np.ndarray,
+        query: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        ends: tuple[np.ndarray, np.ndarray],
+    ) -> np.ndarray:
+        """The first places where sign · term reaches its target, as it does at `high` and does not at `low`."""
+        # A division gives the place for a linear term, and the place before it proves that. Others are searched.
+        guess = low - (ends[0] - target) * (high - low) // (ends[1] - ends[0])
+        for place in (guess, guess - 1):
+            place = place.clip(low, high)
+            there = sign * value(term, query, place) >= target
+            low, high = np.where(there, low, place), np.where(there, place, high)
+        while (wide := np.flatnonzero(high - low > 1)).size:
+            place = (low[wide] + high[wide]) // 2
+            there = sign[wide] * value(term, query[wide], place) >= target[wide]
+            high[wide[there]], low[wide[~there]] = place[there], place[~there]
+        return high

@@ -1,0 +1,164 @@
+"""What a config.json may say, and the model that it describes, built without any numbers."""
+
+import math
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import safetensors
+import torch
+import transformers
+from huggingface_hub.errors import StrictDataclassError
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from attnviz.formatting import quoted
+from attnviz.models.folder import objects
+from attnviz.models.model import REFUSALS, reason
+
+# What a number in config.json may be at most, by its name: the first that fits counts. The largest models known stay
+# below half of each; beyond it, building the model alone would take all memory or the whole day.
+MOST: tuple[tuple[str, int], ...] = (
+    (r"(theta|base)$", 1 << 53),  # of rotary positions
+    (r"vocab", 1 << 22),
+    (r"size|dim|width|length|embd|channel", 1 << 24),
+    (r"layer|depth|block|stage", 1 << 10),
+    (r"expert", 1 << 15),
+    (r"head", 1 << 12),
+    (r"label|class", 1 << 16),
+    (r"", 1 << 25),
+)
+# A config can say which code is to compute attention, even code to be fetched, and which files or models are to be
+# read beside it.
+SAYS_TOO_MUCH = re.compile(
+    r"_.*|auto_map|(attn|experts)_implementation|transformers_weights|(torch_)?dtype|use_kernels?"
+    r"|backbone|use_(pretrained|timm)_backbone"
+)
+BUILDERS = ("transformers.models.", "torch.nn.modules.")
+# How many of their functions may be called: so many, and so many for each tensor of weights. With the default sizes of
+# its config, no architecture takes more than 62 for each, and hardly one more than 30.
+CALLS = 3_000, 100
+SECONDS = 8  # of computing at most, where calls take long
+ENDLESS = ("time_step_limit",)  # a bound that is infinite where there is none
+NEXT_TOKEN = re.compile(r"(ForCausalLM|LMHeadModel)$")
+TRANSLATES = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHeadModel|EncoderDecoderModel)$")
+
+
+def check_config(name: str, said: dict[str, Any]) -> None:
+    """Refuses what transformers does not build, quantized weights, and numbers that no model has."""
+    kind = said.get("model_type")
+    if not isinstance(kind, str):
+        raise ValueError(f"The config.json of {quoted(name)} has no model_type, so nobody can tell what it is.")
+    if kind not in CONFIG_MAPPING:
+        own = "It brings code of its own, which is never run here. " if "auto_map" in said else ""
+        raise ValueError(
+            f"{quoted(name)} is a model of the type {quoted(kind)}, which transformers {transformers.__version__} "
+            f"does not know. {own}Choose a model that transformers itself can build."
+        )
+    for part in objects(said):
+        if part.get("quantization_config") or part.get("compression_config"):
+            raise ValueError(
+                f"The weights of {quoted(name)} are quantized, and only plain ones are read here. "
+                "Choose the model they were made from."
+            )
+        for key, value in part.items():
+            _check_number(key, value)
+
+
+def _check_number(key: str, value: Any) -> None:
+    """Refuses a number, or a list of them, beyond all that models have, before anything is built from it."""
+    name, most = next((name, most) for name, most in MOST if re.search(name, key.lower()))
+    counts = int if name in ("", MOST[0][0]) else int | float  # a count may be written as 1e12
+    values = value if isinstance(value, list) else [value]
+    for number in values:
+        if isinstance(number, float) and not math.isfinite(number) and key not in ENDLESS:
+            raise ValueError(f"config.json says that {quoted(key)} is {number}, which is no number of a model.")
+        if isinstance(number, counts) and abs(number) > most:
+            got = f"{number:,}" if abs(number) < 10**30 else f"larger than {10**30:.0e}"
+            raise ValueError(f"config.json says that {quoted(key)} is {got}; no model has more than {most:,}.")
+    if len(values) > most:
+        raise ValueError(f"config.json has {len(values):,} numbers for {quoted(key)}; no model has more than {most:,}.")
+
+
+class TooMany(BaseException):  # so that nobody on the way takes it for a failure of its own
+    """A model with more parts than it can have."""
+
+
+@contextmanager
+def within_bounds(name: str, tensors: int) -> Iterator[None]:
+    """Refuses to build far more than there are tensors of weights for, or for ever.
+
+    Calls into models and modules are counted. They may fail where they begin, as those for a wrong size do; within
+    torch itself that would leave half of what it was doing undone.
+    """
+    left, until, before = CALLS[0] + CALLS[1] * tensors, time.thread_time() + SECONDS, sys.getprofile()
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal left
+        if event == "call" and str(frame.f_globals.get("__name__")).startswith(BUILDERS):
+            left -= 1
+            if left < 0 or time.thread_time() > until:
+                raise TooMany
+
+    sys.setprofile(count)
+    try:
+        yield
+    except TooMany:
+        raise ValueError(
+            f"The config.json of {quoted(name)} describes far more parts than its files have weights for. "
+            "Look there for a number that is too large, or download the model again."
+        ) from None
+    finally:
+        sys.setprofile(before)
+
+
+def built(name: str, said: dict[str, Any], tensors: int) -> tuple[Any, str, tuple[Any, ...], Any]:
+    """The config as transformers has it, the implementation of attention, the classes to be tried, and the model as
+    the first of them builds it, without any numbers."""
+    kind, plain, base = CONFIG_MAPPING[said["model_type"]], _plain(said), transformers.AutoModel
+    base._model_mapping.get(kind, None)  # imports its code
+    with within_bounds(name, tensors), in_words(f"transformers cannot build {quoted(name)} from its config.json"):
+        config = kind.from_dict(plain)
+        classes = (*_head(said, config), *((base,) if kind in base._model_mapping else ())) or (base,)
+
+        def build(implementation: str) -> Any:
+            with torch.device("meta"):
+                return classes[0].from_config(
+                    kind.from_dict(plain),
+                    trust_remote_code=False,
+                    attn_implementation=implementation,
+                    dtype=torch.float32,
+                )
+
+        try:
+            return config, "sdpa", classes, build("sdpa")
+        except ValueError:  # not every model has it
+            return config, "eager", classes, build("eager")
+
+
+def _plain(said: Any) -> Any:
+    """A config without what it must not say, in none of its parts."""
+    if isinstance(said, dict):
+        return {key: _plain(value) for key, value in said.items() if not SAYS_TOO_MUCH.fullmatch(key)}
+    return [_plain(value) for value in said] if isinstance(said, list) else said
+
+
+def _head(said: dict[str, Any], config: Any) -> tuple[Any, ...]:
+    """The class with the head that gives the next token, if the model was saved with one."""
+    names = [name for name in said.get("architectures") or () if isinstance(name, str)]
+    decodes = getattr(config, "is_encoder_decoder", False)
+    auto = transformers.AutoModelForSeq2SeqLM if decodes else transformers.AutoModelForCausalLM
+    saved = any(map((TRANSLATES if decodes else NEXT_TOKEN).search, names))
+    return (auto,) if saved and type(config) in auto._model_mapping else ()
+
+
+@contextmanager
+def in_words(what: str) -> Iterator[None]:
+    """Says what transformers says about a folder it cannot read so that a person knows what it was about."""
+    try:
+        yield
+    except (*REFUSALS, OSError, ValueError, SyntaxError, StrictDataclassError, safetensors.SafetensorError) as error:
+        raise ValueError(f"{what}. The reason given is: {reason(error)}") from error

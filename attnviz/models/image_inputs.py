@@ -1,0 +1,143 @@
+"""A picture as a vision model takes it, and what its patches are called."""
+
+import io
+import math
+import struct
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.layer import Layer
+from attnviz.masks import Full
+
+LARGEST = 32_000_000  # pixels of a picture that someone brings
+LONGEST_SIDE = 4_096  # pixels of what a model sees
+MOST_BEFORE = 16  # tokens that a model may put before the patches
+FORMATS = ("PNG", "JPEG", "WEBP")
+DAMAGED = (OSError, SyntaxError, EOFError, ValueError, TypeError, struct.error)  # what Pillow may raise
+
+
+@dataclass(frozen=True)
+class View:
+    """How a model sees: a square of so many pixels, cut into patches, with colors of this mean and spread."""
+
+    size: int
+    patch: int
+    channels: int = 3
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    spread: tuple[float, ...] = (0.5, 0.5, 0.5)
+    windows: bool = False  # the patches stand together by windows, or have other tokens behind them
+
+    @property
+    def patches(self) -> tuple[str, ...]:
+        """The names of the patches, "row·column", row by row as models read them; none where they do it otherwise."""
+        side = 0 if self.windows else self.size // self.patch
+        return tuple(f"{row}·{column}" for row in range(side) for column in range(side))
+
+    def pixels(self, image: bytes | None = None) -> Float[Tensor, "1 channels size size"]:
+        """A picture file's largest square from its middle, or without one the drawing, as the model takes it."""
+        colors = torch.from_numpy(_opened(image, self.size)) if image is not None else drawing(self.size)
+        if self.channels == 1:
+            colors = colors.mean(0, keepdim=True)
+        mean, spread = (torch.tensor(numbers[: self.channels])[:, None, None] for numbers in (self.mean, self.spread))
+        return ((colors - mean) / spread)[None]
+
+
+def view(config: Any, folder: Path | None = None) -> View | None:
+    """How the model of this config sees, as its preprocessor_config.json says; None if that is not known."""
+    config = getattr(config, "vision_config", None) or config
+    size, patch, channels = (
+        _first(getattr(config, name, None)) for name in ("image_size", "patch_size", "num_channels")
+    )
+    if not 0 < patch <= size <= LONGEST_SIDE:
+        return None
+    said = _preprocessor(folder)
+    mean, spread = (_three(said.get(name)) for name in ("image_mean", "image_std"))
+    windows = any(getattr(config, name, None) for name in ("window_size", "masked_unit_size", "num_detection_tokens"))
+    return View(size, patch, channels or 3, mean, spread, windows)
+
+
+def drawing(size: int) -> Float[Tensor, "3 size size"]:
+    """The example: a sun in the evening sky above a dark field, the same each time."""
+    y, x = torch.meshgrid(torch.linspace(0, 1, size), torch.linspace(0, 1, size), indexing="ij")
+    sky = torch.stack([0.3 + 0.6 * y, 0.4 + 0.2 * y, 0.8 - 0.5 * y])
+    sun = ((x - 0.65) ** 2 + (y - 0.35) ** 2).sqrt() < 0.15
+    field = y > 0.75 - 0.05 * (x * 2 * math.pi).sin()
+    sky = torch.where(sun, torch.tensor([1.0, 0.9, 0.5])[:, None, None], sky)
+    return torch.where(field, torch.tensor([0.1, 0.25, 0.1])[:, None, None], sky)
+
+
+def named(layer: Layer, patches: tuple[str, ...]) -> Layer:
+    """A layer with the names of the patches on each axis that they fit, after what the model puts before them.
+
+    Where not every token sees every other, a model has cut the picture into windows, and its tokens stand in another
+    order.
+    """
+    if layer.mechanism.mask != Full():
+        return layer
+    inputs = layer.inputs
+    query_tokens, special_queries = _fitting(inputs.queries, patches, inputs.query_tokens, inputs.special_queries)
+    key_tokens, special_keys = _fitting(inputs.keys, patches, inputs.key_tokens, inputs.special_keys)
+    inputs = replace(
+        inputs,
+        query_tokens=query_tokens,
+        key_tokens=key_tokens,
+        special_queries=special_queries,
+        special_keys=special_keys,
+    )
+    return replace(layer, inputs=inputs)
+
+
+def _fitting(
+    count: int, patches: tuple[str, ...], tokens: tuple[str, ...], special: tuple[int, ...]
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    before = count - len(patches)
+    if not 0 <= before <= MOST_BEFORE or tokens != tuple(map(str, range(count))):  # the tokens of a text stay
+        return tokens, special
+    first = ("[CLS]", *(f"[{i}]" for i in range(1, before)))[:before]
+    return (*first, *patches), tuple(range(before))
+
+
+def _opened(image: bytes, size: int) -> np.ndarray:
+    from PIL import Image, ImageOps
+
+    try:
+        opened = Image.open(io.BytesIO(image), formats=FORMATS)
+        width, height = opened.size
+        small = width * height <= LARGEST
+        if small:
+            upright = ImageOps.exif_transpose(opened).convert("RGB")
+    except (*DAMAGED, Image.DecompressionBombError) as error:
+        raise ValueError("This is no picture that can be read. Give one as PNG, JPEG or WebP.") from error
+    if not small:
+        raise ValueError(
+            f"This picture has {width:,} × {height:,} pixels; at most {LARGEST:,} are read. Make it smaller."
+        )
+    width, height = upright.size
+    side = min(width, height)
+    left, top = (width - side) // 2, (height - side) // 2
+    square = upright.resize((size, size), box=(left, top, left + side, top + side))
+    return np.asarray(square, np.float32).transpose(2, 0, 1) / 255
+
+
+def _preprocessor(folder: Path | None) -> dict[str, Any]:
+    from attnviz.models.loading import CONFIG_BYTES, bounded_json
+
+    file = folder / "preprocessor_config.json" if folder else None
+    return bounded_json(file, CONFIG_BYTES) if file and file.is_file() else {}
+
+
+def _first(number: Any) -> int:
+    number = number[0] if isinstance(number, list | tuple) and number else number
+    return number if isinstance(number, int) and number > 0 else 0
+
+
+def _three(numbers: Any) -> tuple[float, ...]:
+    right = isinstance(numbers, list) and len(numbers) == 3 and all(isinstance(n, int | float) and n for n in numbers)
+    right = right and all(map(math.isfinite, numbers))
+    return tuple(map(float, numbers)) if right else (0.5, 0.5, 0.5)

@@ -1,0 +1,150 @@
+"""A folder of weights as a model: nothing in it is trusted, no code of its own is run, and its size is known before.
+
+`inspected` reads what is small (config.json, the headers of the weights) within bounds and refuses, in words, what
+cannot or should not be loaded; `Folder.load` then reads the weights. Both are slow enough to be done once: `shelf`.
+"""
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from attnviz.formatting import quoted
+from attnviz.models.config import built, check_config, in_words
+from attnviz.models.folder import CONFIG_BYTES, VOCABULARY, bounded_json, check_tokenizer, opened, pooling, stored
+from attnviz.models.model import Model
+
+MB = 1_000_000
+SAFELY = {"local_files_only": True, "trust_remote_code": False}
+# Comes after all attention, or is nothing but zeros; many models are published without it.
+OUTSIDE = re.compile(r"(^|\.)(pooler\..*|final_logits_bias)$")
+
+
+def setting(name: str, default: int, what: str) -> int:
+    """A whole number from the environment, 1 or more; ValueError says what it counts."""
+    text = os.environ.get(name) or str(default)
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{name} must be a whole number of {what}, 1 or more; it is {quoted(text)}.")
+    return int(text)
+
+
+def most_bytes() -> int:
+    """How much memory models may take together: ATTNVIZ_MODEL_MB, 4,096 unless set."""
+    return setting("ATTNVIZ_MODEL_MB", 4_096, "megabytes") * MB
+
+
+def check_size(name: str, parameters: int, size: int) -> None:
+    """Refuses a model that would not fit into memory, with the numbers."""
+    if size > most_bytes():
+        raise ValueError(
+            f"{quoted(name)} has {parameters:,} parameters, which take {size / MB:,.0f} MB of memory; "
+            f"at most {most_bytes() / MB:,.0f} MB may be taken here. "
+            "Choose a smaller model, or start attnviz with a larger ATTNVIZ_MODEL_MB."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Folder:
+    """A folder that holds a model which can be loaded: its size, and how it is to be built."""
+
+    path: Path
+    name: str
+    parameters: int
+    size: int  # bytes in memory, as float32
+    config: Any = field(repr=False)
+    implementation: str  # of attention, in plain forwards: "sdpa", or "eager" where the model has no other
+    classes: tuple[Any, ...] = field(repr=False)  # to be tried in this order: with a head, without one
+    outputs: str  # what the first of them gives: "next token" · "sentence vector" · ""
+    pooling: str
+    strict: bool  # weights that find no place are refused too
+    notes: tuple[str, ...] = ()
+
+    def load(self) -> Model:
+        """The model, ready to read. Raises ValueError, in words, when weights are missing or damaged."""
+        *heads, base = self.classes
+        for auto in heads:
+            model, lacking = self._weights(auto)
+            if not lacking:
+                return self._read_by(model, self.outputs)
+            del model  # before there are two
+        model, lacking = self._weights(base)
+        if lacking:
+            named = ", ".join(quoted(key) for key in sorted(lacking)[:3])
+            whole = len(model.state_dict())
+            raise ValueError(
+                f"{len(lacking)} of the {whole} weights of {quoted(self.name)} are missing from its files or have "
+                f"another shape, such as {named}. Random numbers in their place would give a wrong picture. "
+                "Save or download the model again, whole."
+            )
+        return self._read_by(model, "" if heads else self.outputs)
+
+    def _weights(self, auto: Any) -> tuple[Any, list[str]]:
+        with in_words(f"The weights of {quoted(self.name)} cannot be read"):
+            model, info = auto.from_pretrained(
+                self.path,
+                config=self.config,
+                dtype=torch.float32,
+                attn_implementation=self.implementation,
+                use_safetensors=True,
+                weights_only=True,
+                ignore_mismatched_sizes=True,  # they are counted instead, below
+                output_loading_info=True,
+                **SAFELY,
+            )
+        lacking = {key for key in info["missing_keys"] if not OUTSIDE.search(key)}
+        lacking |= {key for key, *_ in info["mismatched_keys"]}
+        if self.strict:  # what belongs to a part of the model, and has no place there
+            parts = {name for name, _ in (*model.named_children(), *model.base_model.named_children())}
+            lacking |= {key for key in info["unexpected_keys"] if parts & set(key.split(".")[:2])}
+        model.config.use_cache = False
+        return model.eval(), sorted(lacking)
+
+    def _read_by(self, model: Any, outputs: str) -> Model:
+        tokenizer = None
+        if any(entry.name.startswith(VOCABULARY) or entry.suffix == ".model" for entry in self.path.iterdir()):
+            try:
+                tokenizer = transformers.AutoTokenizer.from_pretrained(self.path, config=self.config, **SAFELY)
+            except Exception:  # noqa: BLE001 - the tokenizers library raises nothing narrower
+                tokenizer = None  # the model says so when it is given a text
+        return Model(
+            model, tokenizer, self.name, outputs=outputs, pooling=self.pooling, notes=self.notes, folder=self.path
+        )
+
+
+def inspected(folder: str | Path, name: str = "") -> Folder:
+    """What a folder holds, without having read its weights.
+
+    Raises ValueError, in words for who named the folder, when it is no model, or one that is not read here: weights
+    only as pickles, code of its own, adapters, quantized weights, numbers beyond all measure, or more memory than
+    ATTNVIZ_MODEL_MB.
+    """
+    path = opened(folder)
+    name = name or path.name
+    said = bounded_json(path / "config.json", CONFIG_BYTES)
+    check_config(name, said)
+    check_tokenizer(path)
+    tensors, written, held = stored(path, name)
+    check_size(name, written, held)
+    config, implementation, classes, meta = built(name, said, tensors)
+    if meta.main_input_name not in ("input_ids", "pixel_values"):
+        raise ValueError(
+            f"{quoted(name)} reads neither text nor a picture: what it takes is called "
+            f"{quoted(meta.main_input_name)}. In a notebook, attnviz.capture takes a batch of any kind."
+        )
+    parameters = max(written, sum(parameter.numel() for parameter in meta.parameters()))
+    size = max(held, sum(tensor.nbytes for tensor in (*meta.parameters(), *meta.buffers())))
+    check_size(name, parameters, size)
+    pooled = pooling(path)
+    strict = "auto_map" in said
+    notes: tuple[str, ...] = ()
+    if strict:
+        notes = (
+            f"{name} comes with code of its own, which was not run: {type(meta).__name__} of transformers "
+            "stands in for it.",
+        )
+    outputs = "next token" if classes[0] is not transformers.AutoModel else "sentence vector" if pooled else ""
+    return Folder(path, name, parameters, size, config, implementation, classes, outputs, pooled, strict, notes)

@@ -1,0 +1,115 @@
+"""The models in memory: bounded in number and in bytes, the one not asked for longest goes first."""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from functools import cache
+from pathlib import Path
+
+from attnviz.formatting import quoted
+from attnviz.models.hub import MINILM, Hub, allowed, check_allowed, named
+from attnviz.models.loading import Folder, inspected, most_bytes, setting
+from attnviz.models.model import Model
+
+HUB = Hub()
+
+
+class NotHere(ValueError):
+    """A model of the hub that has to be brought here first."""
+
+
+class Shelf:
+    """Models in memory, at most so many and of so many bytes together, the one not asked for longest goes first.
+
+    A model is loaded once, whoever asks; one is loaded at a time, so that two never fill the memory together.
+    """
+
+    def __init__(self, most: int, size: int) -> None:
+        self.most, self.size = most, size
+        self._models: OrderedDict[Hashable, tuple[Model, int]] = OrderedDict()
+        self._looking, self._loading = threading.Lock(), threading.Lock()
+
+    def take(self, key: Hashable, inspect: Callable[[], Folder]) -> Model:
+        """The model under this key; if it is not there, the one in the folder that `inspect` gives."""
+        if (model := self._found(key)) is not None:
+            return model
+        with self._loading:
+            if (model := self._found(key)) is not None:  # another has loaded it meanwhile
+                return model
+            folder = inspect()
+            with self._looking:
+                while self._models and (len(self._models) >= self.most or self.taken + folder.size > self.size):
+                    self._models.popitem(last=False)
+            model = folder.load()
+            with self._looking:
+                self._models[key] = model, folder.size
+            return model
+
+    @property
+    def taken(self) -> int:
+        """The bytes that the models on the shelf take together."""
+        return sum(size for _, size in self._models.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The models on the shelf, the one that goes first at the front."""
+        return tuple(model.name for model, _ in self._models.values())
+
+    def _found(self, key: Hashable) -> Model | None:
+        with self._looking:
+            if key not in self._models:
+                return None
+            self._models.move_to_end(key)
+            return self._models[key][0]
+
+
+@cache
+def shelf() -> Shelf:
+    """The shelf of this process: at most ATTNVIZ_MODELS_KEPT models (3), in ATTNVIZ_MODEL_MB of memory together."""
+    return Shelf(setting("ATTNVIZ_MODELS_KEPT", 3, "models"), most_bytes())
+
+
+def model(name: str, hub: Hub = HUB) -> Model:
+    """The model of a name: an id of the hub or its address there, or the path of a local folder (from the root, or with
+    ~ or . before it).
+
+    Raises NotHere for a model of the hub that is not on this computer, and ValueError, in words, for what cannot be
+    loaded or, on a hosted instance, is not allowed.
+    """
+    from attnviz.models.minilm import minilm
+
+    name = named(name)
+    if name in ("", MINILM):
+        return minilm()
+    if allowed() is not None or not is_path(name):
+        check_allowed(name)
+    if is_path(name):
+        folder = Path(os.path.realpath(Path(name).expanduser()))
+        return shelf().take((folder, _written(folder)), lambda: inspected(name))
+    found = hub.folder(name)
+    if found is None:
+        raise NotHere(f"{quoted(name)} is not on this computer yet. It has to be downloaded first.")
+    return shelf().take((name, found), lambda: inspected(found, name))
+
+
+def choices(hub: Hub = HUB) -> list[str]:
+    """The ids that can be read without asking the network, or those that a hosted instance's owner lists."""
+    listed = allowed()
+    names = listed if listed is not None else [here.name for here in hub.here()]
+    return [MINILM, *(name for name in names if name != MINILM)]
+
+
+def is_path(name: str) -> bool:
+    """Whether a name is that of a folder: ids of the hub begin otherwise."""
+    return name.startswith(("/", "~", ".")) or Path(name).is_absolute()
+
+
+def _written(folder: Path) -> tuple[int, ...]:
+    """When what makes the model was last written, so that a model that was trained on is loaded anew."""
+    try:
+        return tuple(
+            sorted(file.stat().st_mtime_ns for file in folder.iterdir() if file.suffix in (".safetensors", ".json"))
+        )
+    except OSError:
+        return ()

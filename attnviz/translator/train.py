@@ -1,0 +1,124 @@
+"""Training the translator: `python -m attnviz.translator.train` makes the weights that are shipped."""
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from attnviz.translator import weights
+from attnviz.translator.grammar import sentences
+from attnviz.translator.model import PAD, VARIANTS, Pass, Transformer, score_of
+from attnviz.translator.translation import Translator, source, target
+
+SEED, STEPS = 0, 2400
+BATCH, SAMPLE, SAMPLES = 64, 2560, 24  # sentences of a step, of a sample, and samples, which come in turn
+RATE, WARM = 4e-3, 100  # the greatest learning rate, and the steps until it is reached
+SMOOTHING, DECAY = 0.05, 0.05  # how much of each word's probability goes to all alike, and the decay of weights
+EVERY = 10  # steps from one loss in the log to the next
+KEPT = (0, 10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 700, 900, 1200, 1700, STEPS)
+TIMELINE = "scaled dot"  # the variant of which more than the last weights are kept
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """Where a training is: after so many steps, with the loss of the latest batch."""
+
+    step: int
+    loss: float  # of the latest batch: −ln of the probability of the right word, on average
+    translator: Callable[[], Translator]  # a copy of what it is now, to be asked for before the next step
+
+
+def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iterator[Progress]:
+    """Trains a translator from nothing, and tells how far it is: before the first step, and after each.
+
+    AdamW on the cross entropy of every word, given the right ones before it, with smoothed labels and a rate that
+    rises and then falls (after Vaswani et al. 2017, 5.3 and 5.4; here the rate falls to 0, along a line). The same
+    seed gives the same losses. Who asks for no more stops it.
+    """
+    score_of(variant)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Transformer(score_of(variant))
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=DECAY, fused=True)
+    step = 0
+    while True:
+        english, french = sample(step * BATCH // SAMPLE % SAMPLES)
+        # Sentences that stand together are about as long, so that little of a batch is padding.
+        first = int(torch.randint(SAMPLE - BATCH + 1, (), generator=generator))
+        with torch.enable_grad():
+            scores, words = _scores(model, english[first : first + BATCH], french[first : first + BATCH])
+            loss = cross_entropy(scores, words, label_smoothing=SMOOTHING)
+        said = cross_entropy(scores.detach(), words).item()
+        if step == 0:
+            yield _progress(model, variant, 0, said)
+        if step == steps:
+            return
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * min((step + 1) / WARM, 1 - step / steps)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        step += 1
+        yield _progress(model, variant, step, said)
+
+
+def _progress(model: Transformer, variant: str, step: int, loss: float) -> Progress:
+    return Progress(step, loss, lambda: Translator(copy.deepcopy(model), variant, step))
+
+
+def _scores(
+    model: Transformer, english: Int[Tensor, "batch words"], french: Int[Tensor, "batch more"]
+) -> tuple[Float[Tensor, "said vocabulary"], Int[Tensor, " said"]]:
+    """What the model gives every word at every place, when it is told the right ones before, and the right one."""
+    lengths = (english != PAD).sum(-1)
+    french = french[:, : (french != PAD).sum(-1).max()]
+    told = Pass(lengths=lengths)
+    memory = model.encode(english[:, : lengths.max()], told)
+    real = french[:, 1:] != PAD
+    return model.decode(french[:, :-1], memory, told)[real], french[:, 1:][real]
+
+
+@lru_cache(maxsize=SAMPLES)
+def sample(number: int) -> tuple[Int[Tensor, "sentences words"], Int[Tensor, "sentences more"]]:
+    """Sentences that are trained on, as numbers, from short to long; each sample has others."""
+    drawn = islice(sentences("train", seed=number), SAMPLE)
+    known = sorted(drawn, key=lambda one: (len(one.english), len(one.french)))
+    return source([one.english for one in known]), target([one.french for one in known])
+
+
+def main() -> None:
+    """Trains every variant, and keeps its weights and its log."""
+    torch.set_num_threads(1)  # so that sums are added up in one order
+    for old in weights.FOLDER.glob("*.safetensors"):
+        old.unlink()
+    for variant in VARIANTS:
+        losses, measured = [], []
+        for now in train(SEED, variant, STEPS):
+            if now.step % EVERY == 0:
+                losses.append(round(now.loss, 4))
+            if now.step in KEPT:
+                if variant == TIMELINE or now.step == STEPS:
+                    weights.save(now.translator())
+                    translator = weights.load(variant, now.step)
+                else:
+                    translator = now.translator()
+                measured.append(weights.measure(translator, now.loss))
+                best = measured[-1]
+                print(
+                    f"{variant}, step {best.step}: loss {best.loss}, exact {best.exact:.1%}, of new combinations "
+                    f"{best.combinations:.1%}, best agreement {best.best:.1%}",
+                    flush=True,
+                )
+        weights.save_log(variant, weights.Log(EVERY, tuple(losses), tuple(measured)))
+
+
+if __name__ == "__main__":
+    main()

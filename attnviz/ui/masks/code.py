@@ -1,0 +1,29 @@
+"""The mechanism as code to take away."""
+
+import streamlit as st
+
+from attnviz.export import PROGRAMS
+from attnviz.ui.markdown import plain
+from attnviz.ui.masks.charts import Comparison
+from attnviz.ui.masks.mask_editor import SIDES
+
+
+def show(comparison: Comparison) -> None:
+    """A program that runs by itself, for one of the two mechanisms, in one of three libraries."""
+    inputs = comparison.inputs
+    with st.container(horizontal=True):
+        side = st.segmented_control("Mechanism", SIDES, default="B", required=True, key="code-of", bind="query-params")
+        kind = st.segmented_control(
+            "Library", list(PROGRAMS), default=next(iter(PROGRAMS)), required=True, key="code-in", bind="query-params"
+        )
+    try:
+        program = PROGRAMS[kind](
+            comparison.mechanisms[SIDES.index(side)], inputs.queries, inputs.keys,
+            heads=inputs.heads, kv_heads=inputs.key.shape[0], width=inputs.query.shape[-1],
+        )  # fmt: skip
+    except ValueError as problem:
+        st.info(plain(str(problem)))
+        return
+    st.code(program, language="python")
+    name = f"attention_{kind.lower()}.py"
+    st.download_button("Download", program, name, icon=":material/download:", on_click="ignore")

@@ -1,0 +1,46 @@
+"""Stacked layers: how far a token can see through several layers of a mask."""
+
+import streamlit as st
+import torch
+
+from attnviz.analysis.receptive_field import reach, seen
+from attnviz.figures import heatmap
+from attnviz.ui.chart import chart
+from attnviz.ui.markdown import plain
+from attnviz.ui.masks.charts import Comparison
+from attnviz.ui.masks.mask_editor import SIDES
+from attnviz.ui.view import tokens_stamp
+
+MOST = 24
+SAYS = "{query} depends on {key} from {weight} layers on."
+NEVER = "{query} does not depend on {key} through so many layers."
+
+
+def show(comparison: Comparison) -> None:
+    """For each mask the number of layers after which a query depends on a key."""
+    inputs = comparison.inputs
+    count = st.slider("Layers", 1, MOST, 4, key="layers", bind="query-params")
+    for side, allowed, place in zip(SIDES, comparison.allowed, st.columns(2), strict=True):
+        with place:
+            try:
+                needed = reach(allowed, count)
+            except ValueError as problem:
+                st.info(plain(str(problem)))
+                continue
+            each = seen(needed, count)
+            depth = torch.where(needed > 0, needed.float(), torch.nan).numpy()
+            chart(
+                heatmap(
+                    depth, inputs.query_tokens, inputs.key_tokens, largest=float(count), says=SAYS, masked=NEVER,
+                    zoom=tokens_stamp(inputs), link="layers", fan=False, whole=True,
+                ),
+                f"reach-{side.lower()}",
+                label=f"Layers until a query depends on a key, mask {side}",
+                name=f"reach of mask {side}",
+                description=f"The number of layers of mask {side} through which each query depends on each key.",
+                height=330,
+                hint=f"Mask {side}: the color is the number of layers.",
+            )  # fmt: skip
+            growth = " → ".join(map(str, each.each[:, -1].tolist()))
+            st.caption(f"Under {side} the last query depends on {growth} of {len(allowed)} keys, layer by layer.")
+    st.caption("Each position also keeps itself from layer to layer, through the residual stream.")

@@ -1,0 +1,156 @@
+"""A model run with its attention exchanged, and what is said of its output."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from math import isfinite
+
+import numpy as np
+import streamlit as st
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.formatting import number, visible
+from attnviz.layer import Layer
+from attnviz.models.interventions import (
+    Changed,
+    Exchange,
+    Next,
+    changed,
+    cosine,
+    divergence,
+    likeliest,
+    moved,
+    similarity,
+)
+from attnviz.models.model import Model
+from attnviz.models.text_inputs import Reading
+from attnviz.translator.model import Change
+from attnviz.ui.models.model_picker import Example
+from attnviz.ui.view import check_work, cost
+
+UNCHANGED = "Nothing is changed. Try one of the changes above, or make one of your own."
+LONGEST = 60  # characters of what the decoder has written
+PICTURE = "What {name} makes of the picture in the end is not compared: it is the maps that show the change."
+NEITHER = "{name} gives neither a next token nor a vector of a sentence, so it is the maps that show the change."
+
+
+@dataclass(frozen=True)
+class Ask(Example):
+    """An example under an exchange."""
+
+    exchange: Exchange = field(default_factory=Exchange)
+
+    @classmethod
+    def of(cls, example: Example, exchange: Exchange) -> "Ask":
+        return cls(**{one.name: getattr(example, one.name) for one in fields(example)}, exchange=exchange)
+
+    def layers(self) -> list[Layer]:
+        return ran(self).layers
+
+
+@dataclass(frozen=True, eq=False)
+class Ran:
+    """What became of an example under an exchange."""
+
+    layers: list[Layer]
+    moved: Float[np.ndarray, "layers heads"]  # of each head's attention, NaN where a layer has no such head
+    said: str  # of the output, in a sentence
+    next: list[Next]  # the likeliest tokens, where the output is a token
+    written: str  # what stands before it, in a sentence, where it is the decoder that writes it
+
+
+def ran(ask: Ask) -> Ran:
+    """The run, computed once for all who ask. Raises ValueError, in words, where it cannot be done."""
+    return _ran(ask, repr(ask))
+
+
+@st.cache_resource(max_entries=4, show_spinner="Running the model …")
+def _ran(_ask: Ask, asked: str) -> Ran:
+    model, exchange = _ask.model(), _ask.exchange
+    given = _ask.text, _ask.pair, _ask.image.data if _ask.image else None
+    before = model.layers(*given)
+    read = model.reading(*given)
+    output = model.output(read) if model.outputs else None
+    if exchange.change == Change():
+        result, said = Changed(before, output), UNCHANGED
+    else:
+        _check_cost(before, exchange)
+        result = changed(model, exchange, *given)
+        said = _said(_ask, output, result.output)
+    share = np.full((len(before), max(layer.inputs.heads for layer in before)), np.nan, dtype="f4")
+    for i, both in enumerate(zip(before, result.layers, strict=True)):
+        share[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else moved(*both).numpy()
+    tokens: list[Next] = []
+    written = ""
+    if output is not None and result.output is not None and model.outputs == "next token":
+        tokens = likeliest(model, output, result.output)
+        if model.decodes:
+            written = of_written(_written(model, read), typed=bool(_ask.pair.strip()))
+    return Ran(result.layers, share, said, tokens, written)
+
+
+def _check_cost(layers: Sequence[Layer], exchange: Exchange) -> None:
+    """Refuses what would keep a core busy for long: every layer's heads are computed twice, and compared."""
+    work = cost(layers, [exchange.of(layer.mechanism, i) for i, layer in enumerate(layers)])
+    check_work(work, "To run the model so", "Take a shorter text, or another score.")
+
+
+# What is said of the output
+
+
+def _said(ask: Ask, before: Tensor | None, after: Tensor | None) -> str:
+    model = ask.model()
+    if before is None or after is None:
+        return (PICTURE if model.reads == "picture" else NEITHER).format(name=model.name)
+    if model.outputs == "next token":
+        whose = "The decoder’s" if model.decodes else "The"
+        return of_tokens(likeliest(model, before, after), divergence(before, after), whose)
+    if ask.pair.strip():
+        return of_similarity(*similarity(model, ask.exchange, ask.text, ask.pair))
+    return of_vector(cosine(before, after))
+
+
+def _written(model: Model, read: Reading) -> str:
+    """What the decoder has written, as text, or token by token where the tokenizer has no text for them."""
+    text = str(model.tokenizer.decode(read.batch["decoder_input_ids"][0, 1:]))
+    return text if text.strip() or read.target is None else " ".join(read.target.tokens[1:])
+
+
+def of_tokens(tokens: Sequence[Next], bits: float, whose: str = "The") -> str:
+    """What becomes of the next token."""
+    was, now = max(tokens, key=lambda one: one.before), max(tokens, key=lambda one: one.after)
+    told = f"{whose} likeliest next token "
+    if was is now:
+        told += f"stays “{visible(was.token)}”: {number(was.before)} before, {number(was.after)} with the change."
+    else:
+        told += f"was “{visible(was.token)}” ({number(was.before)}, and {number(was.after)} with the change); now it "
+        told += f"is “{visible(now.token)}” ({number(now.after)})."
+    return f"{told} KL(as it is ‖ changed) is {number(bits) if isfinite(bits) else 'infinitely many'} bits."
+
+
+def of_written(text: str, typed: bool) -> str:
+    """What the decoder has written before its next token."""
+    text = text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
+    shown = f"“{visible(text)}”" if text.strip() else "nothing"
+    if typed:
+        return f"The decoder has written {shown}, as you typed. What may come next?"
+    return f"The decoder has written {shown} by itself, without the change. What may come next?"
+
+
+def of_vector(angle: float) -> str:
+    """What becomes of the vector of a sentence."""
+    return (
+        f"The vector of the sentence has a cosine of {_cosine(angle)} with the vector that it has without the change."
+    )
+
+
+def of_similarity(before: float, after: float) -> str:
+    """What becomes of the similarity of two sentences."""
+    return (
+        f"The two sentences, each read by itself, have vectors with a cosine of {_cosine(before)}; with the change it "
+        f"is {_cosine(after)}."
+    )
+
+
+def _cosine(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−")

@@ -1,0 +1,27 @@
+"""What is looked at on every tab: an example through a model, and one layer and head of it."""
+
+from dataclasses import dataclass
+
+from attnviz.analysis.head_maps import Special
+from attnviz.layer import Layer
+from attnviz.models.model import Model
+from attnviz.ui.models.model_picker import Example
+from attnviz.ui.models.viewport import ALL, Part
+
+
+@dataclass(frozen=True, eq=False)
+class LookedAt:
+    """The layers of an example, and which one and which head is chosen."""
+
+    example: Example
+    model: Model
+    layers: list[Layer]
+    layer: int
+    head: int | str  # or "mean", "maximum"
+    special: Special
+    colors: str  # one of view.COLORS
+    part: Part = ALL  # of a map of the chosen layer
+
+    @property
+    def shown(self) -> Layer:
+        return self.layers[self.layer]

@@ -1,0 +1,28 @@
+"""The pinned query: chosen by a click on its row, or from a menu."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from attnviz.formatting import visible
+
+NOBODY = "none"
+
+
+def numbered(positions: Sequence[int], tokens: Sequence[str]) -> list[str]:
+    """Tokens that can be told apart: “10 · it”."""
+    return [f"{position} · {visible(token)[:30]}" for position, token in zip(positions, tokens, strict=True)]
+
+
+def menu(names: Sequence[str], first: int | None) -> int | None:
+    """The row that is pinned; the menu begins with row `first`."""
+    options = [NOBODY, *names]
+    if st.session_state.get("pinned", NOBODY) not in options:  # of another page, or another text
+        st.session_state["pinned"] = options[0 if first is None else first + 1]
+    name = st.selectbox("Pinned query", options, 0 if first is None else first + 1, key="pinned", bind="query-params")
+    return None if name == NOBODY else names.index(name)
+
+
+def toggle(names: Sequence[str], row: int) -> None:
+    """Pins a row, or lets go of it."""
+    st.session_state["pinned"] = NOBODY if st.session_state["pinned"] == names[row] else names[row]

@@ -1,0 +1,83 @@
+"""One row of scores under every normalizer."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import streamlit as st
+import torch
+
+from attnviz.analysis.head_maps import Row, row
+from attnviz.figures.bars import row_bars
+from attnviz.formatting import number, visible
+from attnviz.layer import Layer
+from attnviz.mechanism import Mechanism
+from attnviz.normalizers import NORMALIZERS
+from attnviz.sources import Source
+from attnviz.ui import controls
+from attnviz.ui.chart import chart
+from attnviz.ui.controls import title
+from attnviz.ui.markdown import plain
+from attnviz.ui.view import head_weights
+
+MOST = 24  # keys that fit side by side in a small picture
+CARD = 300
+
+
+def show(
+    source: Source, layers: Sequence[Layer], layer: int, head: int | str, shared: Mechanism, pinned: int | None
+) -> None:
+    """The pinned query's weights under each normalizer, as bars with what they add up to."""
+    if pinned is None:
+        st.info("Pin a query above to see its row of scores under every normalizer.")
+        return
+    with st.popover("Parameters", icon=":material/tune:"):
+        normalizers = controls.each(NORMALIZERS)
+
+    made: dict[str, np.ndarray] = {}
+    refused: dict[str, str] = {}
+    for one in normalizers:
+        mechanism = replace(shared, normalizer=one)
+        try:
+            made[title(type(one))] = head_weights(source, layers, layer, mechanism, head, "shown")[pinned]
+        except ValueError as problem:
+            refused[title(type(one))] = str(problem)
+    if not made:
+        st.error(plain(next(iter(refused.values()))))
+        return
+    inputs = layers[layer].inputs
+    st.markdown(f"What **{plain(visible(inputs.query_tokens[pinned]))}** gives to each key, normalizer by normalizer:")
+    # The keys that any normalizer gives most, in their order.
+    strongest = np.max([np.abs(np.nan_to_num(weights)) for weights in made.values()], axis=0)
+    keys = np.sort(np.argsort(-strongest, kind="stable")[:MOST])
+    tokens = [inputs.key_tokens[i] for i in keys]
+    lowest = min(0.0, *(float(np.nanmin(weights, initial=0)) for weights in made.values()))
+    highest = max(float(np.nanmax(weights, initial=0)) for weights in made.values())
+    with st.container(horizontal=True, key="normalizers"):
+        for kind in NORMALIZERS:
+            name = title(kind)
+            with st.container(width=CARD, border=True):
+                st.markdown(f"**{name}**", help=controls.explained(kind))
+                if name in refused:
+                    st.caption(plain(refused[name]))
+                    continue
+                sentence = said(row(torch.from_numpy(made[name])))
+                st.caption(plain(sentence))
+                chart(
+                    row_bars(made[name][keys], tokens, lowest=lowest * 1.05, highest=highest * 1.05 or 1.0),
+                    f"row-{name.lower().replace(' ', '-')}",
+                    label=f"The row under {name}",
+                    name=f"{name} of one row",
+                    description=f"{name}: {sentence}",
+                    height=190,
+                    grows=False,
+                )
+
+
+def said(one: Row) -> str:
+    """What a reader must know of a row: what it adds up to, whether weights are negative, how they are spread."""
+    signed = f"{'−' * (one.total < 0)}{number(abs(one.total))}"
+    total = "adds up to 1" if abs(one.total - 1) < 1e-5 else f"adds up to {signed}, not 1"
+    spread = "" if one.entropy is None else f"; entropy {number(one.entropy)} bits"
+    negative = "; some weights are negative" if one.negative else ""
+    return f"It {total}; {one.nonzero} {'weight is' if one.nonzero == 1 else 'weights are'} not 0{spread}{negative}."

@@ -1,0 +1,51 @@
+"""How a page begins that looks at a source: which one, and which layer and head of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.layer import Layer
+from attnviz.sources import Pretrained, Source
+from attnviz.ui import cache, controls
+from attnviz.ui.downloads import samples
+from attnviz.ui.markdown import plain
+
+
+@dataclass(frozen=True, eq=False)
+class Brought:
+    """The layers of a source, or the last good ones, and what is looked at of them."""
+
+    source: Source
+    layers: Sequence[Layer]
+    layer: int
+    head: int | str  # or "mean", "maximum"
+    notes: DeltaGenerator  # one place for what comes and goes, so that the charts below stay what they are
+    _settings: DeltaGenerator
+
+    @property
+    def shown(self) -> Layer:
+        return self.layers[self.layer]
+
+    def fixed(self, therefore: str = "") -> bool:
+        """Whether nothing of the mechanism may be swapped, which is then said, with what follows from it."""
+        if self.shown.fixed:
+            self._settings.empty()
+            self.notes.info(plain(f"{self.shown.fixed} {therefore}".strip()))
+        return bool(self.shown.fixed)
+
+
+def brought() -> Brought:
+    """The source, its layer and its head, as the controls say."""
+    source, settings = controls.source()
+    notes = st.container()
+    if source.private:
+        with notes:
+            samples()
+    shown, layers = cache.or_last_good(
+        "layers", lambda: (source, cache.layers(source)), lambda: (Pretrained(), Pretrained().layers()), notes
+    )
+    with st.sidebar:
+        layer, head = controls.layer_and_head(layers, shown.opening)
+    return Brought(shown, layers, layer, head, notes, settings)

@@ -1,0 +1,63 @@
+"""Why dot products are divided by √d_k."""
+
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from torch import Tensor
+
+from attnviz.figures.scaling import scaling as figure
+from attnviz.formatting import number
+from attnviz.lessons.scaling import KEYS, QUERIES, WIDTHS, Scaling, scaling
+from attnviz.ui import cache
+from attnviz.ui.chart import chart
+
+
+def show() -> None:
+    """Three charts against the width of the vectors, and one width in numbers."""
+    found: Scaling = cache.once(scaling, "scaling")
+    place = st.container()
+    width = st.select_slider("Width d of the vectors", WIDTHS, 64, key="d", bind="query-params", width=420)
+    place.html(f"<p class='attnviz-why'>{said(found, width)}</p>")
+    widths = np.array(WIDTHS, dtype="f4")
+    views: tuple[tuple[str, str, str, Tensor, dict[str, Any]], ...] = (
+        ("spread", "Dot products spread", "Their variance.",
+         found.variance, {"theory": np.stack([widths, np.ones_like(widths)]), "logarithmic": True}),
+        ("peak", "The softmax peaks", f"The greatest of {KEYS} weights, on average.",
+         found.greatest, {"dashes": "even", "theory": np.full((1, len(widths)), 1 / KEYS, dtype="f4")}),
+        ("gradient", "The gradient vanishes", "The norm of ∂weights/∂scores, on average.",
+         found.gradient, {}),
+    )  # fmt: skip
+    for column, (key, title, about, measured, more) in zip(st.columns(3, gap="medium"), views, strict=True):
+        with column:
+            st.markdown(f"**{title}**")
+            st.caption(about)
+            chart(
+                figure(WIDTHS, measured.numpy(), width, **more),
+                f"why-{key}",
+                label=f"{title}: against the width d",
+                name=key,
+                description=f"{about} At d = {WIDTHS[0]}, {WIDTHS[-1]}: plain "
+                f"{number(float(measured[0, 0]))}, {number(float(measured[0, -1]))}; divided by √d "
+                f"{number(float(measured[1, 0]))}, {number(float(measured[1, -1]))}.",
+                height=270,
+                grows=False,
+            )
+    st.caption(
+        f"{QUERIES} random queries for each width, each with {KEYS} random keys of its own, of numbers with mean 0 and "
+        "variance 1, drawn and computed here. Dashes: the theory; a variance of d, and of 1 after the division."
+    )
+
+
+def said(found: Scaling, width: int) -> str:
+    """One width in numbers, as HTML."""
+    at = found.widths.index(width)
+    (plain, scaled), (peak, calm), (small, large) = (
+        (number(float(one[0, at])), number(float(one[1, at])))
+        for one in (found.variance, found.greatest, found.gradient)
+    )
+    return (
+        f"At d = {width} dot products have a variance of <b>{plain}</b> (in theory {width}); divided by √{width}, "
+        f"<b>{scaled}</b> (1). The greatest of {KEYS} weights is <b>{peak}</b> on average instead of <b>{calm}</b>, "
+        f"and the gradient of the softmax <b>{small}</b> instead of <b>{large}</b>."
+    )

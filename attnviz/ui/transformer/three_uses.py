@@ -1,0 +1,108 @@
+"""The three uses of attention side by side, each with its heads."""
+
+from functools import partial
+
+import streamlit as st
+
+from attnviz.formatting import visible
+from attnviz.translator import Translation, Translator
+from attnviz.translator.grammar import ADJECTIVE
+from attnviz.translator.model import Use
+from attnviz.translator.weights import TESTED
+from attnviz.ui import pinned_query
+from attnviz.ui.markdown import plain
+from attnviz.ui.transformer import maps
+from attnviz.ui.transformer.decoding import WORD
+
+WHAT: dict[Use, str] = {
+    "encoder": "Every English word looks at every English word. Queries and keys both come from the encoder.",
+    "decoder": "A French word looks at itself and at what came before. Queries and keys both come from the decoder.",
+    "cross": "A French word looks at every English word. Queries come from the decoder, keys from the encoder.",
+}
+TELLING: dict[Use, str] = {
+    "encoder": "In this head, most adjectives look most at the noun that they describe: in French they agree with it.",
+    "decoder": "In this head, the word before *pas* looks back at *ne*, the first half of “not”.",
+}
+NE = ("ne", "n'")
+ROW = "encoder-row"
+
+
+def show(translator: Translator, translation: Translation, step: int, heads: dict[Use, int]) -> None:
+    """Draws the maps of one step of decoding, the chosen head of each use large."""
+    for use, column in zip(maps.USES, st.columns(3, gap="small"), strict=True):
+        with column, st.container(key=f"use-{use}"):
+            _show(use, translator, translation, step, heads[use])
+    st.caption(
+        "**What you are seeing.** Each row is a word that looks, a *query*; each column a word that is looked at, a "
+        "*key*; the color is the share of the query’s attention that goes to the key, from 0 to 1 in all maps. Gray is "
+        "masked: in the decoder a word may not look at those after it, which are still to be said. The framed row is "
+        "where the next word comes out; rows below are still to come. In encoder–decoder attention an outline marks "
+        "what the word stands for, by the grammar that made the sentences; the translator was never told. "
+        f"The percentage above a head says for how many words its greatest weight lies there, in {TESTED} test "
+        "sentences; the mark at the end counts as a word."
+    )
+
+
+def _show(use: Use, translator: Translator, translation: Translation, step: int, head: int) -> None:
+    st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}  \n{WHAT[use]}")
+    shown = maps.of(translation, use, step)
+    shares = (
+        [maps.percent(share) for share in maps.agreement(translator)] if use == "cross" else [""] * len(maps.HEAD_NAMES)
+    )
+    maps.show_mosaic(
+        shown,
+        f"{use}-heads",
+        chosen=head,
+        on_open=partial(maps.open_head, use),
+        labels=shares,
+        names=[f"{name}: {share}" if share else name for name, share in zip(maps.HEAD_NAMES, shares, strict=True)],
+    )
+    names = pinned_query.numbered(range(len(shown.queries)), shown.queries)
+    maps.show_heatmap(
+        shown,
+        f"{use}-map",
+        head=head,
+        pinned=_row(names) if use == "encoder" else step,
+        on_click=partial(_pin, names) if use == "encoder" else _go_to,
+        hint="Point at a cell to read it, click to pin its query.",
+        rows=max(10, len(translation.english), len(translation.steps)),
+    )
+    if use == "decoder":
+        fed, out = (visible(word) for word in (shown.queries[step], translation.steps[step].word))
+        st.markdown(plain(f"In the row of “{fed}”, the word that went in last, “{out}” comes out."))
+    st.markdown(_said(use, translator, translation, head))
+
+
+def _row(names: list[str]) -> int | None:
+    """The row of the encoder that the link pins; a link that pins another sentence's word lets go of it."""
+    said = st.query_params.get(ROW)
+    if said is not None and said not in names:
+        del st.query_params[ROW]
+    return names.index(said) if said in names else None
+
+
+def _pin(names: list[str], row: int) -> None:
+    if st.query_params.get(ROW) == names[row]:
+        del st.query_params[ROW]
+    else:
+        st.query_params[ROW] = names[row]
+
+
+def _go_to(row: int) -> None:
+    """Goes to the step in which the word of a row comes out."""
+    st.session_state[WORD] = row + 1
+
+
+def _said(use: Use, translator: Translator, translation: Translation, head: int) -> str:
+    """What is to be said of a head."""
+    if use != "cross":
+        words, told = (translation.english, ADJECTIVE) if use == "encoder" else (translation.french, NE)
+        return TELLING[use] if head == maps.first_head(use, translator) and any(map(told.__contains__, words)) else ""
+    share = maps.percent(maps.agreement(translator)[head])
+    whole = maps.of(translation, use)
+    if not whole.true:
+        why = "This is not the right translation" if translation.true else "The grammar does not know this sentence"
+        agreed = f"In {TESTED} test sentences this head agrees on {share} of words."
+        return f"{why}, so there is no true alignment to outline. {agreed}"
+    agreed = f"**{whole.agreed(head)} of {len(whole.true)} words** look most at a word that they stand for"
+    return f"In this head {agreed}; {share} in {TESTED} test sentences."

@@ -1,0 +1,179 @@
+"""How attention forms: the translator at points of its training, shipped or trained here."""
+
+from collections.abc import Sequence
+from html import escape
+from itertools import groupby, zip_longest
+
+import numpy as np
+import streamlit as st
+
+from attnviz.figures import curves
+from attnviz.formatting import visible
+from attnviz.translator import Translation
+from attnviz.translator.live_training import SENTENCES, History, Point, shipped
+from attnviz.translator.model import Use
+from attnviz.translator.train import EVERY
+from attnviz.translator.weights import TESTED
+from attnviz.ui import play_slider
+from attnviz.ui.chart import chart
+from attnviz.ui.transformer import maps, training
+from attnviz.ui.transformer.decoding import pieces
+from attnviz.ui.transformer.maps import Maps
+
+SHIPPED, HERE = "As shipped", "Trained here"
+HEAD, STEP_HERE = "map", "trained-step"
+BEST = "Encoder–decoder, the head that agrees best in the end"
+HEADS: dict[object, tuple[Use, int]] = {
+    f"{maps.SHORT[use]}, {name.lower()}": (use, head)
+    for use in reversed(maps.USES)
+    for head, name in enumerate(maps.HEAD_NAMES)
+}
+MANY = 4  # times that a word comes in a row, from which they are counted
+SEEN = (
+    "**What you are seeing.** *Exact sentences*: how many of {count} test sentences it translates right in every word. "
+    "*Agreement*: for how many of their French words the head’s greatest weight lies on an English word that it stands "
+    "for; gray are the other heads of the encoder–decoder attention, and each has its percentage above its map. "
+)
+GIVEN = (
+    "The maps are those with the right French words put in, so that their rows stay the same whatever it would say "
+    "itself. An outline marks the true alignment."
+)
+UNKNOWN = (
+    "The grammar does not know this sentence, so there is no right translation and no true alignment. The maps are "
+    "those with the French words above put in."
+)
+
+
+def show(translation: Translation) -> None:
+    """Draws it; what is trained here is drawn anew every second while it learns."""
+    busy = training.busy()
+    st.fragment(_show, run_every=1.0 if busy else None)(translation, busy)
+
+
+def _show(translation: Translation, busy: bool) -> None:
+    if busy and not training.busy():
+        st.rerun()  # the last time that it runs by the clock
+    with st.container(key="forms"):  # one place for what comes and goes, so that the charts below stay what they are
+        chosen = _chosen()
+    if chosen is None:
+        return
+    history, point = chosen
+    best = int(np.argmax(history.points[-1].measured.agreement))
+    use, head = HEADS.get(st.session_state.get(HEAD, st.query_params.get(HEAD)), ("cross", best))
+    _curves(history, point, head if use == "cross" else best)
+    _maps(translation, point, use, head)
+    count = SENTENCES if st.session_state["training"] == HERE else TESTED
+    st.caption(SEEN.format(count=count) + (GIVEN if translation.true else UNKNOWN))
+
+
+def _chosen() -> tuple[History, Point] | None:
+    """The training that is chosen, and a point of it; None before anything has been trained here."""
+    left, right = st.columns([1, 2], vertical_alignment="bottom")
+    kinds = [SHIPPED, HERE]
+    with left:
+        kind = st.segmented_control(
+            "Training", kinds, default=SHIPPED, required=True, key="training", bind="query-params"
+        )
+    if kind == SHIPPED:
+        with right:
+            return (history := shipped()), _point(history, "step")
+    with right:
+        training.controls()
+    training.progress()
+    trained = training.history()
+    if trained is None:
+        return None
+    if training.running():
+        return trained, trained.points[-1]
+    if training.ended():
+        st.session_state[STEP_HERE] = trained.points[-1].measured.step  # not a step that was chosen in another one
+    return trained, _point(trained, STEP_HERE)
+
+
+def _point(history: History, key: str) -> Point:
+    """A point of a training, chosen by its steps."""
+    points = {one.measured.step: one for one in history.points}
+    return points[play_slider.slider("Steps of training", list(points), key, start=max(points), shown="{:,}".format)]
+
+
+def _curves(history: History, point: Point, head: int) -> None:
+    """Loss, exact sentences and agreement over the training, with a mark at a point of it."""
+    now, points = point.measured, history.points
+    steps = [one.measured.step for one in points]
+    heads = np.array([np.ravel(one.measured.agreement) for one in points], dtype="f4").T
+    losses = np.array([history.losses], dtype="f4")
+    exact = np.array([[one.measured.exact for one in points]], dtype="f4")
+    agrees = float(np.ravel(now.agreement)[head])
+    shown = {
+        f"Loss: {now.loss:.2f}": curves(
+            range(0, EVERY * len(history.losses), EVERY), losses, last=history.steps, marked=(now.step, now.loss)
+        ),
+        f"Exact sentences: {maps.percent(now.exact)}": curves(
+            steps, exact, last=history.steps, marked=(now.step, now.exact), share=True
+        ),
+        f"Agreement: {maps.percent(agrees)}": curves(
+            steps, heads, line=head, last=history.steps, marked=(now.step, agrees), share=True
+        ),
+    }
+    with st.container(key="curves"):
+        for place, (title, figure) in zip(st.columns(3), shown.items(), strict=True):
+            name = title.split(":")[0]
+            figure.update_layout(title_text=title)
+            with place:
+                chart(
+                    figure, f"curve-{name.split()[0].lower()}", label=name, name=f"{name} over training",
+                    description=f"After step {now.step:,}. {title}.", height=170, grows=False,
+                )  # fmt: skip
+
+
+def _maps(translation: Translation, point: Point, use: Use, head: int) -> None:
+    """What it makes of the sentence at a point of the training, and the maps of its heads."""
+    translator, english = point.translator(), translation.english
+    made = translator.translate(" ".join(english))
+    right = translation.true.french if translation.true else None
+    st.html(said(made, right, point.measured.step))
+    told = translator.told(english, right or translation.french)
+    left, beside = st.columns(2)
+    with left:
+        st.selectbox("Map", [BEST, *HEADS], key=HEAD, bind="query-params", label_visibility="collapsed")
+        maps.show_heatmap(maps.of(told, use), "forms-map", head=head, rows=12)
+    with beside:
+        agreement = [maps.percent(float(share)) for share in np.ravel(point.measured.agreement)]
+        _mosaic(maps.of(told, "cross"), head if use == "cross" else None, agreement)
+    others: tuple[Use, ...] = ("encoder", "decoder")
+    for other, place in zip(others, st.columns(2), strict=True):
+        with place:
+            _mosaic(maps.of(told, other), head if use == other else None)
+
+
+def _mosaic(shown: Maps, chosen: int | None, labels: Sequence[str] = ()) -> None:
+    """The heads of one use; a click shows one of them large."""
+
+    def open_head(head: int) -> None:
+        st.session_state[HEAD] = next(name for name, at in HEADS.items() if at == (shown.use, head))
+
+    st.markdown(f"**{maps.USES[shown.use]}**")
+    key = f"forms-{shown.use}"
+    maps.show_mosaic(shown, key, chosen=chosen, on_open=open_head, labels=labels)
+
+
+def said(made: Translation, right: Sequence[str] | None, step: int) -> str:
+    """The translation in HTML; words that stand where another one should are marked."""
+    agrees = [right is None or word == other for word, other in zip_longest(made.french, right or ())]
+    parts = []
+    for _, same in groupby(zip(made.french, pieces(made), agrees, strict=False), key=lambda one: one[0]):
+        run = [(piece, fits) for _, piece, fits in same]
+        if len(run) < MANY:
+            parts += [_marked(*one) for one in run]
+        else:
+            parts.append(f"{_marked(run[-1][0], all(fits for _, fits in run))} <small>× {len(run)}</small>")
+    verdict = "" if right is None else "attnviz-right" if made.french == tuple(right) else "attnviz-wrong"
+    return (
+        f"<p class='attnviz-made' role='status'><small>After {step:,} steps it writes</small>"
+        f"<span class='{verdict}' lang='fr'>{''.join(parts)}</span></p>"
+    )
+
+
+def _marked(piece: str, fits: bool) -> str:
+    word = escape(visible(piece.strip()))
+    return " " * piece.startswith(" ") + (word if fits else f"<s>{word}</s>")

@@ -1,0 +1,119 @@
+import re
+from collections import deque
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz.analysis.receptive_field import reach, seen
+from attnviz.masks import MASKS, Band, Causal, Chunked, Full, Padding, SlidingWindow
+
+
+def grid(mask, n):
+    at = torch.tensor(0), torch.tensor(0), torch.arange(n)[:, None], torch.arange(n)
+    return mask.fit(n, n)(*at).expand(n, n)
+
+
+def slow_reach(allowed, layers):
+    """Breadth first from each query, along what it may look at."""
+    n = len(allowed)
+    needed = [[0] * n for _ in range(n)]
+    for query in range(n):
+        found, queue = {query: 0}, deque([query])
+        while queue:
+            here = queue.popleft()
+            for key in range(n):
+                if allowed[here][key] and key not in found:
+                    found[key] = found[here] + 1
+                    queue.append(key)
+        for key, steps in found.items():
+            needed[query][key] = max(steps, 1) if max(steps, 1) <= layers else 0
+    return needed
+
+
+@given(st.integers(1, 8), st.integers(1, 9), st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 0.2, 0.4, 1.0]))
+def test_reach_as_a_breadth_first_search_finds_it(n, layers, seed, share):
+    allowed = torch.rand(n, n, generator=torch.Generator().manual_seed(seed)) < share
+    assert reach(allowed, layers).tolist() == slow_reach(allowed.tolist(), layers)
+
+
+@pytest.mark.parametrize("mask", [kind() for kind in MASKS], ids=repr)
+def test_every_mask_of_the_menu(mask):
+    allowed = grid(mask, 12)
+    assert reach(allowed, 5).tolist() == slow_reach(allowed.tolist(), 5)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 4])
+@pytest.mark.parametrize("layers", [1, 2, 5, 40])
+def test_a_sliding_window_grows_by_its_size_less_one_with_each_layer(size, layers):
+    n = 150  # more than one block
+    each = seen(reach(grid(SlidingWindow(size), n), layers), layers).each
+    for layer in range(1, layers + 1):
+        field = max(size - 1, 0) * layer + 1
+        assert each[layer - 1].tolist() == [min(query + 1, field) for query in range(n)]
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_band_grows_on_both_sides(width):
+    each = seen(reach(grid(Band(width), 31), 4), 4).each
+    assert each[:, 15].tolist() == [min(2 * width * layer + 1, 31) for layer in range(1, 5)]
+
+
+def test_what_two_layers_reach_is_what_attention_twice_depends_on():
+    """The inputs that the output of two layers with a residual stream has a gradient for."""
+    allowed = grid(SlidingWindow(3) & ~Padding(1), 7)
+    x = torch.randn(7, dtype=torch.float64, requires_grad=True)
+
+    def layer(x):
+        scores = torch.where(allowed, x[:, None] * x, -torch.inf)
+        return x + torch.where(allowed.any(-1, keepdim=True), scores, 0).softmax(-1).masked_fill(~allowed, 0) @ x
+
+    depends = torch.autograd.functional.jacobian(lambda x: layer(layer(x)), x) != 0
+    assert torch.equal(depends, reach(allowed, 2) > 0)
+
+
+def test_a_position_keeps_itself_where_the_mask_does_not_allow_it():
+    assert reach(torch.zeros(3, 3, dtype=torch.bool), 9).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+
+def test_chunks_never_see_each_other_however_deep():
+    assert torch.equal(reach(grid(Chunked(3), 9), 50) > 0, grid(Chunked(3), 9))
+
+
+def test_a_full_or_causal_mask_reaches_all_in_one_layer():
+    assert torch.equal(reach(grid(Full(), 6), 3), torch.ones(6, 6, dtype=torch.int32))
+    assert torch.equal(reach(grid(Causal(), 6), 3), torch.ones(6, 6, dtype=torch.int32).tril())
+
+
+def test_fewer_layers_are_the_same_cut_short():
+    allowed = grid(SlidingWindow(2), 20)
+    deep = reach(allowed, 12)
+    for layers in (1, 2, 7):
+        assert torch.equal(reach(allowed, layers), torch.where(deep <= layers, deep, 0))
+
+
+def test_seen_says_who_sees_most_the_middle_and_least():
+    counted = seen(reach(grid(Causal(), 4), 2), 3)
+    assert counted.each.tolist() == [[1, 2, 3, 4]] * 3
+    assert counted.most.tolist() == [4] * 3
+    assert counted.median.tolist() == [2.5] * 3
+    assert counted.least.tolist() == [1] * 3
+
+
+def test_an_array_is_taken_too():
+    assert reach(np.tri(3, dtype=bool), 1).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize(
+    ("shape", "layers", "sentence"),
+    [
+        ((3, 5), 1, "so there must be as many of both; here there are 3 queries and 5 keys."),
+        ((3, 3), 0, "Give at least 1 layer; it got 0."),
+    ],
+)
+def test_what_cannot_be_stacked_is_refused_in_words(shape, layers, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        reach(torch.ones(shape, dtype=torch.bool), layers)

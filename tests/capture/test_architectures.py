@@ -1,0 +1,18 @@
+"""The coverage of `capture`: every architecture of the zoo against its own eager attention."""
+
+import pytest
+
+from tests.support.architectures import HEADER, ZOO, compared
+
+
+@pytest.mark.parametrize("architecture", ZOO, ids=lambda architecture: architecture.name)
+def test_every_head_of_an_architecture_has_the_models_own_weights(architecture, record_property):
+    row = compared(architecture)
+    record_property(HEADER, str(row))
+    assert (row.layers, row.standing, row.missing) == (architecture.layers, architecture.standing, 0)
+    assert row.sharpness > 0.25, "rows near uniform would prove little"
+    assert row.difference < 1e-5
+
+
+def test_the_zoo_is_as_large_as_promised():
+    assert len({architecture.config for architecture in ZOO}) >= 45

@@ -1,0 +1,435 @@
+import pytest
+import torch
+import transformers as hf
+from torch.nn.functional import scaled_dot_product_attention
+from transformers.models.gpt2 import modeling_gpt2
+
+from attnviz import Mechanism
+from attnviz.biases import Distances, SoftCap
+from attnviz.capture import capture
+from attnviz.masks import Causal, Chunked, Full, Padding, SlidingWindow
+from attnviz.normalizers import Sink
+from attnviz.scores import General, ScaledDot
+from tests.support.architectures import overheard
+
+SMALL = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+GROUPED = SMALL | {"num_key_value_heads": 2}
+N = 12
+
+
+def bert(**more):
+    return hf.BertModel(hf.BertConfig(**SMALL, attn_implementation="eager", **more))
+
+
+def gpt2():
+    small = {"vocab_size": 60, "n_embd": 32, "n_layer": 2, "n_head": 4, "bos_token_id": 0, "eos_token_id": 0}
+    return hf.GPT2Model(hf.GPT2Config(**small, attn_implementation="eager"))
+
+
+def llama():
+    return hf.LlamaModel(hf.LlamaConfig(**GROUPED, attn_implementation="eager"))
+
+
+def mistral():
+    return hf.MistralModel(hf.MistralConfig(**GROUPED, sliding_window=4, attn_implementation="eager"))
+
+
+def gemma2():
+    capped = {"head_dim": 8, "sliding_window": 4, "attn_logit_softcapping": 3.0, "query_pre_attn_scalar": 4}
+    return hf.Gemma2Model(hf.Gemma2Config(**GROUPED, **capped, attn_implementation="eager"))
+
+
+def bart():
+    small = {"vocab_size": 60, "d_model": 32, "max_position_embeddings": 64, "attn_implementation": "eager"}
+    for stack in ("encoder", "decoder"):
+        small |= {f"{stack}_layers": 1, f"{stack}_attention_heads": 4, f"{stack}_ffn_dim": 32}
+    return hf.BartModel(hf.BartConfig(**small))
+
+
+def t5():
+    small = {"vocab_size": 60, "d_model": 32, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 4}
+    return hf.T5Model(hf.T5Config(**small, attn_implementation="eager"))
+
+
+def gpt_oss():
+    experts = {"head_dim": 8, "num_local_experts": 2, "num_experts_per_tok": 1, "sliding_window": 4}
+    return hf.GptOssModel(hf.GptOssConfig(**GROUPED, **experts, attn_implementation="eager"))
+
+
+def llama4():
+    more = {"head_dim": 8, "num_local_experts": 2, "attention_chunk_size": 5, "no_rope_layer_interval": 2}
+    return hf.Llama4TextModel(hf.Llama4TextConfig(**GROUPED, **more, attn_implementation="eager"))
+
+
+MODELS = [bert, gpt2, llama, mistral, gemma2]
+
+
+def sharpened(make):
+    """The model with queries and keys so long that its rows are far from uniform, as a trained model's are."""
+    model = make().eval()
+    for name, weight in model.named_parameters():
+        if name.endswith(("q_proj.weight", "k_proj.weight", "query.weight", "key.weight", "c_attn.weight")):
+            weight.data *= 16
+    return model
+
+
+def batch(real=N):
+    return {"input_ids": torch.arange(1, N + 1)[None], "attention_mask": (torch.arange(N) < real).long()[None]}
+
+
+def pair():
+    """Two texts, of which the second is the longer one."""
+    ids = torch.arange(1, 2 * N + 1).reshape(2, N)
+    return {"input_ids": ids, "attention_mask": torch.stack([(torch.arange(N) < N - 3).long(), torch.ones(N).long()])}
+
+
+@torch.no_grad()
+def eager(model, batch):
+    return [weights[0] for weights in model(**batch, output_attentions=True).attentions]
+
+
+def recomputed(layers):
+    return [layer.mechanism(layer.inputs).weights for layer in layers]
+
+
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("real", [N, N - 3], ids=["whole", "padded"])
+def test_every_head_has_the_models_own_weights(make, real):
+    model = sharpened(make)
+    expected, ours = eager(model, batch(real)), recomputed(capture(model, batch(real)))
+    assert len(ours) == len(expected) == 2
+    for weights, own in zip(ours, expected, strict=True):
+        assert own[:, :real].amax(-1).mean() > 0.4, "rows near uniform would prove little"
+        torch.testing.assert_close(weights[:, :real], own[:, :real], atol=1e-5, rtol=0)
+
+
+def test_padding_on_the_left_agrees_on_real_rows():
+    model, given = sharpened(llama), batch()
+    given["attention_mask"] = given["attention_mask"].clone()
+    given["attention_mask"][0, :4] = 0
+    for weights, own in zip(recomputed(capture(model, given)), eager(model, given), strict=True):
+        torch.testing.assert_close(weights[:, 4:], own[:, 4:], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_without_an_attention_mask(make):
+    model, given = sharpened(make), {"input_ids": batch()["input_ids"]}
+    for weights, own in zip(recomputed(capture(model, given)), eager(model, given), strict=True):
+        torch.testing.assert_close(weights, own, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_grouped_heads_are_not_repeated(make):
+    model = make()
+    kv_heads = getattr(model.config, "num_key_value_heads", 4)
+    for layer in capture(model, batch()):
+        assert layer.inputs.query.shape == (4, N, 8)
+        assert layer.inputs.key.shape == layer.inputs.value.shape == (kv_heads, N, 8)
+
+
+def test_an_encoder_and_decoder_have_the_models_own_weights():
+    model, given = sharpened(bart), batch() | {"decoder_input_ids": torch.arange(20, 25)[None]}
+    with torch.no_grad():
+        own = model(**given, output_attentions=True)
+    expected = [own.encoder_attentions[0][0], own.decoder_attentions[0][0], own.cross_attentions[0][0]]
+    for weights, theirs in zip(recomputed(capture(model, given)), expected, strict=True):
+        torch.testing.assert_close(weights, theirs, atol=1e-5, rtol=0)
+
+
+def test_values_are_the_models_own_too():
+    model, seen = sharpened(bert), []
+    for layer in model.encoder.layer:
+        layer.attention.self.register_forward_hook(lambda module, given, result: seen.append(result[0]))
+    layers = capture(model, batch())
+    for layer, during in zip(layers, list(seen), strict=True):
+        torch.testing.assert_close(layer.mechanism(layer.inputs).output.transpose(0, 1).flatten(1), during[0])
+    seen.clear()
+    eager(model, batch())
+    for layer, own in zip(layers, seen, strict=True):
+        inputs = layer.inputs
+        expected = scaled_dot_product_attention(inputs.query, inputs.key, inputs.value).transpose(0, 1).flatten(1)
+        torch.testing.assert_close(expected, own[0], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("make", [llama, mistral, gemma2, gpt_oss, llama4])
+@pytest.mark.parametrize("real", [N, N - 3], ids=["whole", "padded"])
+def test_what_the_model_computes_is_unchanged_by_being_looked_at(make, real):
+    model, ends = sharpened(make), []
+    model.norm.register_forward_hook(lambda module, given, result: ends.append(result[0, :real]))
+    capture(model, batch(real))
+    eager(model, batch(real))
+    torch.testing.assert_close(ends[0], ends[1], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("make", [bert, mistral, gemma2, gpt_oss, llama4, t5])
+def test_texts_longer_than_a_block_of_rows(make):
+    model = sharpened(make)
+    ids = torch.randint(60, (1, 560))
+    if make is bert:
+        model.embeddings.position_embeddings = torch.nn.Embedding(560, 32)
+        model.embeddings.position_ids = torch.arange(560)[None]
+        model.embeddings.token_type_ids = torch.zeros(1, 560, dtype=torch.long)
+    given = {"input_ids": ids, "attention_mask": (torch.arange(560) >= 30).long()[None]}
+    if make is t5:
+        given |= {"decoder_input_ids": ids[:, :530]}
+    with overheard(model) as heard, torch.no_grad():
+        model(**given)
+    for layer, own in zip(capture(model, given), list(heard), strict=True):
+        assert layer.standing == "verified"
+        real = slice(30 if layer.inputs.queries == 560 else 0, None)
+        torch.testing.assert_close(layer.mechanism(layer.inputs).weights[:, real], own[0, :, real], atol=1e-5, rtol=0)
+
+
+def test_a_mask_that_one_brings():
+    model, allowed = sharpened(llama), torch.ones(N, N).tril().bool()
+    allowed[5:, 2] = False
+    for given in (allowed, torch.zeros(N, N).masked_fill(~allowed, torch.finfo(torch.float32).min)):
+        layers = capture(model, {"input_ids": batch()["input_ids"], "attention_mask": given[None, None]})
+        for layer in layers:
+            found = layer.mechanism(layer.inputs)
+            assert layer.standing == "verified"
+            assert torch.equal(found.allowed, allowed.expand(4, N, N))
+    for weights, own in zip(
+        recomputed(layers), eager(model, {**batch(), "attention_mask": given[None, None]}), strict=True
+    ):
+        torch.testing.assert_close(weights, own, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("make", [bert, llama])
+def test_an_example_of_a_batch_is_what_it_is_alone(make):
+    model = sharpened(make)
+    for example in range(2):
+        alone = {name: tensor[example][None] for name, tensor in pair().items()}
+        for inside, outside in zip(capture(model, pair(), example=example), capture(model, alone), strict=True):
+            assert inside.mechanism == outside.mechanism
+            torch.testing.assert_close(inside.inputs.query, outside.inputs.query)
+            torch.testing.assert_close(inside.inputs.value, outside.inputs.value)
+
+
+def test_an_example_that_is_not_there():
+    with pytest.raises(ValueError, match="There is no example 2: the batch holds 2, counted from 0"):
+        capture(bert(), pair(), example=2)
+
+
+def test_a_batch_of_no_tensors():
+    with pytest.raises(ValueError, match="This batch holds no tensor"):
+        capture(bert(), {})
+
+
+# What is said of a layer
+
+
+@pytest.mark.parametrize(
+    ("make", "kinds"),
+    [
+        (bert, ["self", "self"]),
+        (gpt2, ["causal", "causal"]),
+        (llama, ["causal", "causal"]),
+        (mistral, ["causal", "causal"]),
+        (gemma2, ["causal", "causal"]),
+    ],
+)
+@pytest.mark.parametrize("real", [N, N - 3], ids=["whole", "padded"])
+def test_the_kind_of_a_layer_is_causal_where_nobody_looks_ahead(make, kinds, real):
+    layers = capture(make(), batch(real))
+    assert [layer.kind for layer in layers] == kinds
+    for layer in layers:
+        ahead = layer.mechanism(layer.inputs).allowed.triu(1).any()
+        assert bool(ahead) == (layer.kind == "self")
+
+
+def test_attention_between_decoder_and_encoder_is_cross_attention():
+    layers = capture(bart(), batch() | {"decoder_input_ids": torch.arange(20, 25)[None]})
+    assert [layer.kind for layer in layers] == ["self", "causal", "cross"]
+    assert [layer.inputs.queries for layer in layers] == [N, 5, 5]
+    assert [layer.inputs.keys for layer in layers] == [N, 5, N]
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_layers_are_named_in_the_order_in_which_they_ran(make):
+    stack = "encoder" if make is bert else "layer"
+    assert [layer.name for layer in capture(make(), batch())] == [f"{stack} 0", f"{stack} 1"]
+
+
+def test_a_mechanism_is_made_of_the_parts_that_the_model_uses():
+    assert capture(bert(), batch())[0].mechanism == Mechanism(mask=Full())
+    assert capture(gpt2(), batch())[0].mechanism == Mechanism(mask=Causal())
+    # Gemma 2 scales by a number of its own and caps; its first layer slides, its second sees all that came before.
+    sliding, whole = capture(gemma2(), batch())
+    assert whole.mechanism == Mechanism(ScaledDot(4**-0.5), (SoftCap(3.0),), Causal())
+    assert sliding.mechanism == Mechanism(ScaledDot(4**-0.5), (SoftCap(3.0),), SlidingWindow(4))
+    (padded, _) = capture(gpt2(), batch(N - 3))
+    assert padded.mechanism.mask == Causal() & Padding(N - 3)
+    model = gpt_oss()
+    (layer, _) = capture(model, batch())
+    assert layer.mechanism == Mechanism(
+        mask=SlidingWindow(4), normalizer=Sink(model.layers[0].self_attn.sinks.detach())
+    )
+    assert [layer.mechanism.mask for layer in capture(llama4(), batch())] == [Chunked(5), Causal()]
+    (first, *_) = capture(t5(), batch() | {"decoder_input_ids": torch.arange(5)[None]})
+    (distances,) = first.mechanism.biases
+    assert first.mechanism == Mechanism(ScaledDot(1.0), (distances,))
+    assert isinstance(distances, Distances)
+    assert distances.table.shape == (4, 2 * N - 1)
+
+
+def test_tokens_are_what_one_asks_for_and_positions_by_default():
+    (first, _) = capture(bert(), batch())
+    assert first.inputs.query_tokens == first.inputs.key_tokens == tuple(map(str, range(N)))
+    assert first.inputs.special_queries == ()
+    (first, _) = capture(bert(), batch(), tokens=tuple("abcdefghijkl"), special=(0, 11))
+    assert first.inputs.query_tokens == first.inputs.key_tokens == tuple("abcdefghijkl")
+    assert first.inputs.special_queries == first.inputs.special_keys == (0, 11)
+
+
+def test_tokens_of_a_decoder():
+    given = batch() | {"decoder_input_ids": torch.arange(20, 25)[None]}
+    named = {
+        "tokens": tuple("abcdefghijkl"),
+        "special": (0,),
+        "decoder_tokens": tuple("vwxyz"),
+        "decoder_special": (4,),
+    }
+    encoder, decoder, cross = (layer.inputs for layer in capture(bart(), given, **named))
+    assert encoder.query_tokens == encoder.key_tokens == cross.key_tokens == named["tokens"]
+    assert decoder.query_tokens == decoder.key_tokens == cross.query_tokens == named["decoder_tokens"]
+    assert encoder.special_queries == cross.special_keys == (0,)
+    assert decoder.special_keys == cross.special_queries == (4,)
+
+
+def test_tokens_of_a_tokenizers_own_batch():
+    given = hf.BatchEncoding(batch())
+    given.tokens = lambda example: list("abcdefghijkl")
+    (first, _) = capture(bert(), given)
+    assert first.inputs.query_tokens == tuple("abcdefghijkl")
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_captured_tensors_own_their_memory(make):
+    tensors = [
+        tensor
+        for layer in capture(make(), batch())
+        for tensor in (layer.inputs.query, layer.inputs.key, layer.inputs.value)
+    ]
+    for tensor in tensors:
+        assert tensor.is_contiguous()
+        assert tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    assert len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == len(tensors)
+
+
+def test_what_was_captured_can_be_differentiated():
+    weight = torch.eye(8, requires_grad=True)
+    (first, _) = capture(bert(), batch())
+    Mechanism(General(weight))(first.inputs).output.square().sum().backward()
+    assert weight.grad.abs().max() > 0
+
+
+def test_half_precision_is_shown_in_full():
+    model = sharpened(bert).to(torch.bfloat16)
+    layers = capture(model, batch())
+    assert {layer.standing for layer in layers} == {"verified"}
+    assert {layer.inputs.query.dtype for layer in layers} == {torch.float32}
+    for weights, own in zip(recomputed(layers), eager(model, batch()), strict=True):
+        torch.testing.assert_close(weights, own.float(), atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_a_rule_that_nothing_tells_of_is_found_also_where_every_weight_is_small(kind, monkeypatch):
+    def eager_with_more(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **more):
+        scores = query @ key.mT * query.shape[-1] ** -0.5 + attention_mask
+        weights = (scores + 2.0 * (torch.arange(key.shape[2]) % 2 == 0)).to(value.dtype).softmax(-1)
+        return (weights @ value).transpose(1, 2), weights
+
+    torch.manual_seed(0)
+    small = {"vocab_size": 60, "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 512}
+    ends = {"bos_token_id": 0, "eos_token_id": 0, "attn_implementation": "eager"}
+    model = hf.GPT2Model(hf.GPT2Config(**small, **ends)).to(kind).eval()
+    given = {"input_ids": torch.randint(0, 60, (1, 512)), "attention_mask": torch.ones(1, 512, dtype=torch.long)}
+    assert [layer.standing for layer in capture(model, given)] == ["verified"]
+    monkeypatch.setattr(modeling_gpt2, "eager_attention_forward", eager_with_more)
+    assert [layer.standing for layer in capture(model, given)] == ["the model's own weights"]
+
+
+# The model is left as it was found
+
+
+class Broken(Exception):
+    pass
+
+
+def broken():
+    """A model that fails in its second layer."""
+
+    def fail(module, given):
+        raise Broken
+
+    model = bert()
+    model.encoder.layer[1].output.register_forward_pre_hook(fail)
+    return model
+
+
+def hooks(model):
+    return [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_a_model_is_left_as_it_was_found(training, implementation):
+    model = bert().train(training)
+    model.set_attn_implementation(implementation)
+    capture(model, batch())
+    assert model.config._attn_implementation == implementation
+    assert all(module.training == training for module in model.modules())
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("make", "given", "error"),
+    [(broken, batch(), Broken), (bert, {"input_ids": torch.tensor([[1, 99]])}, IndexError)],
+    ids=["in the middle", "an unknown token"],
+)
+def test_a_model_that_fails_is_left_as_it_was_found(make, given, error, training):
+    model = make().train(training)
+    before, hooked = model.config._attn_implementation, hooks(model)
+    for _ in range(2):
+        with pytest.raises(error):
+            capture(model, given)
+    assert model.config._attn_implementation == before
+    assert hooks(model) == hooked
+    assert all(module.training == training for module in model.modules())
+    assert len(capture(sharpened(bert), batch())) == 2  # and the next capture starts afresh
+
+
+def test_a_model_of_which_a_part_is_frozen_is_left_as_it_was_found():
+    model = bert().train()
+    model.encoder.layer[0].eval()
+    capture(model, batch())
+    assert model.training
+    assert not model.encoder.layer[0].training
+
+
+def test_a_model_whose_parts_attend_each_in_its_own_way_is_left_as_it_was_found():
+    small = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
+    text = small | {"vocab_size": 60, "bos_token_id": 0, "eos_token_id": 0}
+    model = hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=small | {"image_size": 32, "patch_size": 16}))
+    model.set_attn_implementation({"text_config": "eager", "vision_config": "sdpa"})
+    capture(model, batch() | {"pixel_values": torch.randn(1, 3, 32, 32)})
+    assert model.config.text_config._attn_implementation == "eager"
+    assert model.config.vision_config._attn_implementation == "sdpa"
+
+
+def test_dropout_does_not_blur_what_is_seen():
+    model = bert(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5).train()
+    one, two = (capture(model, batch())[1].inputs for _ in range(2))
+    assert torch.equal(one.query, two.query)
+    assert model.training
+
+
+def test_queries_that_continue_a_cache_are_not_shown_and_why():
+    model, given = llama().eval(), batch()
+    with torch.no_grad():
+        past = model(**given).past_key_values
+    layers = capture(model, {"input_ids": torch.tensor([[5]]), "past_key_values": past})
+    assert layers == []
+    assert layers.missing[0] == "layer 0 is not shown: its queries continue a cache. Give the model use_cache=False."
+    assert model.config._attn_implementation == "eager"

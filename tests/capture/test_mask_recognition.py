@@ -1,0 +1,122 @@
+"""Masks that a model computes, recognized as masks of the catalogue; biases, as numbers of distances."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import masking_utils as rules
+
+from attnviz.biases import Distances
+from attnviz.capture.lazy_mask import lazy_mask
+from attnviz.capture.mask_recognition import closed_form
+from attnviz.capture.mechanism_builder import _of_distance
+from attnviz.masks import Band, Causal, Chunked, Full, Padding, PrefixLM, SlidingWindow
+
+LENGTHS = st.integers(1, 12)
+
+
+def cells(mask, queries, keys):
+    zero = torch.tensor(0)
+    q, k = torch.arange(queries)[:, None], torch.arange(keys)
+    return mask.fit(queries, keys)(zero, zero, q, k).expand(queries, keys)
+
+
+def recognized(allowed):
+    return closed_form(lambda first, last: allowed[first:last], *allowed.shape)
+
+
+PLAIN = [Full(), Causal(), SlidingWindow(4), Chunked(5), Band(3), PrefixLM(4), Padding(9)]
+LEFT = Padding((False,) * 3 + (True,) * 9)
+PADDED = [mask & Padding(9) for mask in (Causal(), SlidingWindow(4), Chunked(5), Band(3))]
+
+
+@pytest.mark.parametrize("mask", [*PLAIN, *PADDED, Causal() & LEFT, Band(3) & LEFT], ids=str)
+@pytest.mark.parametrize("length", [12, 1100], ids=["short", "several blocks of rows"])
+def test_masks_of_models_are_recognized_by_their_cells(mask, length):
+    if length > 12 and "keys=(" in repr(mask):
+        mask = mask.left & Padding((False,) * 3 + (True,) * (length - 3))
+    assert recognized(cells(mask, length, length)) == mask
+
+
+def test_a_mask_of_one_token():
+    assert recognized(torch.ones(1, 1, dtype=torch.bool)) == Causal()
+
+
+@given(LENGTHS, LENGTHS, st.integers(0, 2**31))
+def test_what_is_recognized_allows_exactly_the_same(queries, keys, seed):
+    allowed = torch.rand(queries, keys, generator=torch.Generator().manual_seed(seed)) < 0.8
+    mask = recognized(allowed)
+    if mask is not None:
+        assert torch.equal(cells(mask, queries, keys), allowed)
+
+
+def test_one_cell_that_differs_is_seen():
+    allowed = cells(Causal(), 1100, 1100).clone()
+    allowed[700, 300] = False
+    assert recognized(allowed) is None
+
+
+def test_no_token_is_seen():
+    assert recognized(torch.zeros(3, 5, dtype=torch.bool)) == Causal() & Padding(0)
+
+
+# Masks that a model asks for
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [rules.causal_mask_function, rules.sliding_window_causal_mask_function(3), rules.bidirectional_mask_function],
+)
+@pytest.mark.parametrize("padding", [None, torch.tensor([[1, 1, 1, 1, 0], [0, 0, 1, 1, 1]]).bool()])
+def test_a_lazy_mask_is_what_transformers_would_have_made(rule, padding):
+    asked = {"batch_size": 2, "q_length": 5, "kv_length": 5, "mask_function": rule, "attention_mask": padding}
+    lazy, eager = lazy_mask(**asked), rules.eager_mask(**asked)
+    assert torch.equal(lazy.rows(0, 5), eager)
+    assert torch.equal(lazy.rows(2, 4), eager[:, :, 2:4])
+    assert torch.equal(lazy + 0, eager)  # what a model computes with it
+    assert torch.equal(lazy[:, :, 1:, :-1] * 2, eager[:, :, 1:, :-1] * 2)
+    assert torch.equal(torch.cat([lazy, lazy], dim=-1), torch.cat([eager, eager], dim=-1))
+    assert lazy[:, :, :, :5].rows(0, 5).shape == eager.shape  # cut to the length that it has, it stays what it is
+
+
+def test_a_lazy_mask_is_left_out_where_transformers_leaves_it_out():
+    asked = {"batch_size": 1, "q_length": 5, "kv_length": 5, "mask_function": rules.bidirectional_mask_function}
+    assert lazy_mask(**asked, allow_is_bidirectional_skip=True) is None
+    assert rules.eager_mask(**asked, allow_is_bidirectional_skip=True) is None
+    padding = torch.tensor([[True, True, True, True, False]])
+    assert lazy_mask(**asked, allow_is_bidirectional_skip=True, attention_mask=padding) is not None
+
+
+# Biases
+
+
+@given(LENGTHS, LENGTHS, st.integers(1, 3))
+def test_what_depends_on_the_distance_alone_is_kept_as_one_number_each(queries, keys, heads):
+    numbers = torch.randn(heads, queries + keys - 1)
+    bias = torch.stack([numbers[:, queries - 1 - q : queries - 1 - q + keys] for q in range(queries)], dim=1)
+    found = _of_distance(bias)
+    assert torch.equal(found, numbers)
+    made = Distances(found, queries).fit(queries, keys, heads, Full())
+    zero, h = torch.tensor(0), torch.arange(heads)[:, None, None]
+    q, k = torch.arange(queries)[:, None], torch.arange(keys)
+    assert torch.equal(made(torch.zeros(heads, queries, keys), zero, h, q, k), bias)
+
+
+def test_one_number_that_depends_on_more_is_seen():
+    bias = torch.zeros(2, 600, 600)
+    bias[1, 599, 0] = 1
+    bias[1, 598, 1] = 2
+    assert _of_distance(bias) is None
+
+
+def test_distances_of_another_example_are_refused_in_words():
+    bias = Distances(torch.zeros(2, 9), 5)
+    with pytest.raises(ValueError, match="made for 2 heads, 5 queries and 5 keys; here there are 2, 4 and 5"):
+        bias.fit(4, 5, 2, Full())
+    with pytest.raises(ValueError, match="its table has 9 for 10 queries"):
+        Distances(torch.zeros(2, 9), 10)
+
+
+def test_distances_are_known_by_their_numbers():
+    assert Distances(torch.zeros(2, 9), 5) == Distances(torch.zeros(2, 9), 5)
+    assert Distances(torch.zeros(2, 9), 5) != Distances(torch.ones(2, 9), 5)

@@ -1,0 +1,343 @@
+"""Lessons: files good and broken, and every number that a shipped answer claims against the library."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import numpy as np
+import pytest
+import torch
+
+from attnviz.analysis.difference import counts, kinds, moved
+from attnviz.analysis.head_maps import head_map, row
+from attnviz.formatting import number
+from attnviz.lessons.lesson_files import FOLDER, LARGEST, lessons, read
+from attnviz.lessons.lookup import Answer, gradient, look_up
+from attnviz.lessons.lookup import mechanism as look_up_by
+from attnviz.lessons.scaling import KEYS, scaling
+from attnviz.lessons.steps import Example, steps
+from attnviz.lessons.steps import number as written_number
+from attnviz.masks import Full
+from attnviz.masks.language import parse
+from attnviz.mechanism import Mechanism
+from attnviz.normalizers import Entmax, Hard, ReLU, Sigmoid, Softmax, Softpick, Sparsemax, TopK
+from attnviz.scores import Cosine, ScaledDot
+from attnviz.sources import Pretrained
+from attnviz.text import EXAMPLE
+from attnviz.translator import Change, Changes, load
+from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
+from attnviz.ui.transformer import maps
+
+GOOD = """
+title = "A title"
+about = "One sentence."
+page = "masks"
+state = { mask-a = "full & ~band(2)", layers = 7, big = 0.5, paint-a = true, biases = ["ALiBi", "Soft cap"] }
+questions = [{ ask = "Why?", answer = "Because." }]
+"""
+SHIPPED = sorted(FOLDER.glob("*.toml"))
+
+
+def written(folder: Path, text: str | bytes, name: str = "one.toml") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_a_lesson_is_read_and_its_link_says_its_state(tmp_path):
+    lesson = read(written(tmp_path, GOOD))
+    assert (lesson.title, lesson.about, lesson.page) == ("A title", "One sentence.", "masks")
+    assert [(question.ask, question.answer) for question in lesson.questions] == [("Why?", "Because.")]
+    path, asked = urlsplit(lesson.link(("present", "1"))).path, parse_qsl(urlsplit(lesson.link(("present", "1"))).query)
+    assert path == "./masks"
+    assert asked == [
+        ("mask-a", "full & ~band(2)"), ("layers", "7"), ("big", "0.5"), ("paint-a", "true"),
+        ("biases", "ALiBi"), ("biases", "Soft cap"), ("present", "1"),
+    ]  # fmt: skip
+
+
+def test_the_first_page_has_no_name_in_its_address(tmp_path):
+    assert read(written(tmp_path, 'title = "a"\nabout = "b"\npage = "explore"')).link() == "./"
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path):
+    assert read(written(tmp_path, b"\xef\xbb\xbf" + GOOD.encode())).title == "A title"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("title = ", "It is not TOML:"),
+        ("x = " + "[" * 20_000, "nested too deeply"),
+        (b"title = '\xff'", "It is not UTF-8 text: byte 10"),
+        ("#" * (LARGEST + 1), "A lesson has at most 64 KB."),
+        ("", "The lesson has no title, about and page."),
+        ('title = "a"\nabout = "b"', "The lesson has no page."),
+        (GOOD.replace('"A title"', "3"), "title is 3; expected is text in quotes."),
+        (GOOD.replace("A title", "  "), "The lesson has an empty title."),
+        (
+            GOOD.replace('"masks"', '"mask"'),
+            "page is “mask”; expected is one of explore, lookup, steps,",
+        ),
+        (GOOD.replace("title", "titel").replace("about", 'title = "x"\nabout'), "The lesson has titel; known are"),
+        (GOOD.replace("layers = 7", "layers = { a = 1 }"), "layers in the state is {'a': 1}; expected is text"),
+        (GOOD.replace("7", "1979-05-27"), "expected is text, a number, true or false."),
+        ('title = "a"\nabout = "b"\npage = "masks"\nstate = "x"', "state is 'x'; expected is a table."),
+        ('title = "a"\nabout = "b"\npage = "masks"\nquestions = "x"', "questions is 'x'; expected is a list."),
+        ('title = "a"\nabout = "b"\npage = "masks"\nquestions = ["x"]', "Question 1 is no table"),
+        (GOOD.replace("answer", "antwort"), "Question 1 has no answer."),
+        (GOOD.replace('"Because."', "1"), "answer is 1; expected is text in quotes."),
+        (GOOD + '[[questions]]\nask = "a"\nanswer = "b"\n', "It is not TOML:"),
+        (GOOD.split("questions")[0] + '[[questions]]\nask="a"\nanswer="b"\n' * 13, "at most 12 questions; it has 13."),
+    ],
+)
+def test_a_broken_file_is_named_with_its_reason_and_the_others_load(tmp_path, text, reason):
+    written(tmp_path, GOOD.replace("A title", "Second"), "2.toml")
+    written(tmp_path, text, "1 broken.toml")
+    written(tmp_path, GOOD.replace("A title", "Third"), "3.toml")
+    good, [broken] = lessons(tmp_path)
+    assert [lesson.title for lesson in good] == ["Second", "Third"]
+    assert broken.startswith("1 broken.toml is left out. ")
+    assert reason in broken
+    assert len(broken) < 300
+
+
+def test_what_cannot_be_read_is_reported_too(tmp_path):
+    (tmp_path / "folder.toml").mkdir()
+    (tmp_path / "gone.toml").symlink_to(tmp_path / "nowhere")
+    good, broken = lessons(tmp_path)
+    assert good == []
+    assert [problem.split(" is left out. It cannot be read: ")[0] for problem in broken] == ["folder.toml", "gone.toml"]
+
+
+def test_a_folder_that_is_not_there_has_no_lessons(tmp_path):
+    assert lessons(tmp_path / "nowhere") == ([], [])
+
+
+def test_the_shipped_lessons_are_whole():
+    good, broken = lessons(FOLDER)
+    assert not broken
+    assert len(good) == 9
+    assert all(2 <= len(lesson.questions) <= 3 for lesson in good)
+
+
+def test_the_example_in_the_readme_is_a_lesson(tmp_path):
+    [example] = re.findall(r"```toml\n(.*?)```", (FOLDER / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    lesson = read(written(tmp_path, example))
+    assert lesson.link() == "./?layer=encoder+3&pinned=10+%C2%B7+it"
+
+
+# The numbers in the answers
+
+
+def weights(text: str = EXAMPLE, mask: str = "full", **mechanism) -> torch.Tensor:
+    """Of the head that the lessons are about."""
+    return head_map(Pretrained(text).layers()[3].inputs, Mechanism(mask=parse(mask), **mechanism), 1)
+
+
+def at(token: str, text: str = EXAMPLE) -> int:
+    return Pretrained(text).layers()[3].inputs.key_tokens.index(token)
+
+
+IT, ANIMAL, STREET, LAST = at("it"), at("animal"), at("street"), at("[SEP]")
+WIDE = EXAMPLE.replace("tired", "wide")
+
+
+def one_head() -> list[str]:
+    example, wide = weights(), weights(WIDE)[at("it", WIDE)]
+    assert example[IT].argmax() == ANIMAL
+    to_first = [query for query, best in enumerate(example.argmax(-1).tolist()) if best == 0]
+    return [
+        number(float(example[IT, ANIMAL])),
+        number(float(wide[at("animal", WIDE)])),
+        number(float(wide[at("street", WIDE)])),
+        str(len(to_first)),
+        str(len(example)),
+        "1",  # what a row adds up to
+    ]
+
+
+def causal() -> list[str]:
+    full, causal = weights(), weights(mask="causal")
+    found = counts(kinds(full, causal))
+    went = moved(full[IT], causal[IT])
+    assert found["kept"] == len(full)
+    assert set(kinds(full, causal)[LAST].tolist()) == {1}
+    assert went.proportional
+    return [
+        str(found["removed"]),
+        str(full.numel()),
+        str(found["kept"] + found["re-weighted"]),
+        str(len(went.removed)),
+        number(went.removed_mass),
+        number(float(full[IT, ANIMAL])),
+        number(float(causal[IT, ANIMAL])),
+    ]
+
+
+def windows_and_sinks() -> list[str]:
+    window, sink = "sliding_window(4)", "sliding_window(4) | sinks(1)"
+    near, with_first = weights(mask=window), weights(mask=sink)
+    assert with_first[IT].nan_to_num(0).argmax() == 0
+    assert near[IT, ANIMAL].isnan()
+    long = 10_000
+    seen = [
+        int(parse(mask).fit(long, long)(*map(torch.tensor, (0, 0, long - 1)), torch.arange(long)).sum())
+        for mask in (window, sink)
+    ]
+    return [
+        "4",  # the window of the link
+        "3",
+        str(int((~near.isnan()).sum())),
+        str(int((~weights(mask="causal").isnan()).sum())),
+        number(float(weights()[IT, ANIMAL])),
+        number(float(near[IT, IT])),
+        number(float(with_first[IT, 0])),
+        str(long),
+        *map(str, seen),
+    ]
+
+
+def other_scores() -> list[str]:
+    rows = {kind: weights(normalizer=kind())[IT] for kind in (Softmax, Hard, Sparsemax, Entmax, TopK, ReLU, Softpick)}
+    nonzero = {kind: row(each).nonzero for kind, each in rows.items()}
+    assert nonzero[Hard] == nonzero[Sparsemax]
+    assert (
+        nonzero[ReLU]
+        == nonzero[Softpick]
+        == int((Mechanism()(Pretrained().layers()[3].inputs, heads=[1]).raw[0, IT] > 0).sum())
+    )
+    cosine = weights(score=Cosine())[IT]
+    return [
+        *(str(nonzero[kind]) for kind in (Softmax, Hard, Entmax, TopK, ReLU)),
+        number(row(rows[ReLU]).total),
+        number(row(weights(normalizer=Sigmoid())[IT]).total),
+        "0",  # the score above which ReLU and softpick leave something
+        f"{np.exp(1 - -1):.1f}",
+        number(float(cosine.max())),
+        f"{1 / len(cosine)}",
+    ]
+
+
+def lookup(notch: str, *query: float) -> tuple[Answer, tuple[float, float] | None]:
+    by = look_up_by(notch, ScaledDot())
+    return look_up(EXAMPLE_TABLE, query, by), gradient(EXAMPLE_TABLE, query, by)
+
+
+def linked(name: str, parameter: str) -> str:
+    return dict(read(FOLDER / name).state)[parameter]
+
+
+def query(name: str) -> tuple[float, float]:
+    return float(linked(name, "query-x")), float(linked(name, "query-y"))
+
+
+def dictionary() -> list[str]:
+    cat, hen = (EXAMPLE_TABLE.values[EXAMPLE_TABLE.words.index(word)] for word in ("cat", "hen"))
+    at = query("01-dictionary.toml")
+    answer, slope = lookup(linked("01-dictionary.toml", "softness"), *at)
+    assert answer.result == cat
+    assert slope is None
+    beside, slope = lookup("exact match", at[0] - 0.1, at[1])
+    assert beside.result is None
+    assert slope == (0, 0)
+    return [f"{cat:g}", f"{hen:g}", "0"]
+
+
+def soft() -> list[str]:
+    at = query("02-soft.toml")
+    answer, _ = lookup(linked("02-soft.toml", "softness"), *at)
+    weights = dict(zip(EXAMPLE_TABLE.words, answer.weights, strict=True))
+    assert sorted(weights, key=weights.get)[-2:] == ["hen", "cat"]
+    assert weights["cat"] + weights["hen"] > 0.8
+    assert lookup("exact match", *at)[0].result is None
+    hard, uniform = (lookup(notch, *at)[0] for notch in ("hard", "uniform"))
+    assert hard.weights[EXAMPLE_TABLE.words.index("cat")] == 1
+    assert uniform.result == pytest.approx(float(EXAMPLE_TABLE.values.mean()))
+    assert set(map(number, uniform.weights)) == {number(0.2)}
+    return [
+        f"{answer.result:.2f}",
+        number(weights["cat"]),
+        number(weights["hen"]),
+        f"{hard.result:g}",
+        str(len(weights)),
+        number(uniform.weights[0]),
+    ]
+
+
+def numbers() -> list[str]:
+    found = steps(Example())
+    row = found.inputs.query_tokens.index("cat")
+    of = {name: matrix.values[row].tolist() for name, matrix in found.matrices.items()}
+    assert of["raw0"].index(max(of["raw0"])) == found.inputs.key_tokens.index("the") == 0
+    changed = steps(Example(), {"Q0": {(row, 0): 0.0}})
+    for name, matrix in found.matrices.items():
+        others = [i for i in range(len(matrix.rows)) if i != row]
+        assert torch.equal(matrix.values[others], changed.matrices[name].values[others])
+    return [
+        *map(written_number, (of["raw0"][0], of["scaled0"][0], *of["exp0"], *of["sum0"], of["weights0"][0])),
+        str(Example().d_k),
+        "0",  # what is to be written
+    ]
+
+
+def wide() -> list[str]:
+    found = scaling()
+    at = found.widths.index(int(linked("04-scaling.toml", "d")))
+    assert found.variance[0] == pytest.approx(torch.tensor(found.widths).float(), rel=0.11)
+    assert found.variance[1] == pytest.approx(torch.ones(len(found.widths)), abs=0.11)
+    return [
+        str(found.widths[at]),
+        f"{float(found.variance[0, at]):.0f}",
+        str(KEYS),
+        *(number(float(one[how, at])) for one in (found.greatest, found.gradient) for how in (0, 1)),
+        "1",  # the variance of each product, and of those divided
+        "0",  # between these two lies a weight
+    ]
+
+
+def three_uses() -> list[str]:
+    translation = load().translate(linked("09-three-uses.toml", "english"))
+    encoder, decoder, cross = (maps.of(translation, use) for use in maps.USES)
+    heads = [maps.first_head(one.use, load()) for one in (encoder, decoder, cross)]
+
+    def gives(shown: maps.Maps, head: int, query: str, key: str) -> float:
+        weights = shown.weights[head][shown.queries.index(query)]
+        assert np.nanargmax(weights) == shown.keys.index(key)
+        return float(weights[shown.keys.index(key)])
+
+    lines = {word: cross.weights[heads[2]][cross.queries.index(word)].argmax() for word in ("chat", "noir")}
+    assert lines["chat"] > lines["noir"]
+    assert cross.queries.index("chat") < cross.queries.index("noir")
+    assert decoder.queries[cross.queries.index("pas")] == "regarde"  # what goes in where “pas” comes out
+    assert cross.agreed(heads[2]) == len(translation.french)
+    future = load().translate(linked("09-three-uses.toml", "english"), Changes(decoder=Change(Full())))
+    assert future.french == translation.french
+    return [
+        *(number(gives(encoder, heads[0], word, "cat")) for word in ("small", "black", "the")),
+        *(number(gives(cross, heads[2], word, "not")) for word in ("ne", "pas")),
+        number(gives(decoder, heads[1], "regarde", "ne")),
+        str(len(translation.french)),
+    ]
+
+
+CLAIMS: dict[str, Callable[[], list[str]]] = {
+    "01-dictionary.toml": dictionary,
+    "02-soft.toml": soft,
+    "03-numbers.toml": numbers,
+    "04-scaling.toml": wide,
+    "05-one-head.toml": one_head,
+    "06-causal.toml": causal,
+    "07-windows-and-sinks.toml": windows_and_sinks,
+    "08-other-scores.toml": other_scores,
+    "09-three-uses.toml": three_uses,
+}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_number_of_a_lesson_is_what_the_library_gives(path):
+    text = " ".join(f"{question.ask} {question.answer}" for question in read(path).questions)
+    said, computed = set(re.findall(r"\d+(?:\.\d+)?", text)), set(CLAIMS[path.name]())
+    assert said - computed == set(), "said, but not computed"
+    assert computed - said == set(), "computed, but not said"

@@ -1,0 +1,500 @@
+import copy
+import math
+from itertools import islice
+from random import Random
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from attnviz import Mechanism, translator
+from attnviz.masks import Band, Causal, Full
+from attnviz.normalizers import Softmax
+from attnviz.scores import Additive, Dot, General
+from attnviz.translator import EXAMPLES, VARIANTS, Change, Changes, parse, sentences, weights
+from attnviz.translator.grammar import drawn
+from attnviz.translator.model import (
+    END,
+    HEADS,
+    LAYERS,
+    LIMIT,
+    PAD,
+    SOURCE,
+    START,
+    TARGET,
+    WIDTH,
+    Cache,
+    Pass,
+    Transformer,
+)
+from attnviz.translator.train import EVERY, KEPT, SAMPLES, SEED, STEPS, TIMELINE, sample, train
+from attnviz.translator.translation import source, spelled, target
+
+TEXT = "the small black cat does not look at the young birds ."
+
+
+@pytest.fixture
+def some():
+    return list(islice(sentences("test", seed=7), 12))
+
+
+def last_row(shown, french, changes=translator.Changes(), english=TEXT):  # noqa: B008
+    """Logarithms of the probabilities of the word after this French, with nothing kept from before."""
+    told = Pass(changes)
+    memory = shown.model.encode(source([translator.check(english)]), told)
+    return shown.model.decode(torch.tensor([french]), memory, told)[0, -1].log_softmax(-1)
+
+
+# What is shipped.
+
+
+def test_what_is_shipped_is_small_and_has_a_timeline():
+    files = list(weights.FOLDER.iterdir())
+    assert sum(file.stat().st_size for file in files) < 8_000_000
+    assert {file.suffix for file in files} == {".safetensors", ".json"}
+    assert translator.steps() == KEPT
+    assert len(KEPT) >= 15
+    assert (KEPT[0], KEPT[-1]) == (0, STEPS)
+    for variant in set(VARIANTS) - {TIMELINE}:
+        assert translator.steps(variant) == (STEPS,)
+    assert sum(numbers.numel() for numbers in translator.load().model.parameters()) < 300_000
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_shipped_weights_are_as_good_as_the_log_says(variant, as_installed):
+    logged = translator.log(variant).measured[-1]
+    assert logged.step == STEPS
+    assert logged.exact >= 0.99
+    assert logged.combinations >= 0.97
+    found = translator.measure(translator.load(variant), logged.loss)
+    assert found.exact == pytest.approx(logged.exact, abs=0.004)
+    assert found.combinations == pytest.approx(logged.combinations, abs=0.004)
+    torch.testing.assert_close(torch.tensor(found.agreement), torch.tensor(logged.agreement), atol=0.002, rtol=0)
+    assert found.best >= 0.9
+
+
+@pytest.mark.parametrize("step", [0, 100, 300])
+def test_the_timeline_is_as_the_log_says(step, as_installed):
+    logged = next(one for one in translator.log().measured if one.step == step)
+    found = translator.measure(translator.load(step=step), logged.loss)
+    assert found.exact == pytest.approx(logged.exact, abs=0.004)
+    assert found.best == pytest.approx(logged.best, abs=0.004)
+
+
+def test_the_log_covers_the_training():
+    for variant in VARIANTS:
+        log = translator.log(variant)
+        assert (log.every, len(log.losses)) == (EVERY, STEPS // EVERY + 1)
+        assert tuple(one.step for one in log.measured) == KEPT
+        assert log.losses[0] == pytest.approx(math.log(len(TARGET)), abs=2)
+        assert max(log.losses[-10:]) < 0.15
+
+
+def test_what_a_teacher_would_try():
+    shown = translator.load()
+    for example in EXAMPLES:
+        made = shown.translate(example)
+        assert made.finished
+        assert (made.french, made.alignment) == (made.true.french, made.true.alignment)
+    assert shown.translate("The old king doesn't see the small white birds").text == (
+        "le vieux roi ne voit pas les petits oiseaux blancs."
+    )
+    assert shown.translate("I like my school").text == "j'aime mon école."
+
+
+def test_what_is_not_shipped_is_refused_in_words(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"variants are scaled dot, dot, general, additive; 'cosine' was asked for"):
+        translator.load("cosine")
+    with pytest.raises(ValueError, match=r"no weights of scaled dot after step 3\. Take one of 0, 10"):
+        translator.load(step=3)
+    with pytest.raises(ValueError, match="'cosine' was asked for"):
+        next(train(variant="cosine"))
+    with pytest.raises(ValueError, match="1 beam or more; 0 were"):
+        translator.load().translate(TEXT, beams=0)
+    monkeypatch.setattr(weights, "FOLDER", tmp_path)
+    with pytest.raises(RuntimeError, match=r"weights are missing\. Train it again"):
+        translator.load()
+    (tmp_path / "dot-00001.safetensors").write_bytes(b"cos\nsystem\n(S'exit'\ntR.")
+    with pytest.raises(RuntimeError, match=r"dot-00001\.safetensors cannot be read"):
+        translator.load("dot")
+
+
+def test_weights_of_other_words_are_refused(tmp_path, monkeypatch):
+    shown = translator.load("general")
+    monkeypatch.setattr(weights, "FOLDER", tmp_path)
+    monkeypatch.setattr(weights, "WORDS", "others")
+    weights.save(translator.Translator(copy.deepcopy(shown.model), "dot", 77))
+    monkeypatch.setattr(weights, "WORDS", "mine")
+    with pytest.raises(RuntimeError, match="trained on other words"):
+        translator.load("dot", 77)
+
+
+# The model.
+
+
+def test_layers_are_those_of_torch():
+    model = translator.load().model
+
+    def moved(one, layer):
+        """One of our attentions' weights in torch's own."""
+        parts = (one.query, one.key, one.value)
+        layer.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        layer.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+        layer.out_proj.load_state_dict(one.output.state_dict())
+
+    settings = {"dim_feedforward": 128, "dropout": 0.0, "batch_first": True, "norm_first": True}
+    english, lengths = torch.randint(1, 100, (3, 9)), torch.tensor([9, 4, 7])
+    french = torch.randint(1, 100, (3, 6))
+    padding = torch.arange(9) >= lengths[:, None]
+    with torch.no_grad():
+        x = model.english(english) * 8
+        x = x + sinusoid(9)
+        for ours in model.encoder:
+            layer = nn.TransformerEncoderLayer(WIDTH, HEADS, **settings).train()  # no fused path
+            moved(ours.attention, layer.self_attn)
+            for i, part in enumerate(("linear1", None, "linear2")):
+                if part:
+                    getattr(layer, part).load_state_dict(ours.inner[i].state_dict())
+            for i in range(2):
+                getattr(layer, f"norm{i + 1}").load_state_dict(ours.norms[i].state_dict())
+            x = layer(x, src_key_padding_mask=padding)
+        memory = model.norms[0](x)
+        y = model.french(french) * 8 + sinusoid(6)
+        for ours in model.decoder:
+            layer = nn.TransformerDecoderLayer(WIDTH, HEADS, **settings).train()
+            moved(ours.attention, layer.self_attn)
+            moved(ours.cross, layer.multihead_attn)
+            layer.linear1.load_state_dict(ours.inner[0].state_dict())
+            layer.linear2.load_state_dict(ours.inner[2].state_dict())
+            for i in range(3):
+                getattr(layer, f"norm{i + 1}").load_state_dict(ours.norms[i].state_dict())
+            causal = nn.Transformer.generate_square_subsequent_mask(6)
+            y = layer(y, memory, tgt_mask=causal, memory_key_padding_mask=padding)
+        expected = model.norms[1](y) @ model.french.weight.T
+        told = Pass(lengths=lengths)
+        torch.testing.assert_close(
+            model.decode(french, model.encode(english, told), told), expected, atol=1e-4, rtol=1e-4
+        )
+
+
+def sinusoid(count):
+    rows = [
+        [(math.sin, math.cos)[i % 2](place / 10000 ** ((i - i % 2) / WIDTH)) for i in range(WIDTH)]
+        for place in range(count)
+    ]
+    return torch.tensor(rows)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_each_variant_attends_to_the_english_by_its_score(variant):
+    cross = [one for one in translator.load(variant).translate(TEXT).layers() if one.kind == "cross"]
+    assert [type(one.mechanism.score) for one in cross] == [VARIANTS[variant]] * LAYERS
+    for layer in cross:
+        q, k, v = (getattr(layer.inputs, name).double() for name in ("query", "key", "value"))
+        if variant == "general":
+            k = k @ layer.mechanism.score.weight.double().T
+        if variant == "additive":
+            score = layer.mechanism.score
+            w_q, w_k, vector = (w.double() for w in (score.query_weight, score.key_weight, score.vector))
+            scores = torch.stack(
+                [torch.stack([torch.tanh(q[:, i] @ w_q.T + k[:, j] @ w_k.T) @ vector for j in range(k.shape[1])], -1)
+                 for i in range(q.shape[1])], 1
+            )  # fmt: skip
+            expected = scores.softmax(-1) @ v
+        else:
+            expected = scaled_dot_product_attention(q, k, v, scale=None if variant == "scaled dot" else 1.0)
+        torch.testing.assert_close(layer.mechanism(layer.inputs).output.double(), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_padding_changes_nothing(some):
+    model = translator.load().model
+    lengths = torch.tensor([len(one.english) for one in some])
+    told = Pass(lengths=lengths)
+    together = model.decode(
+        target([one.french for one in some]), model.encode(source([one.english for one in some]), told), told
+    )
+    for i, one in enumerate(some):
+        alone = model.decode(target([one.french]), model.encode(source([one.english]), Pass()), Pass())
+        torch.testing.assert_close(together[i, : alone.shape[1]], alone[0], atol=1e-4, rtol=1e-4)
+
+
+def test_a_word_is_not_told_what_comes_after():
+    model, told = translator.load().model, Pass()
+    memory = model.encode(source([translator.check(TEXT)]), told)
+    words = torch.tensor([[START, 20, 30, 40, 50]])
+    changed = words.clone()
+    changed[0, 3] = 60
+    before, after = model.decode(words, memory, told)[0], model.decode(changed, memory, told)[0]
+    assert torch.equal(before[:3], after[:3])
+    assert not torch.isclose(before[3:], after[3:]).all(-1).any()
+
+
+# Translating.
+
+
+def test_the_layers_are_what_ran(monkeypatch):
+    ran, stages = [], Mechanism.stages
+
+    def watched(self, *args):
+        done = stages(self, *args)
+        ran.append(done.weights)
+        return done
+
+    monkeypatch.setattr(Mechanism, "stages", watched)
+    made = translator.load("general").translate(TEXT)
+    monkeypatch.undo()
+    encoder, decoder = ran[:LAYERS], ran[LAYERS:]
+    assert len(decoder) == len(made.steps) * 2 * LAYERS
+    for step in range(len(made.steps)):
+        layers = made.layers(step)
+        here = encoder + decoder[step * 2 * LAYERS : (step + 1) * 2 * LAYERS]
+        assert [layer.name for layer in layers] == [
+            *("encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross")
+        ]
+        for layer, weighed in zip(layers, here, strict=True):
+            shown = layer.mechanism(layer.inputs)
+            assert shown.weights.shape == weighed[0].shape
+            torch.testing.assert_close(shown.weights, weighed[0], atol=1e-6, rtol=1e-5)
+
+
+def test_layers_say_what_they_are():
+    made = translator.load().translate(TEXT)
+    fed = ("<start>", *made.french)
+    for layer in made.layers():
+        crosses, encodes = layer.name.endswith("cross"), layer.name.startswith("encoder")
+        assert layer.kind == ("cross" if crosses else "self" if encodes else "causal")
+        assert layer.inputs.query_tokens == (made.english if encodes else fed)
+        assert layer.inputs.key_tokens == (fed if layer.kind == "causal" else made.english)
+        assert layer.inputs.special_queries == (() if encodes else (0,))
+        assert layer.mechanism.mask == (Causal() if layer.kind == "causal" else Full())
+    assert made.layers(2)[2].inputs.query_tokens == fed[:3]
+
+
+def test_steps_tell_how_likely_each_word_was():
+    made = translator.load().translate(TEXT)
+    for i, step in enumerate(made.steps):
+        row = last_row(translator.load(), [START, *(TARGET.index(one.word) for one in made.steps[:i])]).exp()
+        torch.testing.assert_close(step.probabilities, row, atol=1e-5, rtol=1e-4)
+        assert step.likeliest(3)[0] == (step.word, step.probability)
+        assert step.probability == pytest.approx(float(row.max()), abs=1e-5)
+        assert float(step.probabilities.sum()) == pytest.approx(1, abs=1e-5)
+    assert made.steps[-1].word == "<end>"
+    assert made.text == "le petit chat noir ne regarde pas les jeunes oiseaux."
+
+
+def slow_beam_search(shown, text, beams, changes):
+    """Every beginning with every word after it, sorted whole; the beginnings are told apart by their words alone."""
+    kept = [((START,), 0.0)]
+    while not (kept[0][0][-1] == END or len(kept[0][0]) > LIMIT):
+        longer = []
+        for words, score in kept:
+            if words[-1] == END or len(words) > LIMIT:
+                longer.append((words, score))
+            else:
+                row = last_row(shown, list(words), changes, text).tolist()
+                longer += [((*words, word), score + row[word]) for word in range(len(TARGET))]
+        kept = sorted(longer, key=lambda one: -one[1])[:beams]
+    return tuple(TARGET[word] for word in kept[0][0][1:])
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("step", [150, STEPS])
+def test_searches_find_what_a_slow_loop_finds(beams, step, as_installed):
+    shown = translator.load(step=step)
+    for text in (TEXT, "does the queen swim today ?"):
+        changes = Changes(cross=Change(normalizer=Softmax(1.5)))
+        made = shown.translate(text, changes, beams=beams)
+        assert tuple(one.word for one in made.steps) == slow_beam_search(shown, text, beams, changes)
+
+
+def test_greedy_takes_the_likeliest_word_each_time():
+    shown = translator.load(step=200)
+    for seed in range(5):
+        english = drawn(Random(seed)).english
+        words = [START]
+        while words[-1] != END and len(words) <= LIMIT:
+            words.append(int(last_row(shown, words, english=" ".join(english)).argmax()))
+        assert tuple(one.word for one in shown.translate(" ".join(english)).steps) == tuple(
+            TARGET[word] for word in words[1:]
+        )
+
+
+@pytest.mark.parametrize("variant", ["scaled dot", "additive"])
+def test_a_cache_changes_nothing(variant, some):
+    model, cache = translator.load(variant).model, Cache()
+    english, french = [one.english for one in some], [one.french for one in some]
+    lengths = torch.tensor([len(words) for words in english])
+    plain, cached = Pass(lengths=lengths), Pass(lengths=lengths, cache=cache)
+    memory, words = model.encode(source(english), plain), target(french)
+    whole = model.decode(words, memory, plain)
+    rows = [model.decode(words[:, :n], memory, cached) for n in (1, 2, 3, 6)]  # also several words at once
+    assert [row.shape[1] for row in rows] == [1, 1, 1, 3]
+    torch.testing.assert_close(torch.cat(rows, 1), whole[:, :6], atol=1e-4, rtol=1e-4)
+
+
+def test_many_at_once_are_translated_as_one_by_one(some):
+    shown = translator.load(step=200)  # where it is still often wrong
+    made = shown.translations([one.english for one in some])
+    assert made == [shown.translate(" ".join(one.english)).french for one in some]
+    assert 0 < shown.exact(some) < 1
+    assert shown.exact(some) == sum(a == one.french for a, one in zip(made, some, strict=True)) / len(some)
+
+
+def test_agreement_is_the_share_of_words_that_look_at_their_own(some):
+    shown = translator.load(step=300)
+    agreed, count = torch.zeros(LAYERS, HEADS), 0
+    for one in some:
+        told = Pass(ran=[])
+        memory = shown.model.encode(source([one.english]), told)
+        shown.model.decode(target([one.french]), memory, told)
+        cross = [ran.weights[0] for ran in told.ran if ran.use == "cross"]
+        for place, english in enumerate(one.alignment):
+            count += 1
+            for layer in range(LAYERS):
+                for head in range(HEADS):
+                    row = cross[layer][head, place].tolist()
+                    agreed[layer, head] += row.index(max(row)) in english
+    torch.testing.assert_close(shown.agreement(some), agreed / count)
+
+
+def test_french_is_spelled_as_it_is_written():
+    assert spelled(("l'", "enfant", "n'", "aime", "pas", "l'", "île", "aujourd'hui", ".")) == (
+        "l'enfant n'aime pas l'île aujourd'hui."
+    )
+    assert spelled(("est-ce", "qu'", "elle", "dort", "?")) == "est-ce qu'elle dort ?"
+
+
+# What if.
+
+
+def test_a_head_that_is_off_adds_nothing():
+    shown = translator.load()
+    off = Changes(decoder=Change(off=((0, 1),)), cross=Change(off=((1, 2), (1, 0))))
+    without = translator.Translator(copy.deepcopy(shown.model), "scaled dot", 0)
+    size = WIDTH // HEADS
+    with torch.no_grad():
+        for attention, head in (
+            (without.model.decoder[0].attention, 1),
+            (without.model.decoder[1].cross, 0),
+            (without.model.decoder[1].cross, 2),
+        ):
+            attention.output.weight[:, head * size : (head + 1) * size] = 0
+    made = shown.translate(TEXT, off)
+    torch.testing.assert_close(made.steps[0].probabilities, without.translate(TEXT).steps[0].probabilities)
+    by_name = {layer.name: layer for layer in made.layers()}
+    for name, heads in (("decoder 0", {1}), ("decoder 1 cross", {0, 2}), ("encoder 0", set())):
+        weighed = by_name[name].mechanism(by_name[name].inputs).weights
+        assert {head for head in range(HEADS) if not weighed[head].any()} == heads
+
+
+def test_masks_can_be_swapped():
+    shown = translator.load()
+    made = shown.translate(TEXT, Changes(encoder=Change(mask=Band(1)), decoder=Change(mask=Full())))
+    layers = {layer.name: layer for layer in made.layers()}
+    near = layers["encoder 1"].mechanism(layers["encoder 1"].inputs).weights
+    assert near[:, 0, 2:].eq(0).all()
+    assert near[:, 0, 1].ne(0).all()
+    future = layers["decoder 0"].mechanism(layers["decoder 0"].inputs).weights
+    assert (layers["decoder 0"].kind, bool(future[:, 0, 1:].ne(0).any())) == ("self", True)
+    assert layers["decoder 0 cross"].mechanism.mask == Full()
+
+
+def test_score_and_temperature_can_be_swapped():
+    shown = translator.load()
+    made = shown.translate(TEXT, Changes(cross=Change(score=Dot(), normalizer=Softmax(4.0))))
+    same = shown.translate(TEXT)  # a dot product of width 16, divided by 4, is a scaled one
+    assert made.french == same.french
+    for a, b in zip(made.steps, same.steps, strict=True):
+        torch.testing.assert_close(a.probabilities, b.probabilities, atol=1e-5, rtol=1e-3)
+    warm = shown.translate(TEXT, Changes(cross=Change(normalizer=Softmax(100.0))))
+    cross = next(layer for layer in warm.layers(0) if layer.kind == "cross")
+    torch.testing.assert_close(
+        cross.mechanism(cross.inputs).weights, torch.full((HEADS, 1, 12), 1 / 12), atol=0.05, rtol=0
+    )
+    other = shown.translate(TEXT, Changes(cross=Change(score=General(seed=3))))
+    assert other.french != same.french
+    assert {type(one.mechanism.score) for one in other.layers() if one.kind == "cross"} == {General}
+
+
+def test_changes_are_told_apart_by_their_text():
+    texts = {
+        repr(one)
+        for one in (
+            Changes(),
+            Changes(encoder=Change(mask=Band(1))),
+            Changes(decoder=Change(mask=Band(1))),
+            Changes(decoder=Change(mask=Band(2))),
+            Changes(cross=Change(off=((0, 1),))),
+            Changes(cross=Change(score=Additive(seed=1))),
+        )
+    }
+    assert len(texts) == 6
+
+
+# Training.
+
+
+def test_training_again_gives_what_the_log_says(as_installed):
+    losses = [one.loss for one in islice(train(SEED, TIMELINE, STEPS), 41) if one.step % EVERY == 0]
+    assert losses == pytest.approx(translator.log().losses[:5], rel=0.02)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_training_can_be_repeated_and_learns(variant, as_installed):
+    first, again, other = ([one.loss for one in train(seed, variant, 30)] for seed in (1, 1, 2))
+    assert first == pytest.approx(again, rel=1e-4)
+    assert first != pytest.approx(other, rel=1e-2)
+    assert len(first) == 31
+    assert first[-1] < first[0] - 1.5
+
+
+def test_every_weight_learns(as_installed):
+    for variant in VARIANTS:
+        start, end = (one.translator().model for one in train(0, variant, 5) if one.step in (0, 5))
+        # What is added to every key changes no dot product's softmax.
+        still = {
+            name
+            for (name, a), b in zip(start.named_parameters(), end.parameters(), strict=True)
+            if torch.allclose(a, b, atol=1e-7)
+        }
+        assert all(name.endswith("key.bias") for name in still)
+
+
+def test_progress_can_be_looked_at_and_stopped(as_installed):
+    state = torch.get_rng_state()
+    training = train(seed=0, steps=500)
+    first = next(training)
+    early = first.translator()
+    numbers = early.model.english.weight.clone()
+    for _ in range(5):
+        now = next(training)
+    late = now.translator()
+    training.close()
+    assert (first.step, now.step, late.step, late.variant) == (0, 5, 5, "scaled dot")
+    assert torch.equal(early.model.english.weight, numbers)
+    assert not torch.equal(late.model.english.weight, numbers)
+    assert late.translate(TEXT).steps
+    assert not any(weight.requires_grad for weight in late.model.parameters())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_what_is_trained_on_are_sentences_for_training(as_installed):
+    known = {}
+    for number in (0, SAMPLES - 1):
+        english, french = sample(number)
+        known[number] = [tuple(SOURCE[word] for word in row if word != PAD) for row in english.tolist()]
+        assert all(parse(words).part == "train" for words in known[number])
+        lengths = [len(words) for words in known[number]]
+        assert lengths == sorted(lengths)
+        assert french[:, 0].eq(START).all()
+        assert [tuple(TARGET[word] for word in row[1 : row.index(END)]) for row in french.tolist()] == [
+            parse(words).french for words in known[number]
+        ]
+    assert len(set(known[0]) & set(known[SAMPLES - 1])) < len(known[0]) / 10
+
+
+def test_a_new_model_is_that_of_its_variant():
+    for kind in VARIANTS.values():
+        scores = [layer.cross.similarity() for layer in Transformer(kind).decoder]
+        assert [type(score) for score in scores] == [kind] * LAYERS
