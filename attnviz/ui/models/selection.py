@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attnviz.analysis.head_maps import Special
+from attnviz.analysis.head_maps import HeadChoice, Special
 from attnviz.layer import Layer
 from attnviz.models.model import Model
 from attnviz.ui.models.model_picker import Example
@@ -17,7 +17,7 @@ class LookedAt:
     model: Model
     layers: list[Layer]
     layer: int
-    head: int | str  # or "mean", "maximum"
+    head: HeadChoice
     special: Special
     colors: str  # one of view.COLORS
     part: Part = ALL  # of a map of the chosen layer
