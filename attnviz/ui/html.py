@@ -24,7 +24,7 @@ def element(name: str, *content: object, **attributes: object) -> Markup:
 
 def join(parts: Iterable[object], between: str = "") -> Markup:
     """The parts one after the other."""
-    return escape(between).join(parts)
+    return escape(between).join(map(escape, parts))
 
 
 def token(text: str) -> Markup:
