@@ -78,7 +78,7 @@ def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, ColorRa
     special = _select("Special tokens", list(hiding), about=HELP["Special tokens"]) if adds_tokens else "Shown"
     several = len(layers) > 1
     every = several and _select("Mosaic", ["One layer", "All layers"], about=HELP["Mosaic"]) == "All layers"
-    return hiding[special], every, ColorRange(_select("Colors", [*ColorRange], about=HELP["Colors"]))
+    return hiding[special], every, ColorRange(_select("Colors", list(map(str, ColorRange)), about=HELP["Colors"]))
 
 
 def head_names(heads: int) -> list[str]:

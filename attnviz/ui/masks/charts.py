@@ -72,7 +72,7 @@ class Comparison:
         return before, after
 
     @property
-    def largest_weight(self) -> float:
+    def largest(self) -> float:
         """The weight at the end of the color scale of both maps."""
         return largest_weight(self.maps)
 
