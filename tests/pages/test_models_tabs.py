@@ -141,7 +141,7 @@ def test_a_point_is_a_head_with_its_two_measures(drawn) -> None:
     near(cells(drawn["opened-map"]), ran()[0][2, 5])
     for name in ("Itself", "First token"):
         measure = next(one for one in MEASURES if one.name == name)
-        assert head_metrics.explained(type(measure)).split("\n\n")[0].replace("\n", " ") in said(app)
+        assert head_metrics.help_text(type(measure)).split("\n\n")[0].replace("\n", " ") in said(app)
 
 
 def test_the_opened_head_is_the_selected_row() -> None:

@@ -17,7 +17,7 @@ from attnviz.formatting import number
 from attnviz.layer import Layer
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import explained
+from attnviz.ui.controls import help_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds
 from attnviz.ui.models.one_head import OneHead, open_head
@@ -103,7 +103,7 @@ def _found(seen: LookedAt, without: Without) -> Found:
 
 def _about(measure: HeadMeasure) -> str:
     """What a measure is."""
-    return explained(type(measure)).split("\n\n")[0].replace("\n", " ")
+    return help_text(type(measure)).split("\n\n")[0].replace("\n", " ")
 
 
 def _title(measure: HeadMeasure) -> str:

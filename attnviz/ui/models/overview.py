@@ -12,7 +12,7 @@ from attnviz.analysis.head_metrics import MEASURES, HeadMeasure, HeadMeasures, h
 from attnviz.formatting import number
 from attnviz.ui import cache, head_charts
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import explained, head_names
+from attnviz.ui.controls import head_names, help_text
 from attnviz.ui.downloads import downloads
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds, grouped_query, layer_table, long, products
@@ -125,7 +125,7 @@ def _colored() -> HeadMeasure | None:
     """The measure that the heads are colored by, if not by their maps."""
     menu = {measure.name: measure for measure in MEASURES}
     name = st.session_state.get("color-by", st.query_params.get("color-by"))
-    about = explained(type(menu[name])) if name in menu else "Small maps of all heads, or one number for each."
+    about = help_text(type(menu[name])) if name in menu else "Small maps of all heads, or one number for each."
     chosen = st.selectbox("Color by", [MAPS, *menu], key="color-by", bind="query-params", help=about)
     return menu.get(chosen)
 
