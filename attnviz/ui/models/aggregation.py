@@ -56,7 +56,7 @@ def show(seen: LookedAt) -> None:
         several = st.multiselect("Tokens", taken.rows, key=TOKENS, bind="query-params", placeholder="Choose, or click")
     with right:
         about = escape(WAYS[taken.name].about)
-        st.html(f"<p class='attnviz-said'>{escape(taken.title)}</p><p class='attnviz-whose'>{about}</p>")
+        st.html(f"<p class='attnviz-summary'>{escape(taken.title)}</p><p class='attnviz-note'>{about}</p>")
         chart(
             _picture(taken, several, seen.colors),
             "together-map",
@@ -210,7 +210,8 @@ def _several(taken: Taken, several: Sequence[str], places: Sequence[DeltaGenerat
     tokens = " + ".join(visible(told(inputs, inputs.query_tokens, query)) for query in queries)
     with places[0]:
         st.html(
-            f"<p class='attnviz-said'>{escape(tokens)}: {escape(said)}.</p><ol class='attnviz-strongest'>{items}</ol>"
+            f"<p class='attnviz-summary'>{escape(tokens)}: {escape(said)}.</p>"
+            f"<ol class='attnviz-strongest'>{items}</ol>"
         )
     shown = sorted(key for key, _ in strongest(total, BARS))
     ends = total.nan_to_num(0)

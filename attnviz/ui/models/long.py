@@ -97,5 +97,5 @@ def pin(view: LongView) -> int | None:
             inputs, key = view.screen.inputs, view.keys[best[0][0]]
             tokens = told(inputs, inputs.query_tokens, view.queries[row]), told(inputs, inputs.key_tokens, key)
             first = sentence(*tokens, best[0][1], view.says)
-            st.html(f"<p class='attnviz-said'>{escape(first)}</p><ol class='attnviz-strongest'>{items}</ol>")
+            st.html(f"<p class='attnviz-summary'>{escape(first)}</p><ol class='attnviz-strongest'>{items}</ol>")
     return row

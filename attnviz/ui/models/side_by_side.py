@@ -84,8 +84,8 @@ def show(seen: LookedAt) -> None:
 
 def _map(side: Side, key: str, end: float, linked: bool) -> None:
     st.html(
-        f"<p class='attnviz-said'>{escape(side.title)}</p>"
-        f"<p class='attnviz-whose attnviz-one-line'>{escape(side.model)}: <bdi>{escape(side.read)}</bdi></p>"
+        f"<p class='attnviz-summary'>{escape(side.title)}</p>"
+        f"<p class='attnviz-note attnviz-one-line'>{escape(side.model)}: <bdi>{escape(side.read)}</bdi></p>"
     )
     chart(
         side.figure(end, LINK if linked else ""),

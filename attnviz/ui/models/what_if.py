@@ -72,7 +72,7 @@ def show(seen: LookedAt) -> None:
     ask, result = _made(seen, exchange, refused, notes)
     with notes:
         told = escape(listed(seen.layers, ask.exchange)) or "&nbsp;"  # a line that what stands below does not jump by
-        st.html(f"<p class='attnviz-said' role='status'>{escape(result.said)}</p><p class='attnviz-whose'>{told}</p>")
+        st.html(f"<p class='attnviz-summary' role='status'>{escape(result.said)}</p><p class='attnviz-note'>{told}</p>")
         if len(_open(seen)) < len(seen.layers):
             closed = [layer.name for layer in seen.layers if layer.fixed]
             st.caption(plain(f"Nothing can be exchanged in {named(closed)}, whose queries and keys are not known."))

@@ -34,7 +34,7 @@ def show(translator: Translator, translation: Translation, step: int, heads: dic
     changes, changed = _made(translator, translation, asked, refused, notes)
     both = (translation, changed)
     with notes:
-        st.html(f"<p class='attnviz-said' role='status'>{escape(verdict(both, changes))}</p>")
+        st.html(f"<p class='attnviz-summary' role='status'>{escape(verdict(both, changes))}</p>")
     for i, column in enumerate(beside):
         column.html(words(SIDES[i], both[i], differing(both)[i], _at(both, step)[i]))
     _maps(translator, both, changes, use, heads[use], _at(both, step))
