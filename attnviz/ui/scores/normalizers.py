@@ -57,7 +57,7 @@ def show(
         for kind in NORMALIZERS:
             name = title(kind)
             with st.container(width=CARD, border=True):
-                st.markdown(f"**{name}**", help=controls.explained(kind))
+                st.markdown(f"**{name}**", help=controls.help_text(kind))
                 if name in refused:
                     st.caption(plain(refused[name]))
                     continue
