@@ -81,6 +81,12 @@ def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, ColorRa
     return hiding[special], every, ColorRange(_select("Colors", list(map(str, ColorRange)), about=HELP["Colors"]))
 
 
+def open_head(layers: Sequence[Layer], index: int, head: int) -> None:
+    """Makes this the head that the menus show."""
+    st.session_state["layer"] = layers[index].name
+    st.session_state["head"] = head_names(layers[index].inputs.heads)[head]
+
+
 def head_names(heads: int) -> list[str]:
     return [f"Head {head}" for head in range(heads)]
 

@@ -9,7 +9,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.charts import Comparison
 from attnviz.ui.masks.mask_editor import SIDES
-from attnviz.ui.view import tokens_stamp
+from attnviz.ui.head_map import zoom_key
 
 MOST = 24
 SAYS = "{query} depends on {key} from {weight} layers on."
@@ -32,7 +32,7 @@ def show(comparison: Comparison) -> None:
             chart(
                 heatmap(
                     depth, inputs.query_tokens, inputs.key_tokens, largest=float(count), says=SAYS, masked=NEVER,
-                    zoom=tokens_stamp(inputs), link="layers", fan=False, whole=True,
+                    zoom_key=zoom_key(inputs), link="layers", fan=False, whole=True,
                 ),
                 f"reach-{side.lower()}",
                 label=f"Layers until a query depends on a key, mask {side}",
