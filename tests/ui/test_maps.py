@@ -11,9 +11,10 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from attnviz.masks import Full
-from attnviz.translator import VARIANTS, Change, Changes, Translator, load, sentences
+from attnviz.models.interventions import Intervention
+from attnviz.translator import VARIANTS, Translator, load, sentences
 from attnviz.translator.grammar import ADJECTIVE, NOUN, Sentence
-from attnviz.translator.model import Pass, Use
+from attnviz.translator.model import USE_LAYERS, Pass, Use
 from attnviz.translator.translation import source, target
 from attnviz.ui.transformer import maps, three_uses
 from attnviz.ui.transformer.maps import HEAD_NAMES, USES
@@ -75,8 +76,8 @@ def test_rows_are_named_by_what_goes_in_or_comes_out() -> None:
     assert maps.of(translation, "cross").keys == ("I", "dance", ".")
 
 
-def test_a_decoder_that_sees_the_future_waits_for_words_and_a_head_that_is_off_for_nothing() -> None:
-    seeing = load().translate(NEGATED, Changes(decoder=Change(mask=Full(), off=((1, 2),))))
+def test_a_decoder_that_sees_the_future_waits_for_words_and_an_ablated_head_for_nothing() -> None:
+    seeing = load().translate(NEGATED, [Intervention(mask=Full(), ablated=((4, 2),), layers=USE_LAYERS["decoder"])])
     shown = maps.of(seeing, "decoder", 3)
     assert not np.isnan(shown.weights[0, :4, :4]).any()
     assert shown.coming[0, :4, 4:].all()
@@ -142,22 +143,22 @@ def described(words: tuple[str, ...], place: int) -> int | None:
     return first if words[0] not in ("I", "he", "she", "they", "who") else None
 
 
-def looked(translator: Translator, asked: list[Sentence]) -> dict[Use, torch.Tensor]:
+def looked(translator: Translator, examples: list[Sentence]) -> dict[Use, torch.Tensor]:
     """Where each word of each sentence looks most: sentences, layers times heads, words."""
-    english, ran = [one.english for one in sentence_picker], []
+    english, ran = [one.english for one in examples], []
     told = Pass(lengths=torch.tensor([len(words) for words in english]), ran=ran)
     memory = translator.model.encode(source(english), told)
-    translator.model.decode(target([one.french for one in sentence_picker]), memory, told)
+    translator.model.decode(target([one.french for one in examples]), memory, told)
     return {use: torch.cat([one.weights for one in ran if one.use == use], 1).argmax(-1) for use in USES}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_said_of_the_telling_heads_is_so(variant: str) -> None:
     translator = load(variant)
-    sentence_picker = some(150)
-    top = looked(translator, sentence_picker)
+    examples = some(150)
+    top = looked(translator, examples)
     nouns, negations = [], []
-    for sentence, encoder, decoder in zip(sentence_picker, top["encoder"], top["decoder"], strict=True):
+    for sentence, encoder, decoder in zip(examples, top["encoder"], top["decoder"], strict=True):
         for place, word in enumerate(sentence.english):
             if word in ADJECTIVE and (noun := described(sentence.english, place)) is not None:
                 nouns.append(int(encoder[maps.first_head("encoder", translator), place]) == noun)
