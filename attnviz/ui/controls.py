@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.head_maps import Special
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special
 from attnviz.biases import BIASES, Bias
 from attnviz.layer import Layer
 from attnviz.masks import GROUPS, MASKS, Mask
@@ -19,8 +19,8 @@ from attnviz.scores import SCORES
 from attnviz.sources import SOURCES, Source
 from attnviz.sources.source import Opening
 from attnviz.sources.upload import File
+from attnviz.ui.color_range import ColorRange
 from attnviz.ui.markdown import plain
-from attnviz.ui.view import COLORS
 
 T = TypeVar("T")
 AS_MADE = "As in the model"
@@ -35,7 +35,7 @@ HELP = {  # of the widgets that no dataclass explains
     "Mosaic": "The small maps: the heads of this layer, or all heads of all layers.",
     "Colors": "Which weight has the last color of the scale.",
 }
-TOGETHER = {"Mean of heads": "mean", "Maximum of heads": "maximum"}
+TOGETHER = {"Mean of heads": Aggregate.MEAN, "Maximum of heads": Aggregate.MAXIMUM}
 
 
 def source() -> tuple[Source, DeltaGenerator]:
@@ -51,8 +51,8 @@ def source() -> tuple[Source, DeltaGenerator]:
     return kind(**values), place
 
 
-def layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[int, int | str]:
-    """The position of a layer, and of one of its heads, or "mean" or "maximum" of them."""
+def layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[int, HeadChoice]:
+    """The position of a layer, and of one of its heads, or several of them as one."""
     names = _names(layers)
     layer = names.index(_opened("Layer", names, opening.layer, names))
     heads = head_names(layers[layer].inputs.heads)
@@ -71,14 +71,14 @@ def _names(layers: Sequence[Layer]) -> tuple[str, ...]:
     return tuple(layer.name for layer in layers)
 
 
-def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, str]:
+def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, ColorRange]:
     """How the picture is drawn: special tokens, whether the mosaic shows all layers, the range of the colors."""
-    hiding: dict[str, Special] = {"Shown": "shown", "Hidden": "hidden", "Hidden, rows rescaled": "rescaled"}
+    hiding = {"Shown": Special.SHOWN, "Hidden": Special.HIDDEN, "Hidden, rows rescaled": Special.RESCALED}
     adds_tokens = bool(layers[layer].inputs.special_keys)
     special = _select("Special tokens", list(hiding), about=HELP["Special tokens"]) if adds_tokens else "Shown"
     several = len(layers) > 1
     every = several and _select("Mosaic", ["One layer", "All layers"], about=HELP["Mosaic"]) == "All layers"
-    return hiding[special], every, _select("Colors", list(COLORS), about=HELP["Colors"])
+    return hiding[special], every, ColorRange(_select("Colors", list(map(str, ColorRange)), about=HELP["Colors"]))
 
 
 def head_names(heads: int) -> list[str]:
@@ -125,7 +125,7 @@ def several(label: str, kinds: Sequence[type[T]], start: Sequence[T], side: str 
     made = {type(one): one for one in start}
     parts = own
     for name in chosen:
-        st.markdown(f"**{name}**", help=explained(menu[name]))
+        st.markdown(f"**{name}**", help=help_text(menu[name]))
         parts.append(_filled(f"{side} {name}".strip(), made.get(menu[name], menu[name]())))
     return parts
 
@@ -153,7 +153,7 @@ def mask(key: str, label: str, text: str, read: Mask) -> Mask:
     if follow:
         st.session_state[f"{key}-menu"] = OTHER if other else title(kind)
     names: dict[str, type[Mask]] = {**({OTHER: kind} if other else {}), **MASK_MENU}
-    chosen = _menu(label, names, 0, f"{key}-menu", explained(kind))
+    chosen = _menu(label, names, 0, f"{key}-menu", help_text(kind))
     if names[chosen] is not kind:
         start, follow = names[chosen](), True
     if chosen == OTHER:
@@ -198,7 +198,7 @@ def _one_of(label: str, menu: dict[str, type], start: str, key: str) -> str:
     # On the first run of a link the widget has no state yet.
     chosen = st.session_state.get(key, st.query_params.get(key))
     about = menu.get(chosen, menu[start]) if isinstance(chosen, str) else menu[start]
-    return _menu(label, menu, list(menu).index(start), key, explained(about), bind="query-params")
+    return _menu(label, menu, list(menu).index(start), key, help_text(about), bind="query-params")
 
 
 def _menu(label: str, names: dict[str, type], index: int, key: str, about: str, **more: Any) -> str:
@@ -278,10 +278,10 @@ def _widget(setting: Field, kind: type, prefix: str, start: object = None, bound
         options = list(get_args(setting.type))
         return st.selectbox(label, options, options.index(value) if bound else 0, **how)
     if isinstance(value, str):
-        return st.text_input(label, help=explained(kind), **begin, **how)
+        return st.text_input(label, help=help_text(kind), **begin, **how)
     if "megabytes" in about:
         # Of any ending: what a file is, its source tells, in a sentence of its own.
-        uploaded = st.file_uploader(label, key=key, help=explained(kind), max_upload_size=about["megabytes"])
+        uploaded = st.file_uploader(label, key=key, help=help_text(kind), max_upload_size=about["megabytes"])
         return uploaded and File(uploaded.name, uploaded.getvalue())
     limits: dict[str, Any] = {"min_value": about["min"], "max_value": about["max"]}
     if isinstance(about["min"], float):
@@ -339,9 +339,9 @@ def _key(label: str) -> str:
     return label.lower().replace(" ", "-")
 
 
-def explained(kind: type) -> str:
-    """What a part is, as its docstring says it."""
-    return inspect.cleandoc(kind.__doc__ or "")
+def help_text(kind: type) -> str:
+    """The docstring of a class without its examples, which are for a reader of the code."""
+    return re.split(r"\n\s*(?:Examples?:\s*\n|>>> )", inspect.cleandoc(kind.__doc__ or ""), maxsplit=1)[0].rstrip()
 
 
 MASK_MENU: dict[str, type[Mask]] = {

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnviz.analysis.difference import counts, kinds, moved
-from attnviz.analysis.head_maps import head_map, row
+from attnviz.analysis.head_maps import head_map, row_summary
 from attnviz.formatting import number
 from attnviz.lessons.lesson_files import FOLDER, LARGEST, lessons, read
 from attnviz.lessons.lookup import Answer, gradient, look_up
@@ -203,7 +203,7 @@ def windows_and_sinks() -> list[str]:
 
 def other_scores() -> list[str]:
     rows = {kind: weights(normalizer=kind())[IT] for kind in (Softmax, Hard, Sparsemax, Entmax, TopK, ReLU, Softpick)}
-    nonzero = {kind: row(each).nonzero for kind, each in rows.items()}
+    nonzero = {kind: row_summary(each).nonzero for kind, each in rows.items()}
     assert nonzero[Hard] == nonzero[Sparsemax]
     assert (
         nonzero[ReLU]
@@ -213,8 +213,8 @@ def other_scores() -> list[str]:
     cosine = weights(score=Cosine())[IT]
     return [
         *(str(nonzero[kind]) for kind in (Softmax, Hard, Entmax, TopK, ReLU)),
-        number(row(rows[ReLU]).total),
-        number(row(weights(normalizer=Sigmoid())[IT]).total),
+        number(row_summary(rows[ReLU]).total),
+        number(row_summary(weights(normalizer=Sigmoid())[IT]).total),
         "0",  # the score above which ReLU and softpick leave something
         f"{np.exp(1 - -1):.1f}",
         number(float(cosine.max())),

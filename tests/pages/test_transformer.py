@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from html import unescape
 from pathlib import Path
 
@@ -20,32 +21,18 @@ from attnviz.translator.model import USE_LAYERS
 from attnviz.ui.controls import title
 from attnviz.ui.transformer import maps, training_dynamics, what_if
 from attnviz.ui.transformer.training import ASKED, DESK
+from tests.support.app import contents, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
 TABS = ("Three uses", "What if", "How attention forms", "In symbols")
 CONTROLS = ("mask", "score", "normalizer")
 
 
-def page(**link: str | list[str]) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/transformer.py")
-    for name, value in link.items():
-        app.query_params[name] = value
-    return app.run()
+page = partial(open_page, "transformer")
 
 
 def what_if_page(**link: str | list[str]) -> AppTest:
     return page(tab="What if", **link)
-
-
-def healthy(app: AppTest) -> AppTest:
-    assert not app.exception
-    return app
-
-
-def said(app: AppTest) -> str:
-    bodies = [one.body for one in app.get("html")] + [one.value for one in (*app.error, *app.caption, *app.info)]
-    return unescape(" ".join(bodies)).replace("\\", "")
 
 
 def words(app: AppTest) -> list[list[tuple[str, str]]]:
@@ -76,7 +63,7 @@ def test_every_tab_opens(tab: str, variant: str) -> None:
 
 def test_an_unknown_word_is_named_and_the_example_stays() -> None:
     app = healthy(page(english="the small zebra sleeps ."))
-    assert "zebra" in said(app)
+    assert "zebra" in contents(app)
     assert "la petite voiture rouge" in re.sub("<[^>]*>", "", french(app))
 
 
@@ -144,7 +131,7 @@ def test_a_word_that_comes_many_times_is_counted_once() -> None:
 def test_nothing_is_changed_until_somebody_changes_it() -> None:
     app = healthy(what_if_page())
     assert words(app)[0] == words(app)[1]
-    assert "Nothing is changed." in said(app)
+    assert "Nothing is changed." in contents(app)
     assert app.pills(key="try").value == "Everything as trained"
 
 
@@ -193,16 +180,16 @@ def test_the_decoder_sees_the_future_and_stays_right() -> None:
         == [word for word, _ in after]
         == expected([Intervention(Full(), layers=USE_LAYERS["decoder"])])
     )
-    assert "The translation stays the same; its probabilities and maps change." in said(app)
-    assert "its last row has no future to see" in said(app)
+    assert "The translation stays the same; its probabilities and maps change." in contents(app)
+    assert "its last row has no future to see" in contents(app)
     assert marked(app) == [[], []]
-    assert "has no future" not in said(what_if_page(**{"decoder-mask": "Sliding window"}))
-    assert "has no future" not in said(what_if_page(**{"encoder-mask": "Causal"}))
+    assert "has no future" not in contents(what_if_page(**{"decoder-mask": "Sliding window"}))
+    assert "has no future" not in contents(what_if_page(**{"encoder-mask": "Causal"}))
 
 
 def test_a_mask_that_hides_nothing_changes_nothing() -> None:
     app = healthy(what_if_page(**{"decoder-mask": "Sliding window", "decoder-mask.size": "100"}))
-    assert "The translation stays the same, and so do its probabilities." in said(app)
+    assert "The translation stays the same, and so do its probabilities." in contents(app)
 
 
 def test_words_that_differ_are_marked() -> None:
@@ -214,7 +201,7 @@ def test_words_that_differ_are_marked() -> None:
     assert kept_before == kept_after
     assert set(before) - set(after) <= set(marked(app)[0])
     assert set(after) - set(before) <= set(marked(app)[1])
-    assert "The translation changes where words are marked." in said(app)
+    assert "The translation changes where words are marked." in contents(app)
 
 
 def test_all_three_uses_can_be_changed_together() -> None:
@@ -239,7 +226,7 @@ def test_menus_of_masks_and_normalizers_change_the_translator() -> None:
     app = what_if_page()
     for part, name in (("mask", "Prefix LM"), ("mask", "Causal"), ("normalizer", "Sink"), ("normalizer", "Softmax")):
         app.selectbox(key=f"decoder-{part}").select(name).run()
-        assert ("Nothing is changed." in said(healthy(app))) == (name in ("Causal", "Softmax"))
+        assert ("Nothing is changed." in contents(healthy(app))) == (name in ("Causal", "Softmax"))
 
 
 def test_scores_with_weights_of_their_own_are_only_where_they_were_trained() -> None:
@@ -249,7 +236,7 @@ def test_scores_with_weights_of_their_own_are_only_where_they_were_trained() -> 
         assert not {title(General), title(Additive)} & {one for menu in menus.values() for one in menu.options}
         assert menus["cross"].value == "As in the model"
         assert isinstance(what_if.trained(load(variant))["cross"].score, kind)
-        assert "Nothing is changed." in said(app)
+        assert "Nothing is changed." in contents(app)
         menus["cross"].select("Dot").run()
         app.pills(key="try").select("Everything as trained").run()
         assert healthy(app).selectbox(key="cross-score").value == "As in the model"
@@ -259,7 +246,7 @@ def test_another_translator_is_as_it_was_trained_too() -> None:
     app = what_if_page()
     for variant in ("Additive", "General", "Dot", "Scaled dot"):
         app.selectbox(key="similarity").select(variant).run()
-        assert "Nothing is changed." in said(healthy(app)), variant
+        assert "Nothing is changed." in contents(healthy(app)), variant
     app.selectbox(key="cross-score").select("Cosine").run()
     app.selectbox(key="similarity").select("Dot").run()
     before, after = words(healthy(app))
@@ -302,7 +289,7 @@ def ended(state: State, problem: str = "") -> Training:
 def test_who_trains_is_told_how_it_stands(make: Callable[[], Training], sentence: str) -> None:
     app = page(tab="How attention forms", training="Trained here")
     app.session_state[ASKED] = training = make()
-    assert sentence in said(healthy(app.run()))
+    assert sentence in contents(healthy(app.run()))
     assert [one.label for one in app.button if one.key == "train-stop"] == ["Leave the line"] * (not training.over)
     DESK._line.clear()
 
@@ -311,10 +298,10 @@ def test_a_refused_change_is_said_and_the_last_good_one_stays() -> None:
     app = what_if_page(**{"encoder-mask": "Longformer"})
     good = words(healthy(app))
     app.number_input(key="encoder-mask.window").set_value(3).run()
-    assert "needs an even window" in said(healthy(app))
+    assert "needs an even window" in contents(healthy(app))
     assert words(app) == good
     app.text_input(key="english").set_value(EXAMPLES[3]).run()
-    assert "needs an even window" in said(healthy(app))
+    assert "needs an even window" in contents(healthy(app))
     assert [word for word, _ in words(app)[1]] == expected([], EXAMPLES[3])
     app.number_input(key="encoder-mask.window").set_value(2).run()
     assert not app.error
@@ -389,12 +376,12 @@ def _current(app: AppTest) -> list[tuple[int, bool]]:
 
 def test_what_a_head_does_is_said_under_its_map() -> None:
     app = healthy(what_if_page(**{"cross-off-0": ["0"], "change": "Encoder–decoder", "cross-head": "Layer 0, head 0"}))
-    assert "Every query sees every key. Scaled dot, Softmax." in said(app)
-    assert "This head is ablated" in said(app)
+    assert "Every query sees every key. Scaled dot, Softmax." in contents(app)
+    assert "This head is ablated" in contents(app)
     app.selectbox(key="cross-head").select("Layer 0, head 1").run()
-    assert "This head is ablated" not in said(app)
+    assert "This head is ablated" not in contents(app)
     app.number_input(key="cross-normalizer.temperature").set_value(3.0).run()
-    assert "Softmax with temperature 3." in said(app)
+    assert "Softmax with temperature 3." in contents(app)
 
 
 def test_the_trained_masks_are_those_of_the_paper() -> None:

@@ -3,8 +3,12 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.masks import Causal, Padding
+from attnviz.biases import BIASES
+from attnviz.masks import MASKS, Causal, Padding
 from attnviz.mechanism import Mechanism
+from attnviz.normalizers import NORMALIZERS
+from attnviz.scores import SCORES
+from attnviz.sources import SOURCES
 from attnviz.ui import controls
 
 
@@ -46,3 +50,31 @@ def test_a_mask_that_the_menu_has_begins_with_its_own_values() -> None:
 )
 def test_titles_read_as_words(name: str, title: str) -> None:
     assert controls.title(type(name, (), {})) == title
+
+
+def test_the_help_of_a_class_is_its_docstring_without_the_examples() -> None:
+    class Headed:
+        """One line.
+
+        Another paragraph.
+
+        Example:
+            >>> 1 + 1
+            2
+        """
+
+    class Bare:
+        """One line.
+
+        >>> 1 + 1
+        2
+        """
+
+    assert controls.help_text(Headed) == "One line.\n\nAnother paragraph."
+    assert controls.help_text(Bare) == "One line."
+
+
+@pytest.mark.parametrize("kind", [*SCORES, *BIASES, *MASKS, *NORMALIZERS, *SOURCES], ids=controls.title)
+def test_no_help_on_screen_shows_an_example(kind: type) -> None:
+    assert controls.help_text(kind)
+    assert ">>>" not in controls.help_text(kind)

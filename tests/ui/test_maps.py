@@ -1,7 +1,7 @@
 """The maps of the three uses of attention: as they ran, as they are marked, and what the page says of them."""
 
 import json
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from attnviz.translator.model import USE_LAYERS, Pass, Use
 from attnviz.translator.translation import source, target
 from attnviz.ui.transformer import maps, three_uses
 from attnviz.ui.transformer.maps import HEAD_NAMES, USES
+from tests.support.app import contents, open_page
 
 ROOT = Path(__file__).parents[2]
 NEGATED = "the old king does not see the young birds ."
@@ -25,22 +26,12 @@ LONGEST = "is her white apple of every beautiful flower pretty under these lette
 SHORTEST = "I dance ."
 
 
+page = partial(open_page, "transformer")
+
+
 @cache
 def some(count: int) -> list[Sentence]:
     return list(islice(sentences("test"), count))
-
-
-def page(**link: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/transformer.py")
-    for name, value in link.items():
-        app.query_params[name.replace("_", "-")] = value
-    return app.run()
-
-
-def said(app: AppTest) -> str:
-    assert not app.exception
-    return " ".join(one.value for one in app.markdown)
 
 
 @pytest.mark.parametrize("text", [SHORTEST, NEGATED, LONGEST])
@@ -184,7 +175,7 @@ def test_the_head_that_is_shown_first_agrees_most(variant: str) -> None:
 
 def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
     app = page(english=NEGATED)
-    words = said(app)
+    words = contents(app)
     for name in USES.values():
         assert f"**{name}**" in words
     shown = maps.of(load().translate(NEGATED), "cross")
@@ -192,19 +183,19 @@ def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
     assert "97% in 500 test sentences" in words
     assert three_uses.TELLING["encoder"] in words
     assert three_uses.TELLING["decoder"] in words
-    other = said(app.selectbox(key="cross-head").select("Layer 1, head 2").run())
+    other = contents(app.selectbox(key="cross-head").select("Layer 1, head 2").run())
     assert f"**{shown.agreed(6)} of 10 words**" in other
     assert "71% in 500 test sentences" in other
 
 
 def test_what_a_sentence_does_not_have_is_not_said() -> None:
-    words = said(page(english=SHORTEST))
+    words = contents(page(english=SHORTEST))
     assert three_uses.TELLING["encoder"] not in words
     assert three_uses.TELLING["decoder"] not in words
 
 
 def test_a_sentence_that_the_grammar_does_not_know_has_no_score() -> None:
-    words = said(page(english="cat the sleeps red"))
+    words = contents(page(english="cat the sleeps red"))
     assert "The grammar does not know this sentence" in words
     assert "look most at a word" not in words
 

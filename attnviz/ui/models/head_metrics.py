@@ -12,17 +12,17 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from attnviz.analysis.head_metrics import MEASURES, HeadMeasure, HeadMeasures, Without, head_measures
+from attnviz.analysis.work import is_affordable
 from attnviz.figures.scatter import SHAPES, scatter
 from attnviz.formatting import number
 from attnviz.layer import Layer
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import explained
+from attnviz.ui.controls import help_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds
 from attnviz.ui.models.one_head import OneHead, open_head
 from attnviz.ui.models.selection import LookedAt
-from attnviz.ui.view import COLORS, affordable, largest
 
 MENU = {measure.name: measure for measure in MEASURES}
 ACROSS, UP = "Distance", "Entropy"  # of the scatter, to begin with
@@ -92,7 +92,7 @@ def _measure(label: str, start: str) -> HeadMeasure:
 def _found(seen: LookedAt, without: Without) -> Found:
     """The measures of all heads, or of those of one layer where all would be too many."""
     work = [layer.inputs.heads * layer.inputs.queries * layer.inputs.keys for layer in seen.layers]
-    shown = list(range(len(work))) if affordable(sum(work)) else [seen.layer]
+    shown = list(range(len(work))) if is_affordable(sum(work)) else [seen.layer]
 
     def make() -> HeadMeasures:
         return head_measures([seen.layers[i] for i in shown], without_queries=without, without_keys=without)
@@ -103,7 +103,7 @@ def _found(seen: LookedAt, without: Without) -> Found:
 
 def _about(measure: HeadMeasure) -> str:
     """What a measure is."""
-    return explained(type(measure)).split("\n\n")[0].replace("\n", " ")
+    return help_text(type(measure)).split("\n\n")[0].replace("\n", " ")
 
 
 def _title(measure: HeadMeasure) -> str:
@@ -181,7 +181,7 @@ def _map(seen: LookedAt, notes: DeltaGenerator) -> None:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
     chart(
-        opened.figure(1.0 if seen.colors == COLORS[2] else largest([opened.weights])),
+        opened.figure(seen.colors.end([opened.weights])),
         "opened-map",
         title=opened.title,
         label="Attention weights of the opened head",

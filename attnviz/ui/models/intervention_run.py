@@ -9,6 +9,7 @@ import streamlit as st
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.analysis.work import check_work, heads_work
 from attnviz.formatting import number, visible
 from attnviz.layer import Layer
 from attnviz.models.intervention_run import (
@@ -25,7 +26,6 @@ from attnviz.models.interventions import Intervention
 from attnviz.models.model import Model
 from attnviz.models.text_inputs import Reading
 from attnviz.ui.models.model_picker import Example
-from attnviz.ui.view import check_work, cost
 
 UNCHANGED = "Nothing is changed. Try one of the changes above, or make one of your own."
 LONGEST = 60  # characters of what the decoder has written
@@ -90,7 +90,7 @@ def _outcome(_example: IntervenedExample, key: str) -> Outcome:
 
 def _check_cost(layers: Sequence[Layer], intervention: Intervention) -> None:
     """Refuses what would keep a core busy for long: every layer's heads are computed twice, and compared."""
-    work = cost(layers, [intervention.apply(layer.mechanism, i) for i, layer in enumerate(layers)])
+    work = heads_work(layers, [intervention.apply(layer.mechanism, i) for i, layer in enumerate(layers)])
     check_work(work, "To run the model so", "Take a shorter text, or another score.")
 
 

@@ -9,10 +9,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz import figures
 from attnviz.analysis.head_metrics import MEASURES, HeadMeasure, HeadMeasures, head_measures
+from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import number
 from attnviz.ui import cache, head_charts
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import explained, head_names
+from attnviz.ui.controls import head_names, help_text
 from attnviz.ui.downloads import downloads
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds, grouped_query, layer_table, long, products
@@ -20,7 +21,7 @@ from attnviz.ui.models.long import LongView
 from attnviz.ui.models.one_head import open_head
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import ALL, is_long
-from attnviz.ui.view import View, affordable, check_work, cost, fitting
+from attnviz.ui.view import View, fitting
 
 APART = 3  # mosaics that find room side by side
 LOW = 320  # pixels of a mosaic above the large map
@@ -75,7 +76,7 @@ def _view(seen: LookedAt, layer: int) -> View:
         layer=layer,
         head=seen.head if mine else 0,
         special=seen.special,
-        every=affordable(cost([seen.layers[i] for i in like], [mechanisms[i] for i in like])),
+        every=is_affordable(heads_work([seen.layers[i] for i in like], [mechanisms[i] for i in like])),
         colors=seen.colors,
     )
 
@@ -125,14 +126,14 @@ def _colored() -> HeadMeasure | None:
     """The measure that the heads are colored by, if not by their maps."""
     menu = {measure.name: measure for measure in MEASURES}
     name = st.session_state.get("color-by", st.query_params.get("color-by"))
-    about = explained(type(menu[name])) if name in menu else "Small maps of all heads, or one number for each."
+    about = help_text(type(menu[name])) if name in menu else "Small maps of all heads, or one number for each."
     chosen = st.selectbox("Color by", [MAPS, *menu], key="color-by", bind="query-params", help=about)
     return menu.get(chosen)
 
 
 def _measured(seen: LookedAt, measure: HeadMeasure) -> HeadMeasures:
     layers = seen.layers
-    work = cost(layers, [layer.mechanism for layer in layers])
+    work = heads_work(layers, [layer.mechanism for layer in layers])
     check_work(work, "To measure all heads", "Take a shorter text, or color by attention maps.")
     return cache.once(
         partial(head_measures, layers, measures=[measure]), "heads colored by", seen.example, measure.name

@@ -29,7 +29,6 @@ from attnviz.ui.models.one_head import OneHead, open_head
 from attnviz.ui.models.products import in_words
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.transformer import what_if as parts
-from attnviz.ui.view import COLORS, largest
 
 MASK, SCORE, NORMALIZER, OFF, WHERE = "if-mask", "if-score", "if-normalizer", "if-off", "if-where"
 EVERYWHERE, ALIKE, HERE = "All layers", "Layers of this kind", "This layer"
@@ -70,11 +69,9 @@ def show(seen: LookedAt) -> None:
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     example, result = _made(seen, intervention, refused, notes)
     with notes:
-        told = (
-            escape(listed(seen.layers, example.intervention)) or "&nbsp;"
-        )  # a line that what stands below does not jump by
+        changes = escape(listed(seen.layers, example.intervention)) or "&nbsp;"  # a line, so that nothing below jumps
         st.html(
-            f"<p class='attnviz-said' role='status'>{escape(result.sentence)}</p><p class='attnviz-whose'>{told}</p>"
+            f"<p class='attnviz-summary' role='status'>{escape(result.sentence)}</p><p class='attnviz-note'>{changes}</p>"
         )
         if len(_open(seen)) < len(seen.layers):
             closed = [layer.name for layer in seen.layers if layer.fixed]
@@ -231,7 +228,7 @@ def _maps(seen: LookedAt, example: IntervenedExample, result: Outcome) -> None:
     except ValueError as problem:  # too long to be drawn; the rest is not
         st.info(plain(str(problem)))
         return
-    end = 1.0 if seen.colors == COLORS[2] else largest([side.weights for side in sides])
+    end = seen.colors.end([side.weights for side in sides])
     for (key, title), side, column in zip(SIDES.items(), sides, st.columns(2, gap="medium"), strict=True):
         with column:
             st.html(f"<p class='attnviz-change'>{title} <small>{escape(side.title)}</small></p>")

@@ -11,10 +11,10 @@ from attnviz.formatting import number, visible
 from attnviz.translator import Translation, Translator
 from attnviz.translator.model import Use
 from attnviz.ui import cache
+from attnviz.ui.color_range import largest_weight
 from attnviz.ui.markdown import plain
 from attnviz.ui.transformer import decoding, maps, what_if
 from attnviz.ui.transformer.what_if import Interventions
-from attnviz.ui.view import largest
 
 SIDES = ("As trained", "Changed")
 KEYS = ("trained", "changed")  # of their charts
@@ -35,7 +35,7 @@ def show(translator: Translator, translation: Translation, step: int, heads: dic
     interventions, changed = _made(translator, translation, asked, refused, notes)
     both = (translation, changed)
     with notes:
-        st.html(f"<p class='attnviz-said' role='status'>{escape(verdict(both, interventions))}</p>")
+        st.html(f"<p class='attnviz-summary' role='status'>{escape(verdict(both, interventions))}</p>")
     for i, column in enumerate(beside):
         column.html(words(SIDES[i], both[i], differing(both)[i], _at(both, step)[i]))
     _maps(translator, both, interventions, use, heads[use], _at(both, step))
@@ -54,7 +54,7 @@ def _maps(
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}")
     shown = [maps.of(one, use, step) for one, step in zip(both, at, strict=True)]
     linked = (shown[0].queries, shown[0].keys) == (shown[1].queries, shown[1].keys)
-    end, rows = max(1.0, largest([one.weights for one in shown])), max(len(one.queries) for one in shown)
+    end, rows = max(1.0, largest_weight([one.weights for one in shown])), max(len(one.queries) for one in shown)
     trained = what_if.trained(translator)[use]
     described = [what_if.described(what_if.of_use(one, use), use, trained, head) for one in ((), interventions)]
     for key, side, one, column in zip(KEYS, SIDES, shown, st.columns(2, gap="medium"), strict=True):
