@@ -71,7 +71,8 @@ def show(seen: LookedAt) -> None:
     with notes:
         changes = escape(listed(seen.layers, example.intervention)) or "&nbsp;"  # a line, so that nothing below jumps
         st.html(
-            f"<p class='attnviz-summary' role='status'>{escape(result.sentence)}</p><p class='attnviz-note'>{changes}</p>"
+            f"<p class='attnviz-summary' role='status'>{escape(result.sentence)}</p>"
+            f"<p class='attnviz-note'>{changes}</p>"
         )
         if len(_open(seen)) < len(seen.layers):
             closed = [layer.name for layer in seen.layers if layer.fixed]
@@ -317,6 +318,7 @@ def _tokens(result: Outcome) -> None:
     """Draws the likeliest next tokens, without the change and with it."""
     if not result.next_tokens:
         return
+    tokens = result.next_tokens
     before, after = (np.array([getattr(one, side) for one in tokens], dtype="f4") for side in ("before", "after"))
     said = [
         f"{visible(one.token)}: {number(one.before)} as it is, {number(one.after)} changed"
