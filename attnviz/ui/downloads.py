@@ -19,9 +19,10 @@ SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
 
 
 def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, private: bool) -> None:
-    """Buttons for the weights shown, as CSV and .npz, and for the picture as one HTML file; and the link to copy.
+    """Draws buttons for the weights as CSV and .npz and for the picture as one HTML file, and the link to copy.
 
-    PNG and SVG are made in the browser, by the chart itself. The note says what the numbers are, if not all of them; a `private` source is not in the link.
+    PNG and SVG are made in the browser, by the chart itself. The note says what the numbers are, if not all of them.
+    A `private` source is not in the link.
     """
     shown = (head_map.weights, *head_map.labels)
     with st.popover("Take away", icon=":material/download:", width="stretch"):
@@ -30,7 +31,9 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, private: 
             ("Weights as .npz", "npz", lambda: as_npz(*shown)),
             ("Picture as HTML", "html", lambda: as_html(figure, f"Attention: {head_map.title}")),
         ):
-            st.download_button(title, make, f"attention {head_map.title}.{extension}", on_click="ignore", width="stretch")
+            st.download_button(
+                title, make, f"attention {head_map.title}.{extension}", on_click="ignore", width="stretch"
+            )
         if note:
             st.caption(note)
         st.caption("PNG and SVG: the buttons above the picture. Link to this state:")

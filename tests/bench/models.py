@@ -20,7 +20,7 @@ from attnviz.layer import Layer
 from attnviz.models.loading import inspected
 from attnviz.models.minilm import minilm
 from attnviz.models.model import Model, _bytes
-from attnviz.ui.models.viewport import CELLS
+from attnviz.ui.head_map import CELLS
 
 LONG = 4096
 ROOM = 8e9  # bytes that have to be free for eager weights at so many tokens

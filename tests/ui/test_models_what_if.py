@@ -25,7 +25,7 @@ from attnviz.models.minilm import minilm
 from attnviz.normalizers import Sink, Softmax
 from attnviz.scores import Cosine
 from attnviz.text import EXAMPLE
-from attnviz.ui.models import intervention_run, viewport, what_if
+from attnviz.ui.models import intervention_run, what_if
 from tests.models.test_interventions import GROUPED, TEXT, bart, bert, bloom, llama, reads
 from tests.support.app import contents, ok, open_page
 
@@ -287,8 +287,8 @@ def test_the_result_stands_above_the_widgets_of_ones_own(drawn):
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(drawn, monkeypatch):
-    monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr(viewport, "CELLS", 5)
+    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
     ok(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
     for key, layers in (("if-before", minilm().layers(EXAMPLE)), ("if-after", None)):
         layers = layers or run_with_interventions(minilm(), [TRIES["Temperature 4"]], EXAMPLE).layers

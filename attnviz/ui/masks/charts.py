@@ -11,15 +11,15 @@ from jaxtyping import Bool, Float, Int
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, counts, difference, kinds
-from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special
+from attnviz.analysis.head_maps import HeadChoice
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
+from attnviz.ui.head_map import HeadMap, selected_map, zoom_key
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks import mask_editor
-from attnviz.ui.head_map import HeadMap, selected_map, zoom_key
 from attnviz.ui.selection import Selection
 
 HEIGHT = 330

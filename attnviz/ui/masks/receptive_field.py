@@ -6,10 +6,10 @@ import torch
 from attnviz.analysis.receptive_field import reach, seen
 from attnviz.figures import heatmap
 from attnviz.ui.chart import chart
+from attnviz.ui.head_map import zoom_key
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.charts import Comparison
 from attnviz.ui.masks.mask_editor import SIDES
-from attnviz.ui.head_map import zoom_key
 
 MOST = 24
 SAYS = "{query} depends on {key} from {weight} layers on."

@@ -155,9 +155,7 @@ def _has_single_rows(head_map: HeadMap) -> bool:
     return len(head_map.queries) == len(head_map.weights)
 
 
-def _picture(
-    selection: ModelSelection, head_map: HeadMap, method: str, queries: Sequence[int]
-) -> Chart[HeatmapSpec]:
+def _picture(selection: ModelSelection, head_map: HeadMap, method: str, queries: Sequence[int]) -> Chart[HeatmapSpec]:
     """The map, with a mark at the chosen queries."""
     is_share = method != VALUE_WEIGHTED
     end = selection.colors.end([head_map.weights]) if is_share else largest_weight([head_map.weights])

@@ -1,4 +1,4 @@
-"""What can be chosen on Models, whatever the tab: the model and what it reads, a layer, a head, and how maps are drawn."""
+"""What can be chosen on every tab of Models: the model and its input, a layer, a head, and how maps are drawn."""
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator

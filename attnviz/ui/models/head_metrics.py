@@ -69,7 +69,9 @@ def show(selection: ModelSelection) -> None:
     notes = st.container()
     found = _found(selection, LEFT_OUT[without])
     if len({*found.measures.layers.tolist()}) < len(selection.layers):
-        notes.caption(f"These are the heads of {plain(selection.layer.name)}: all would be too many for so long a text.")
+        notes.caption(
+            f"These are the heads of {plain(selection.layer.name)}: all would be too many for so long a text."
+        )
     for one in dict.fromkeys((across, up)):
         if one.name not in found.values:
             notes.info(f"No head here has a number for “{one.name}”. Choose another measure, or leave nothing out.")
@@ -78,7 +80,9 @@ def show(selection: ModelSelection) -> None:
     with left:
         _scatter(found, across, up, opened)
         explained = (f"<p><b>{one.name}.</b> {escape(_about(one))}</p>" for one in dict.fromkeys((across, up)))
-        st.html(f"<div class='attnviz-measures'>{_shapes(selection)}{_unseen(found, across, up)}{''.join(explained)}</div>")
+        st.html(
+            f"<div class='attnviz-measures'>{_shapes(selection)}{_unseen(found, across, up)}{''.join(explained)}</div>"
+        )
     with right:
         _map(selection, notes)
     _table(found, opened)

@@ -46,7 +46,7 @@ def show(selection: ModelSelection) -> None:
         if note := missing_layers(selection, [selected, *others]):
             notes.info(plain(note))
         _show_heads(selected, others, thumbnails, measure, measured)
-    if grouped_query.is_shared(inputs):
+    if grouped_query.is_grouped(inputs):
         st.markdown("##### Heads that share keys")
         st.html(grouped_query.picture(inputs, selection.head if isinstance(selection.head, int) else None))
     st.markdown("##### The layers")
@@ -56,7 +56,7 @@ def show(selection: ModelSelection) -> None:
 
 
 def mosaics(selection: ModelSelection) -> list[ModelSelection]:
-    """Returns a selection for each mosaic: that of the selected layer, and, if they fit, of each other kind of layer."""
+    """Returns a selection for each mosaic: that of the selected layer, and of each other kind of layer if they fit."""
     first = {mosaic_group(layer): i for i, layer in reversed(list(enumerate(selection.layers)))}
     del first[mosaic_group(selection.layer)]
     others = sorted(first.values()) if len(first) < MOST_MOSAICS else []
@@ -102,7 +102,7 @@ def _show_heads(
             else:
                 small = thumbnails[one.index]
                 largest = end if is_selected else selection.colors.end([small])
-                framed = None if is_selected else []
+                framed: Sequence[tuple[int, int]] | None = None if is_selected else []
                 head_charts.show_mosaic(one, small, largest, key, framed=framed, height=height, hint=hint)
     with right:
         end = end if is_whole else selection.colors.end([head_map.weights])

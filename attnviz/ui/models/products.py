@@ -111,7 +111,9 @@ def _show_score(
         tokens = token_name(inputs, inputs.query_tokens, query), token_name(inputs, inputs.key_tokens, key)
         terms = pair[0].astype("f8") * pair[1].astype("f8") * scale
         then = biased(selection.layer, head, query, key, float(terms.sum()))
-        st.html(said(terms, scale, tokens, then, float(weights[column]), rescaled=selection.special == Special.RESCALED))
+        st.html(
+            said(terms, scale, tokens, then, float(weights[column]), rescaled=selection.special == Special.RESCALED)
+        )
     with drawn:
         chart(
             figures.products(*pair, scale=scale),

@@ -9,8 +9,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
 from attnviz.analysis.head_maps import HeadChoice
-from attnviz.figures.sentences import ChangeSentences
 from attnviz.figures.difference import difference as difference_figure
+from attnviz.figures.sentences import ChangeSentences
 from attnviz.formatting import visible
 from attnviz.layer import Layer
 from attnviz.models.hub import allowed

@@ -1,6 +1,6 @@
 """What the link still says of another model or text."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import streamlit as st
 

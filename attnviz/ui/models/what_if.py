@@ -22,12 +22,13 @@ from attnviz.normalizers import Normalizer, Softmax
 from attnviz.scores import Score
 from attnviz.ui import cache, controls
 from attnviz.ui.chart import chart
+from attnviz.ui.controls import open_head
+from attnviz.ui.head_map import selected_map
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.intervention_run import IntervenedExample, Outcome, outcome
 from attnviz.ui.models.layer_table import named
-from attnviz.ui.models.one_head import OneHead, open_head
 from attnviz.ui.models.products import in_words
-from attnviz.ui.models.selection import LookedAt
+from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.transformer import what_if as parts
 
 MASK, SCORE, NORMALIZER, OFF, WHERE = "if-mask", "if-score", "if-normalizer", "if-off", "if-where"
@@ -56,31 +57,33 @@ class AsItIs:
     """Each layer keeps what it was trained with."""
 
 
-def show(seen: LookedAt) -> None:
+def show(selection: ModelSelection) -> None:
     """Draws changes to try, what becomes of the output, and the map of the chosen head as it is and changed."""
-    if not _open(seen):
-        st.info(plain(f"Nothing can be exchanged in {seen.model.name}. {seen.shown.fixed}"))
+    if not _open(selection):
+        st.info(plain(f"Nothing can be exchanged in {selection.model.name}. {selection.layer.fixed}"))
         return
     top = st.container()
     with st.expander("Change it yourself", key="if-own", icon=":material/tune:", bind="query-params"):
-        intervention, refused = _choose(seen)
+        intervention, refused = _choose(selection)
     with top:
-        _menu(seen, intervention)
+        _menu(selection, intervention)
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
-    example, result = _made(seen, intervention, refused, notes)
+    example, result = _made(selection, intervention, refused, notes)
     with notes:
-        changes = escape(listed(seen.layers, example.intervention)) or "&nbsp;"  # a line, so that nothing below jumps
+        changes = (
+            escape(listed(selection.layers, example.intervention)) or "&nbsp;"
+        )  # a line, so that nothing below jumps
         st.html(
             f"<p class='attnviz-summary' role='status'>{escape(result.sentence)}</p>"
             f"<p class='attnviz-note'>{changes}</p>"
         )
-        if len(_open(seen)) < len(seen.layers):
-            closed = [layer.name for layer in seen.layers if layer.fixed]
+        if len(_open(selection)) < len(selection.layers):
+            closed = [layer.name for layer in selection.layers if layer.fixed]
             st.caption(plain(f"Nothing can be exchanged in {named(closed)}, whose queries and keys are not known."))
-    _maps(seen, example, result)
+    _maps(selection, example, result)
     left, right = st.columns([0.45, 0.55], gap="medium")
     with left:
-        _grid(seen, example, result)
+        _grid(selection, example, result)
     with right:
         _tokens(result)
         st.caption(SEEING)
@@ -102,12 +105,12 @@ def listed(layers: Sequence[Layer], intervention: Intervention) -> str:
     return " ".join(said + [f"Ablated: {'; '.join(ablated)}."] * bool(ablated))
 
 
-def _open(seen: LookedAt) -> list[int]:
+def _open(selection: ModelSelection) -> list[int]:
     """The places of the layers whose attention can be exchanged."""
-    return [i for i, layer in enumerate(seen.layers) if not layer.fixed]
+    return [i for i, layer in enumerate(selection.layers) if not layer.fixed]
 
 
-def _choose(seen: LookedAt) -> tuple[Intervention, list[str]]:
+def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
     """Draws the widgets; gives what is to be exchanged, and why some of it was refused."""
     refused: list[str] = []
     columns = st.columns(4, gap="small")
@@ -119,14 +122,14 @@ def _choose(seen: LookedAt) -> tuple[Intervention, list[str]]:
         normalizer = _part("Normalizer", parts.NORMALIZER_MENU, NORMALIZER, refused)
     with columns[3]:
         where = st.selectbox(
-            "Where", _places(seen), key=WHERE, bind="query-params",
+            "Where", _places(selection), key=WHERE, bind="query-params",
             help="In which layers the mask, the score and the normalizer are exchanged.",
         )  # fmt: skip
-    heads = _heads(seen)
+    heads = _heads(selection)
     about = "They see nothing, and add nothing to what their layer gives."
     off = st.multiselect("Ablated heads", list(heads), key=OFF, bind="query-params", placeholder="None", help=about)
     ablated = tuple(heads[one] for one in sorted(off, key=list(heads).index))
-    return Intervention(mask, score, normalizer, ablated, _places(seen)[where]), refused
+    return Intervention(mask, score, normalizer, ablated, _places(selection)[where]), refused
 
 
 def _part(label: str, menu: dict[str, type], key: str, refused: list[str]) -> Any:
@@ -135,58 +138,58 @@ def _part(label: str, menu: dict[str, type], key: str, refused: list[str]) -> An
     return None if isinstance(part, AsItIs) else part
 
 
-def _places(seen: LookedAt) -> dict[str, tuple[int, ...]]:
+def _places(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
     """Where something can be exchanged, by name: in all layers, in those of one kind, or in one."""
-    every = _open(seen)
-    alike = [i for i in every if seen.layers[i].kind == seen.shown.kind]
-    here = [i for i in every if i == seen.layer]
+    every = _open(selection)
+    alike = [i for i in every if selection.layers[i].kind == selection.layer.kind]
+    here = [i for i in every if i == selection.index]
     named = {EVERYWHERE: tuple(every), ALIKE: tuple(alike), HERE: tuple(here)}
     return {name: places for name, places in named.items() if name != ALIKE or 0 < len(alike) < len(every)}
 
 
-def _heads(seen: LookedAt) -> dict[str, tuple[int, int]]:
+def _heads(selection: ModelSelection) -> dict[str, tuple[int, int]]:
     """The heads that can be ablated, by name: their layer and their place in it."""
     return {
-        f"{seen.layers[i].name}, head {head}": (i, head)
-        for i in _open(seen)
-        for head in range(seen.layers[i].inputs.heads)
+        f"{selection.layers[i].name}, head {head}": (i, head)
+        for i in _open(selection)
+        for head in range(selection.layers[i].inputs.heads)
     }
 
 
-def tries(seen: LookedAt) -> dict[str, tuple[Intervention, str]]:
+def tries(selection: ModelSelection) -> dict[str, tuple[Intervention, str]]:
     """Changes worth trying, and where, by name."""
-    all_of_it = ALIKE if ALIKE in _places(seen) else EVERYWHERE
+    all_of_it = ALIKE if ALIKE in _places(selection) else EVERYWHERE
     found = {"Everything as it is": (Intervention(), EVERYWHERE)}
-    if not seen.shown.fixed:
-        whole = tuple((seen.layer, head) for head in range(seen.shown.inputs.heads))
-        if isinstance(seen.head, int):
-            found["Ablate this head"] = (Intervention(ablated=(whole[seen.head],)), EVERYWHERE)
+    if not selection.layer.fixed:
+        whole = tuple((selection.index, head) for head in range(selection.layer.inputs.heads))
+        if isinstance(selection.head, int):
+            found["Ablate this head"] = (Intervention(ablated=(whole[selection.head],)), EVERYWHERE)
         found["Ablate this layer’s heads"] = (Intervention(ablated=whole), EVERYWHERE)
     found["Temperature 4"] = (Intervention(normalizer=Softmax(4.0)), EVERYWHERE)
-    if seen.shown.kind == "causal":
+    if selection.layer.kind == "causal":
         found["Only the last 4 tokens"] = (Intervention(SlidingWindow(4)), all_of_it)
         found["See the future"] = (Intervention(Full()), all_of_it)
-    elif seen.shown.kind == "self":
+    elif selection.layer.kind == "self":
         found["Only the neighbors"] = (Intervention(Band(1)), all_of_it)
         found["Only what came before"] = (Intervention(Causal()), all_of_it)
     return found
 
 
-def _menu(seen: LookedAt, intervention: Intervention) -> None:
+def _menu(selection: ModelSelection, intervention: Intervention) -> None:
     """The changes worth trying; the one that is tried is marked."""
-    choices = tries(seen)
-    places = _places(seen)
+    choices = tries(selection)
+    places = _places(selection)
 
     def try_it() -> None:
         if (name := st.session_state["if-try"]) is not None:
-            _write(seen, *choices[name])
+            _write(selection, *choices[name])
 
     tried = (name for name, (one, where) in choices.items() if intervention == replace(one, layers=places[where]))
     st.session_state["if-try"] = next(tried, None)
     st.pills("Try", list(choices), key="if-try", on_change=try_it, label_visibility="collapsed")
 
 
-def _write(seen: LookedAt, intervention: Intervention, where: str) -> None:
+def _write(selection: ModelSelection, intervention: Intervention, where: str) -> None:
     """Makes this the change that the widgets show."""
     for menu, part, key in (
         (controls.MASK_MENU, intervention.mask, MASK),
@@ -195,22 +198,22 @@ def _write(seen: LookedAt, intervention: Intervention, where: str) -> None:
     ):
         parts.show_part(cast("dict[str, type[object]]", menu), part or AsItIs(), key)
     st.session_state[WHERE] = where
-    st.session_state[OFF] = [name for name, head in _heads(seen).items() if head in intervention.ablated]
+    st.session_state[OFF] = [name for name, head in _heads(selection).items() if head in intervention.ablated]
 
 
 def _made(
-    seen: LookedAt, asked: Intervention, refused: list[str], notes: DeltaGenerator
+    selection: ModelSelection, asked: Intervention, refused: list[str], notes: DeltaGenerator
 ) -> tuple[IntervenedExample, Outcome]:
     """What is asked, or the last that could be run of this example, and what it gives."""
-    plain_one = IntervenedExample.of(seen.example, Intervention())
-    if st.session_state.get(f"{KEPT} of") != seen.example:
-        st.session_state[f"{KEPT} of"] = seen.example
+    plain_one = IntervenedExample.of(selection.source, Intervention())
+    if st.session_state.get(f"{KEPT} of") != selection.source:
+        st.session_state[f"{KEPT} of"] = selection.source
         cache.remember(KEPT, plain_one)
 
     def make() -> IntervenedExample:
         if refused:
             raise ValueError(" ".join(refused))
-        example = IntervenedExample.of(seen.example, asked)
+        example = IntervenedExample.of(selection.source, asked)
         outcome(example)
         return example
 
@@ -221,38 +224,38 @@ def _made(
 # The pictures
 
 
-def _maps(seen: LookedAt, example: IntervenedExample, result: Outcome) -> None:
+def _maps(selection: ModelSelection, example: IntervenedExample, result: Outcome) -> None:
     """Draws the map of the chosen head as it is and changed, in one range of colors."""
-    pairs = ((seen.example, seen.layers), (example, result.layers))
+    pairs = ((selection.source, selection.layers), (example, result.layers))
     try:
-        sides = [OneHead(of, layers, seen.layer, seen.head, seen.special, seen.part) for of, layers in pairs]
+        sides = [selected_map(selection.with_layers(source, layers)) for source, layers in pairs]
     except ValueError as problem:  # too long to be drawn; the rest is not
         st.info(plain(str(problem)))
         return
-    end = seen.colors.end([side.weights for side in sides])
+    end = selection.colors.end([side.weights for side in sides])
     for (key, title), side, column in zip(SIDES.items(), sides, st.columns(2, gap="medium"), strict=True):
         with column:
             st.html(f"<p class='attnviz-change'>{title} <small>{escape(side.title)}</small></p>")
             chart(
-                side.figure(end, "what-if"),
+                side.chart(largest=end, link="what-if"),
                 key,
                 label=f"{title}: attention weights",
                 name=f"attention {side.title} {title.lower()}",
-                description=f"{title}, {side.title}: {side.screen.size}. The arrow keys move from cell to cell.",
+                description=f"{title}, {side.title}: {side.size}. The arrow keys move from cell to cell.",
                 height=HEIGHT,
                 hint="Point at a cell: it is marked in both maps.",
-                on_view=side.screen.on_view,
+                on_view=side.on_view,
             )
-            st.caption(plain(described(seen, example.intervention if key == "if-after" else Intervention())))
+            st.caption(plain(described(selection, example.intervention if key == "if-after" else Intervention())))
 
 
-def described(seen: LookedAt, intervention: Intervention) -> str:
+def described(selection: ModelSelection, intervention: Intervention) -> str:
     """How the chosen head attends under an intervention, in words."""
-    if (seen.layer, seen.head) in intervention.ablated:
-        return f"Head {seen.head} is ablated: it sees nothing, and adds nothing."
-    if seen.shown.fixed:
+    if (selection.index, selection.head) in intervention.ablated:
+        return f"Head {selection.head} is ablated: it sees nothing, and adds nothing."
+    if selection.layer.fixed:
         return "As the model itself has computed it."
-    mechanism = replace(intervention, ablated=()).apply(seen.shown.mechanism, seen.layer)
+    mechanism = replace(intervention, ablated=()).apply(selection.layer.mechanism, selection.index)
     return in_order(mechanism.score, mechanism.biases, mechanism.mask, mechanism.normalizer)
 
 
@@ -269,27 +272,27 @@ def called(part: Score | Normalizer) -> str:
     return controls.title(type(part)) if learned else parts.named(part)
 
 
-def _grid(seen: LookedAt, example: IntervenedExample, result: Outcome) -> None:
+def _grid(selection: ModelSelection, example: IntervenedExample, result: Outcome) -> None:
     """Draws how much of its attention each head of each layer has moved; a head that is ablated has no color."""
     shares, ablated = result.mass_shift.copy(), example.intervention.ablated
     names = [
         _moved(layer.name, i, head, float(shares[i, head]), ablated)
-        for i, layer in enumerate(seen.layers)
+        for i, layer in enumerate(selection.layers)
         for head in range(shares.shape[1])
     ]
     for place in ablated:
         shares[place] = np.nan
     rows, columns = shares.shape
-    chosen = [seen.layer * columns + seen.head] if isinstance(seen.head, int) else []
+    chosen = [selection.index * columns + selection.head] if isinstance(selection.head, int) else []
     figure = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
     if rows <= LABELED:
-        written = [escape(layer.name, quote=False) for layer in seen.layers]
+        written = [escape(layer.name, quote=False) for layer in selection.layers]
         figure.update_yaxes(tickvals=list(range(rows)), ticktext=written, title=None)
 
     def open_at(row: int, column: int) -> None:
         place = head_at(figure, row, column)
         if place is not None and names[place]:
-            open_head(seen.layers, *divmod(place, columns))
+            open_head(selection.layers, *divmod(place, columns))
 
     st.markdown("**How much of its attention each head has moved**")
     chart(

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 import torch
 
-from attnviz.analysis.head_maps import HeadChoice, RowSummary, Special, row_summary
+from attnviz.analysis.head_maps import RowSummary, row_summary
 from attnviz.figures.bars import row_bars
 from attnviz.formatting import number, visible
 from attnviz.normalizers import NORMALIZERS

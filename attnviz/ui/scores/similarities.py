@@ -6,7 +6,6 @@ import streamlit as st
 import torch
 
 from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
-from attnviz.analysis.head_maps import HeadChoice, Special
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.scores import SCORES, Additive, Cosine, ScaledDot, Score
 from attnviz.ui import cache, controls, pinned_query
