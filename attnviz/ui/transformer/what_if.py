@@ -7,6 +7,7 @@ from typing import TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.formatting import significant
 from attnviz.masks import Band, Full
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS, Normalizer, Softmax
@@ -149,7 +150,7 @@ def described(change: Change, start: Mechanism, head: int) -> str:
 def named(part: Score | Normalizer) -> str:
     """What a part is called, with the values that are not what it begins with."""
     values = [
-        f"{one.metadata.get('label', one.name)} {getattr(part, one.name):g}"
+        f"{one.metadata.get('label', one.name)} {significant(getattr(part, one.name))}"
         for one in fields(part)  # type: ignore[arg-type]
         if one.metadata and getattr(part, one.name) != one.default
     ]
