@@ -45,8 +45,10 @@ def percent(share: float | int, digits: int = 3) -> str:
     >>> percent(0.125), percent(0.8765, 2), percent(0.9999), percent(1)
     ('12.5%', '88%', '99.9%', '100%')
     """
+    if share == 1:
+        return "100%"
     text = significant(100 * share, digits)
-    return f"{math.floor(1000 * share) / 10}%" if share < 1 and float(text) >= 100 else f"{text}%"
+    return f"{math.floor(1000 * share) / 10}%" if float(text) >= 100 else f"{text}%"
 
 
 def byte_size(count: float | int) -> str:

@@ -540,7 +540,7 @@ def test_a_model_larger_than_allowed_is_refused_with_the_numbers(saved, monkeypa
     monkeypatch.setenv("ATTNVIZ_MODEL_MB", "1")
     assert inspected(saved / "bert").size < 1_000_000
     monkeypatch.setattr("attnviz.models.loading.MB", 1_000)
-    assert "parameters, which take 79.6 KB of memory" in (said := refusal(saved / "bert"))
+    assert "parameters, which take 78.8 KB of memory" in (said := refusal(saved / "bert"))
     assert "at most 0.977 KB may be taken here" in said
 
 

@@ -375,7 +375,7 @@ SMALL = Limits(disk=2 << 20, unpacked=4 << 20)
 BOMBS = {
     "disk": ("a.npy", bytes((2 << 20) + 1), r"has 2 MB; at most 2 MB"),
     "zip": ("a.npz", npz(x=np.zeros((1000, 10_000), np.float32)), "more than 4 MB"),
-    "zip in parts": ("a.npz", npz(**{f"x{i}": np.zeros((100, 3000), np.float32) for i in range(6)}), "more than 4.0"),
+    "zip in parts": ("a.npz", npz(**{f"x{i}": np.zeros((100, 3000), np.float32) for i in range(6)}), "more than 4 MB"),
     "zip that lies": ("a.npz", declared(npz(x=np.zeros((1000, 10_000), np.float32)), 500), "cannot be read|fewer"),
     "zip of bytes": ("a.npz", npz(x=np.zeros((1000, 3000), np.int8)), "more than 4 MB"),
     "long list of members": ("a.npz", zipped([(f"{i}.npy", b"") for i in range(5000)]), "more than 100 arrays"),
