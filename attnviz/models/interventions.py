@@ -46,7 +46,7 @@ UNCHANGED = Exchange()
 class Changed:
     """What one example becomes under an exchange."""
 
-    layers: list[Layer]  # named as the model's own, each with the mechanism that it ran with
+    layers: Sequence[Layer]  # named as the model's own, each with the mechanism that it ran with
     output: Float[Tensor, " numbers"] | None  # as Model.output gives it; None where the model has none
 
 
@@ -171,7 +171,7 @@ def _check(exchange: Exchange, layers: Sequence[Layer]) -> None:
     for layer, head in exchange.change.off:
         if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].inputs.heads:
             raise ValueError(f"There is no head {head} in a layer number {layer}, so it cannot be switched off.")
-    if closed := [layers[i] for i in exchange.reach(layers) if layers[i].fixed]:
+    if closed := [layers[i] for i in exchange.reach(layers) if layers[i].locked]:
         raise ValueError(_closed(closed[0]))
 
 
@@ -191,4 +191,4 @@ def _named(layer: Layer, like: Layer) -> Layer:
         special_queries=like.inputs.special_queries,
         special_keys=like.inputs.special_keys,
     )
-    return replace(layer, name=like.name, inputs=inputs)
+    return replace(layer, id=like.id, inputs=inputs)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.formatting import number, visible
-from attnviz.layer import Layer
+from attnviz.layer import Layer, Trace
 from attnviz.models.interventions import (
     Changed,
     Exchange,
@@ -44,15 +44,15 @@ class Ask(Example):
     def of(cls, example: Example, exchange: Exchange) -> "Ask":
         return cls(**{one.name: getattr(example, one.name) for one in fields(example)}, exchange=exchange)
 
-    def layers(self) -> list[Layer]:
-        return ran(self).layers
+    def layers(self) -> Trace:
+        return Trace(tuple(ran(self).layers))
 
 
 @dataclass(frozen=True, eq=False)
 class Ran:
     """What became of an example under an exchange."""
 
-    layers: list[Layer]
+    layers: Sequence[Layer]
     moved: Float[np.ndarray, "layers heads"]  # of each head's attention, NaN where a layer has no such head
     said: str  # of the output, in a sentence
     next: list[Next]  # the likeliest tokens, where the output is a token

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attnviz.analysis.head_maps import Special
-from attnviz.layer import Layer
+from attnviz.layer import Layer, Trace
 from attnviz.models.model import Model
 from attnviz.ui.models.model_picker import Example
 from attnviz.ui.models.viewport import ALL, Part
@@ -15,7 +15,7 @@ class LookedAt:
 
     example: Example
     model: Model
-    layers: list[Layer]
+    layers: Trace
     layer: int
     head: int | str  # or "mean", "maximum"
     special: Special
