@@ -19,8 +19,8 @@ from attnviz.scores import SCORES
 from attnviz.sources import SOURCES, Source
 from attnviz.sources.source import Opening
 from attnviz.sources.upload import File
+from attnviz.ui.color_range import ColorRange
 from attnviz.ui.markdown import plain
-from attnviz.ui.view import COLORS
 
 T = TypeVar("T")
 AS_MADE = "As in the model"
@@ -71,14 +71,14 @@ def _names(layers: Sequence[Layer]) -> tuple[str, ...]:
     return tuple(layer.name for layer in layers)
 
 
-def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, str]:
+def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, ColorRange]:
     """How the picture is drawn: special tokens, whether the mosaic shows all layers, the range of the colors."""
     hiding: dict[str, Special] = {"Shown": "shown", "Hidden": "hidden", "Hidden, rows rescaled": "rescaled"}
     adds_tokens = bool(layers[layer].inputs.special_keys)
     special = _select("Special tokens", list(hiding), about=HELP["Special tokens"]) if adds_tokens else "Shown"
     several = len(layers) > 1
     every = several and _select("Mosaic", ["One layer", "All layers"], about=HELP["Mosaic"]) == "All layers"
-    return hiding[special], every, _select("Colors", list(COLORS), about=HELP["Colors"])
+    return hiding[special], every, ColorRange(_select("Colors", list(map(str, ColorRange)), about=HELP["Colors"]))
 
 
 def head_names(heads: int) -> list[str]:

@@ -194,7 +194,7 @@ def _reading(view: View, row: int) -> str:
         f"<li><bdi>{escape(visible(view.key_tokens[key]))}</bdi> {number(weight)}</li>"
         for key, weight in strongest(torch.from_numpy(view.weights[row]))
     )
-    return f"<p class='attnviz-said'>{escape(_best(view, row))}</p><ol class='attnviz-strongest'>{items}</ol>"
+    return f"<p class='attnviz-summary'>{escape(_best(view, row))}</p><ol class='attnviz-strongest'>{items}</ol>"
 
 
 def _notes(view: View) -> str:

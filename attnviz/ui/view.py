@@ -9,16 +9,16 @@ from jaxtyping import Float
 
 from attnviz.analysis.downsampling import thumbnails
 from attnviz.analysis.head_maps import Map, Special, head_map, heads_map, kept
+from attnviz.analysis.work import check_heads
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
 from attnviz.inputs import Inputs
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.ui import cache
+from attnviz.ui.color_range import ColorRange
 
-MOST_WORK = 1_000_000_000  # steps, of which a core does 100 to 200 million a second
 THUMBNAIL_CELLS = 768  # a side of the mosaic has about so many, shared by the heads along it
-COLORS = ("Largest weight shown", "Largest weight of this head", "0 to 1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +32,13 @@ class View:
     head: int | str  # or "mean", "maximum"
     special: Special
     every: bool  # the mosaic shows all layers, not this one alone
-    colors: str  # what their scale ends at, one of COLORS
+    colors: ColorRange
     weights: Float[np.ndarray, "queries keys"] = field(init=False)
     mosaic: Float[np.ndarray, "heads height width"] = field(init=False)
 
     def __post_init__(self) -> None:
         layers, mechanisms = [self.layers[i] for i in self.beside], [self.mechanisms[i] for i in self.beside]
-        check_cost(layers, mechanisms)
+        check_heads(layers, mechanisms)
         size = THUMBNAIL_CELLS // (max(self.heads, len(layers)) if self.every else 6)
         made = {
             "weights": self._weights(),
@@ -92,10 +92,7 @@ class View:
     @property
     def largest(self) -> float:
         """The weight at the end of the color scale."""
-        if self.colors == COLORS[2]:
-            return 1.0
-        found = [self.weights] if self.colors == COLORS[1] else [self.weights, self.mosaic]
-        return largest(found)
+        return self.colors.end([self.weights], [self.mosaic])
 
     @property
     def says(self) -> str:
@@ -122,7 +119,7 @@ def head_weights(
     source: Source, layers: Sequence[Layer], layer: int, mechanism: Mechanism, head: int | str, special: Special
 ) -> Float[np.ndarray, "queries keys"]:
     """The weights of one head of a layer, or of "mean" or "maximum" of them, computed once for all who ask."""
-    check_cost([layers[layer]], [mechanism])
+    check_heads([layers[layer]], [mechanism])
     return cache.once(
         lambda: weights_of(layers[layer].inputs, mechanism, head, special).numpy(),
         *(source, special, layer, mechanism, head),
@@ -138,36 +135,6 @@ def weights_of(
     return heads_map(inputs, mechanism, head, special, rows)  # type: ignore[arg-type]
 
 
-def largest(maps: Sequence[np.ndarray]) -> float:
-    """The end of a color scale on which all of these have their place; NaN is not allowed."""
-    return max([float(np.nanmax(np.abs(one))) for one in maps if not np.isnan(one).all()], default=0) or 1.0
-
-
 def tokens_stamp(inputs: Inputs) -> str:
     """What a zoom belongs to: these tokens, whatever is computed of them."""
     return str(zlib.crc32("\0".join((*inputs.query_tokens, "", *inputs.key_tokens)).encode(errors="replace")))
-
-
-def cost(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> int:
-    """How many steps it takes, roughly, to compute all heads of these layers."""
-    return sum(
-        layer.inputs.heads * layer.inputs.queries * layer.inputs.keys * mechanism.score.work
-        for layer, mechanism in zip(layers, mechanisms, strict=True)
-    )
-
-
-def affordable(work: int) -> bool:
-    """Whether so many steps are done for one picture: a page is asked for by anybody who has a link."""
-    return work <= MOST_WORK
-
-
-def check_work(work: int, what: str, instead: str) -> None:
-    """Refuses, in words, what would keep a core busy for long."""
-    if not affordable(work):
-        raise ValueError(f"{what} would take {work:,} steps; at most {MOST_WORK:,} are done for one picture. {instead}")
-
-
-def check_cost(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> None:
-    """Refuses to compute all heads of these layers where that would take too long."""
-    instead = "Show one layer, take another score, or bring fewer tokens or heads."
-    check_work(cost(layers, mechanisms), "To compute all these heads", instead)

@@ -46,7 +46,7 @@ def test_a_change_is_tried_seen_above_it_and_kept_in_the_link(what_if: WhatIf) -
     what_if.open("?inspect=What+if").tries("Switch this head off")
     sentence = f"a cosine of {cosine(minilm().output(minilm().reading(EXAMPLE)), after.output):.3f} with"
     for _ in range(2):  # at once, and from the link
-        expect(what_if.page.locator(".attnviz-said")).to_contain_text(sentence)
+        expect(what_if.page.locator(".attnviz-summary")).to_contain_text(sentence)
         what_if.asked("if-off", "encoder+3%2C+head+1")
         what_if.painted(rows=16)
         what_if.shows("if-after", np.full((16, 16), np.nan))
@@ -81,7 +81,7 @@ def test_on_a_phone_what_comes_of_a_tap_is_seen(browser: Browser, address: str) 
     with opened(browser, address, 390, 844, touch=True, kind=WhatIf) as phone:
         phone.open("?inspect=What+if").tries("Temperature 4")
         after = changed(minilm(), Exchange(Change(normalizer=Softmax(4.0))), EXAMPLE)
-        said = phone.page.locator(".attnviz-said")
+        said = phone.page.locator(".attnviz-summary")
         expect(said).to_contain_text(
             f"a cosine of {cosine(minilm().output(minilm().reading(EXAMPLE)), after.output):.3f}"
         )
@@ -101,5 +101,5 @@ def test_on_a_phone_what_comes_of_a_tap_is_seen(browser: Browser, address: str) 
 def test_in_a_presentation_the_changes_worth_trying_stay(what_if: WhatIf) -> None:
     what_if.open("?inspect=What+if&present=1").tries("Temperature 4")
     what_if.asked("if-normalizer", "Softmax")
-    expect(what_if.page.locator(".attnviz-said")).to_contain_text("a cosine of")
+    expect(what_if.page.locator(".attnviz-summary")).to_contain_text("a cosine of")
     expect(what_if.page.get_by_text("Change it yourself")).to_be_hidden()

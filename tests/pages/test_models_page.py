@@ -21,6 +21,7 @@ import transformers as hf
 from huggingface_hub import constants
 from streamlit.testing.v1 import AppTest
 
+from attnviz.analysis import work
 from attnviz.analysis.head_metrics import MEASURES
 from attnviz.formatting import number
 from attnviz.layer import LayerId
@@ -28,7 +29,7 @@ from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, Hub
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
-from attnviz.ui import head_charts, view
+from attnviz.ui import head_charts
 from attnviz.ui.models import grouped_query, layer_table, long, model_picker, overview, products, side_by_side, viewport
 from tests.models.test_models import MODELS, TEXT, Played, byte_level, png
 
@@ -398,13 +399,13 @@ def weights_score(saved, weights) -> float:
 
 def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn, monkeypatch) -> None:
     layer = 4 * len(model_cache.model(str(saved / "gpt2")).layers(TEXT)[0].inputs.query_tokens) ** 2
-    monkeypatch.setattr(view, "MOST_WORK", layer)
+    monkeypatch.setattr(work, "MOST_WORK", layer)
     app = good(page(model=saved / "gpt2", text=TEXT))
     assert "the mosaic has layer 0 alone" in said(app)
     assert len(drawn["heads"].layout.meta["names"]) == 4
     app = page(model=saved / "gpt2", text=TEXT, color_by="Entropy")
     assert "To measure all heads would take" in said(app)
-    monkeypatch.setattr(view, "MOST_WORK", layer - 1)
+    monkeypatch.setattr(work, "MOST_WORK", layer - 1)
     assert "To compute all these heads would take" in said(page(model=saved / "gpt2", text=TEXT, head="Head 1"))
 
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+from attnviz.analysis import work
 from attnviz.analysis.head_metrics import MEASURES
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
-from attnviz.ui import view
 from attnviz.ui.models import aggregation, head_aggregate, head_metrics, side_by_side, viewport
 
 ROOT = Path(__file__).parents[2]
@@ -168,7 +168,7 @@ def test_special_tokens_and_the_first_are_left_out_as_queries_and_as_keys(drawn)
 
 
 def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn_in_fewer_cells(drawn, monkeypatch) -> None:
-    monkeypatch.setattr(view, "MOST_WORK", 12 * 16 * 16)
+    monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
     monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
     monkeypatch.setattr(viewport, "CELLS", 5)
     app = good(page("What heads do", layer="encoder 4", head="Head 2", text=EXAMPLE))
@@ -293,7 +293,7 @@ def test_a_long_text_on_the_right_has_sliders_of_its_part(drawn, monkeypatch) ->
 
 
 def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:
-    monkeypatch.setattr(view, "MOST_WORK", 12 * 16 * 16)
+    monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
     app = good(page("Together", layer="encoder 2"))
     near(cells(drawn["together-map"]), ran()[0][2].mean(0))
     assert "Of so long a text these are the heads of encoder 2" in said(app)

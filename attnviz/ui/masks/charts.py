@@ -19,9 +19,10 @@ from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.ui.chart import chart
+from attnviz.ui.color_range import largest_weight
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks import mask_editor
-from attnviz.ui.view import head_weights, largest, tokens_stamp
+from attnviz.ui.view import head_weights, tokens_stamp
 
 HEIGHT = 330
 LINK = "masks"
@@ -73,7 +74,7 @@ class Comparison:
     @property
     def largest(self) -> float:
         """The weight at the end of the color scale of both maps."""
-        return largest(self.maps)
+        return largest_weight(self.maps)
 
 
 def legend(comparison: Comparison) -> None:

@@ -6,13 +6,13 @@ from functools import lru_cache
 
 from attnviz.analysis.aggregation import combined, rollout, value_weighted
 from attnviz.analysis.head_maps import Map, Together, kept, over
+from attnviz.analysis.work import check_work
 from attnviz.figures.sentences import GIVES_AT_MOST, GIVES_ON_AVERAGE
 from attnviz.layer import Layer
 from attnviz.ui import pinned_query
 from attnviz.ui.models import attention_kinds
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import OnScreen, on_screen
-from attnviz.ui.view import check_work
 
 Head = tuple[int, int]  # a layer, and a head of it
 

@@ -9,6 +9,7 @@ import streamlit as st
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.analysis.work import check_work, heads_work
 from attnviz.formatting import number, visible
 from attnviz.layer import Layer, Trace
 from attnviz.models.interventions import (
@@ -26,7 +27,6 @@ from attnviz.models.model import Model
 from attnviz.models.text_inputs import Reading
 from attnviz.translator.model import Change
 from attnviz.ui.models.model_picker import Example
-from attnviz.ui.view import check_work, cost
 
 UNCHANGED = "Nothing is changed. Try one of the changes above, or make one of your own."
 LONGEST = 60  # characters of what the decoder has written
@@ -91,7 +91,7 @@ def _ran(_ask: Ask, asked: str) -> Ran:
 
 def _check_cost(layers: Sequence[Layer], exchange: Exchange) -> None:
     """Refuses what would keep a core busy for long: every layer's heads are computed twice, and compared."""
-    work = cost(layers, [exchange.of(layer.mechanism, i) for i, layer in enumerate(layers)])
+    work = heads_work(layers, [exchange.of(layer.mechanism, i) for i, layer in enumerate(layers)])
     check_work(work, "To run the model so", "Take a shorter text, or another score.")
 
 

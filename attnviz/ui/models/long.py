@@ -18,7 +18,7 @@ from attnviz.ui import cache, head_charts, pinned_query
 from attnviz.ui.chart import chart
 from attnviz.ui.models import products
 from attnviz.ui.models.viewport import ALL, OnScreen, Part, on_screen, told
-from attnviz.ui.view import COLORS, View, largest, weights_of
+from attnviz.ui.view import View, weights_of
 
 NOTE = "The part in view, in the cells that are drawn: each has the largest weight of those it stands for."
 
@@ -56,7 +56,7 @@ class LongView(View):
 
 def draw(view: LongView) -> go.Figure:
     """Draws the map; a click on a cell pins the query and chooses the key of its largest weight."""
-    end = 1.0 if view.colors == COLORS[2] else largest([view.weights])  # among thousands of keys most weights are small
+    end = view.colors.end([view.weights])  # among thousands of keys most weights are small
     figure = view.screen.figure(largest=end, says=view.says)
     take = products.pick(view)
 
@@ -97,5 +97,5 @@ def pin(view: LongView) -> int | None:
             inputs, key = view.screen.inputs, view.keys[best[0][0]]
             tokens = told(inputs, inputs.query_tokens, view.queries[row]), told(inputs, inputs.key_tokens, key)
             first = sentence(*tokens, best[0][1], view.says)
-            st.html(f"<p class='attnviz-said'>{escape(first)}</p><ol class='attnviz-strongest'>{items}</ol>")
+            st.html(f"<p class='attnviz-summary'>{escape(first)}</p><ol class='attnviz-strongest'>{items}</ol>")
     return row

@@ -10,12 +10,13 @@ import streamlit as st
 from jaxtyping import Float
 
 from attnviz.analysis.head_maps import Special
+from attnviz.analysis.work import check_heads
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.ui.models.model_picker import Example
 from attnviz.ui.models.viewport import ALL, OnScreen, Part, on_screen
-from attnviz.ui.view import check_cost, title, weights_of
+from attnviz.ui.view import title, weights_of
 
 SAYS = {"mean": GIVES_ON_AVERAGE, "maximum": GIVES_AT_MOST}
 
@@ -34,7 +35,7 @@ class OneHead:
 
     def __post_init__(self) -> None:
         mechanism = self.layers[self.layer].mechanism
-        check_cost([self.layers[self.layer]], [mechanism])
+        check_heads([self.layers[self.layer]], [mechanism])
         of = partial(weights_of, self.inputs, mechanism, self.head, self.special)
         asked = self.example, self.layer, mechanism, self.head
         object.__setattr__(self, "screen", on_screen(of, self.inputs, self.special, self.part, *asked))

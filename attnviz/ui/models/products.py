@@ -19,11 +19,12 @@ from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, ScaledDot
 from attnviz.ui import pinned_query
 from attnviz.ui.chart import chart
+from attnviz.ui.color_range import largest_weight
 from attnviz.ui.controls import title
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import told
-from attnviz.ui.view import View, largest, tokens_stamp
+from attnviz.ui.view import View, tokens_stamp
 
 STRONGEST = "Its strongest key"
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions
@@ -185,7 +186,7 @@ def _vectors(
         st.caption(plain(f"{name}: {vectors.shape[0]:,} × {vectors.shape[1]:,} numbers are too many for one picture."))
         return
     figure = figures.heatmap(
-        vectors, tokens, [str(i) for i in range(vectors.shape[1])], largest=largest([vectors]), scale="changes",
+        vectors, tokens, [str(i) for i in range(vectors.shape[1])], largest=largest_weight([vectors]), scale="changes",
         says="{query} has {weight} in dimension {key}.", fan=False, zoom=f"{name} {zoom}",
     )  # fmt: skip
     figure.update_xaxes(title_text="dimensions").update_yaxes(title_text=name.lower())

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from attnviz.analysis.head_maps import Special
 from attnviz.layer import Layer, Trace
 from attnviz.models.model import Model
+from attnviz.ui.color_range import ColorRange
 from attnviz.ui.models.model_picker import Example
 from attnviz.ui.models.viewport import ALL, Part
 
@@ -19,7 +20,7 @@ class LookedAt:
     layer: int
     head: int | str  # or "mean", "maximum"
     special: Special
-    colors: str  # one of view.COLORS
+    colors: ColorRange
     part: Part = ALL  # of a map of the chosen layer
 
     @property

@@ -24,7 +24,6 @@ from attnviz.ui.models import viewport
 from attnviz.ui.models.model_picker import PICTURE_MB, Example, choices, still_there
 from attnviz.ui.models.one_head import OneHead
 from attnviz.ui.models.selection import LookedAt
-from attnviz.ui.view import COLORS, largest
 
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
 SAME = "As on the left"
@@ -69,7 +68,7 @@ def show(seen: LookedAt) -> None:
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
-    end = 1.0 if seen.colors == COLORS[2] else largest([left.weights, right.weights])
+    end = seen.colors.end([left.weights, right.weights])
     linked = alike(left, right)
     for side, key, column in zip((left, right), KEYS, st.columns(2, gap="medium"), strict=True):
         with column:
@@ -84,8 +83,8 @@ def show(seen: LookedAt) -> None:
 
 def _map(side: Side, key: str, end: float, linked: bool) -> None:
     st.html(
-        f"<p class='attnviz-said'>{escape(side.title)}</p>"
-        f"<p class='attnviz-whose attnviz-one-line'>{escape(side.model)}: <bdi>{escape(side.read)}</bdi></p>"
+        f"<p class='attnviz-summary'>{escape(side.title)}</p>"
+        f"<p class='attnviz-note attnviz-one-line'>{escape(side.model)}: <bdi>{escape(side.read)}</bdi></p>"
     )
     chart(
         side.figure(end, LINK if linked else ""),

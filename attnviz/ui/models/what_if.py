@@ -30,7 +30,6 @@ from attnviz.ui.models.one_head import OneHead, open_head
 from attnviz.ui.models.products import in_words
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.transformer import what_if as parts
-from attnviz.ui.view import COLORS, largest
 
 MASK, SCORE, NORMALIZER, OFF, WHERE = "if-mask", "if-score", "if-normalizer", "if-off", "if-where"
 EVERYWHERE, ALIKE, HERE = "All layers", "Layers of this kind", "This layer"
@@ -72,7 +71,7 @@ def show(seen: LookedAt) -> None:
     ask, result = _made(seen, exchange, refused, notes)
     with notes:
         told = escape(listed(seen.layers, ask.exchange)) or "&nbsp;"  # a line that what stands below does not jump by
-        st.html(f"<p class='attnviz-said' role='status'>{escape(result.said)}</p><p class='attnviz-whose'>{told}</p>")
+        st.html(f"<p class='attnviz-summary' role='status'>{escape(result.said)}</p><p class='attnviz-note'>{told}</p>")
         if len(_open(seen)) < len(seen.layers):
             closed = [layer.id for layer in seen.layers if layer.locked]
             st.caption(plain(f"Nothing can be exchanged in {named(closed)}, whose queries and keys are not known."))
@@ -226,7 +225,7 @@ def _maps(seen: LookedAt, ask: Ask, result: Ran) -> None:
     except ValueError as problem:  # too long to be drawn; the rest is not
         st.info(plain(str(problem)))
         return
-    end = 1.0 if seen.colors == COLORS[2] else largest([side.weights for side in sides])
+    end = seen.colors.end([side.weights for side in sides])
     for (key, title), side, column in zip(SIDES.items(), sides, st.columns(2, gap="medium"), strict=True):
         with column:
             st.html(f"<p class='attnviz-change'>{title} <small>{escape(side.title)}</small></p>")

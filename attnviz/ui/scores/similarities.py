@@ -17,8 +17,9 @@ from attnviz.scores import SCORES, Additive, Cosine, ScaledDot, Score
 from attnviz.sources import Source
 from attnviz.ui import cache, controls
 from attnviz.ui.chart import chart
+from attnviz.ui.color_range import largest_weight
 from attnviz.ui.controls import title
-from attnviz.ui.view import head_weights, largest, tokens_stamp
+from attnviz.ui.view import head_weights, tokens_stamp
 
 START = (ScaledDot(), Cosine(), Additive())
 LINK = "scores"
@@ -53,12 +54,12 @@ def show(
         notes.info("Choose at least one similarity.")
         return
     tokens, stamp = (inputs.query_tokens, inputs.key_tokens), tokens_stamp(inputs)
-    columns = st.columns(3, gap="medium")
+    end, columns = largest_weight(list(maps.values())), st.columns(3, gap="medium")
     for i, (name, weights) in enumerate(maps.items()):
         with columns[i % 3]:
             st.markdown(f"**{name}**")
             chart(
-                heatmap(weights, *tokens, largest=largest(list(maps.values())), fan=False, zoom=stamp, link=LINK),
+                heatmap(weights, *tokens, largest=end, fan=False, zoom=stamp, link=LINK),
                 f"score-{name.lower().replace(' ', '-')}",
                 label=f"Attention weights with {name}",
                 name=f"attention {name}",

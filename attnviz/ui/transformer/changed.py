@@ -11,9 +11,9 @@ from attnviz.formatting import number, visible
 from attnviz.translator import Change, Changes, Translation, Translator
 from attnviz.translator.model import UNCHANGED, Use
 from attnviz.ui import cache
+from attnviz.ui.color_range import largest_weight
 from attnviz.ui.markdown import plain
 from attnviz.ui.transformer import decoding, maps, what_if
-from attnviz.ui.view import largest
 
 SIDES = ("As trained", "Changed")
 KEYS = ("trained", "changed")  # of their charts
@@ -34,7 +34,7 @@ def show(translator: Translator, translation: Translation, step: int, heads: dic
     changes, changed = _made(translator, translation, asked, refused, notes)
     both = (translation, changed)
     with notes:
-        st.html(f"<p class='attnviz-said' role='status'>{escape(verdict(both, changes))}</p>")
+        st.html(f"<p class='attnviz-summary' role='status'>{escape(verdict(both, changes))}</p>")
     for i, column in enumerate(beside):
         column.html(words(SIDES[i], both[i], differing(both)[i], _at(both, step)[i]))
     _maps(translator, both, changes, use, heads[use], _at(both, step))
@@ -51,7 +51,7 @@ def _maps(translator: Translator, both: Both, changes: Changes, use: Use, head: 
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}")
     shown = [maps.of(one, use, step) for one, step in zip(both, at, strict=True)]
     linked = (shown[0].queries, shown[0].keys) == (shown[1].queries, shown[1].keys)
-    end, rows = max(1.0, largest([one.weights for one in shown])), max(len(one.queries) for one in shown)
+    end, rows = max(1.0, largest_weight([one.weights for one in shown])), max(len(one.queries) for one in shown)
     trained, changed = what_if.trained(translator)[use], getattr(changes, use)
     described = [what_if.described(change, trained, head) for change in (Change(), changed)]
     for key, side, one, column in zip(KEYS, SIDES, shown, st.columns(2, gap="medium"), strict=True):
