@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.analysis.downsampling import thumbnails
-from attnviz.analysis.head_maps import Map, Special, head_map, heads_map, kept
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special, head_map, shown_positions
 from attnviz.analysis.work import check_heads
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
 from attnviz.inputs import Inputs
@@ -18,6 +18,7 @@ from attnviz.sources import Source
 from attnviz.ui import cache
 from attnviz.ui.color_range import ColorRange
 
+SAYS: dict[HeadChoice, str] = {Aggregate.MEAN: GIVES_ON_AVERAGE, Aggregate.MAXIMUM: GIVES_AT_MOST}
 THUMBNAIL_CELLS = 768  # a side of the mosaic has about so many, shared by the heads along it
 
 
@@ -29,7 +30,7 @@ class View:
     layers: Sequence[Layer]
     mechanisms: Sequence[Mechanism]  # one for each layer
     layer: int
-    head: int | str  # or "mean", "maximum"
+    head: HeadChoice
     special: Special
     every: bool  # the mosaic shows all layers, not this one alone
     colors: ColorRange
@@ -68,13 +69,13 @@ class View:
     def queries(self) -> list[int]:
         """The positions of the rows."""
         inputs = self.layers[self.layer].inputs
-        return kept(inputs.queries, inputs.special_queries, self.special)
+        return shown_positions(inputs.queries, inputs.special_queries, self.special)
 
     @property
     def keys(self) -> list[int]:
         """The positions of the columns."""
         inputs = self.layers[self.layer].inputs
-        return kept(inputs.keys, inputs.special_keys, self.special)
+        return shown_positions(inputs.keys, inputs.special_keys, self.special)
 
     @property
     def query_tokens(self) -> list[str]:
@@ -96,15 +97,15 @@ class View:
 
     @property
     def says(self) -> str:
-        return {"mean": GIVES_ON_AVERAGE, "maximum": GIVES_AT_MOST}.get(str(self.head), GIVES)
+        return SAYS.get(self.head, GIVES)
 
     @property
     def title(self) -> str:
         return title(self.layers[self.layer], self.head)
 
 
-def title(layer: Layer, head: int | str) -> str:
-    """What a head of a layer, or "mean" or "maximum" of them, is called."""
+def title(layer: Layer, head: HeadChoice) -> str:
+    """What a head of a layer, or of several as one, is called."""
     return f"{layer.name}, {f'head {head}' if isinstance(head, int) else f'{head} of heads'}"
 
 
@@ -116,23 +117,14 @@ def fitting(layer: Layer) -> tuple[object, ...]:
 
 
 def head_weights(
-    source: Source, layers: Sequence[Layer], layer: int, mechanism: Mechanism, head: int | str, special: Special
+    source: Source, layers: Sequence[Layer], layer: int, mechanism: Mechanism, head: HeadChoice, special: Special
 ) -> Float[np.ndarray, "queries keys"]:
-    """The weights of one head of a layer, or of "mean" or "maximum" of them, computed once for all who ask."""
+    """The weights of one head of a layer, or of several as one, computed once for all who ask."""
     check_heads([layers[layer]], [mechanism])
     return cache.once(
-        lambda: weights_of(layers[layer].inputs, mechanism, head, special).numpy(),
+        lambda: head_map(layers[layer].inputs, mechanism, head, special).numpy(),
         *(source, special, layer, mechanism, head),
     )
-
-
-def weights_of(
-    inputs: Inputs, mechanism: Mechanism, head: int | str, special: Special, rows: slice = slice(None)
-) -> Map:
-    """The weights of one head, or of "mean" or "maximum" of all, of the queries in `rows`; NaN where not allowed."""
-    if isinstance(head, int):
-        return head_map(inputs, mechanism, head, special, rows)
-    return heads_map(inputs, mechanism, head, special, rows)  # type: ignore[arg-type]
 
 
 def tokens_stamp(inputs: Inputs) -> str:

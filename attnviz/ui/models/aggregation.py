@@ -9,9 +9,9 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.aggregation import from_queries
+from attnviz.analysis.aggregation import aggregate_queries
 from attnviz.analysis.downsampling import thumbnails
-from attnviz.analysis.head_maps import strongest
+from attnviz.analysis.head_maps import strongest_keys
 from attnviz.analysis.work import is_affordable
 from attnviz.figures import head_at, mosaic
 from attnviz.figures.bars import row_bars
@@ -202,9 +202,9 @@ def _several(taken: Taken, several: Sequence[str], places: Sequence[DeltaGenerat
         return
     inputs, queries = taken.screen.inputs, taken.positions(several)
     exact = cache.once(lambda: torch.cat([taken.of(slice(i, i + 1)) for i in queries]), queries, *taken.asked)
-    total = from_queries(exact, range(len(queries)))
+    total = aggregate_queries(exact, range(len(queries)))
     key_tokens = [told(inputs, inputs.key_tokens, i) for i in taken.keys]
-    most = strongest(total)
+    most = strongest_keys(total)
     items = "".join(f"<li><bdi>{escape(visible(key_tokens[key]))}</bdi> {number(weight)}</li>" for key, weight in most)
     said = "nothing"
     if most:
@@ -215,7 +215,7 @@ def _several(taken: Taken, several: Sequence[str], places: Sequence[DeltaGenerat
             f"<p class='attnviz-summary'>{escape(tokens)}: {escape(said)}.</p>"
             f"<ol class='attnviz-strongest'>{items}</ol>"
         )
-    shown = sorted(key for key, _ in strongest(total, BARS))
+    shown = sorted(key for key, _ in strongest_keys(total, BARS))
     ends = total.nan_to_num(0)
     bars = row_bars(
         total.numpy()[shown],

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 
 from attnviz import figures
-from attnviz.analysis.head_maps import strongest
+from attnviz.analysis.head_maps import Special, strongest_keys
 from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.capture.opaque_parts import ModelBias
 from attnviz.figures.products import scaled
@@ -100,7 +100,7 @@ def _scores(
         if row is None or weights is None:
             st.html("<p>Pin a query, or click a cell of the map above.</p>")
             return None
-        best = strongest(torch.from_numpy(weights), 1)
+        best = strongest_keys(torch.from_numpy(weights), 1)
         if chosen == STRONGEST and not best:
             st.html("<p>This query may look at nothing.</p>")
             return None
@@ -114,7 +114,7 @@ def _scores(
         tokens = told(inputs, inputs.query_tokens, query), told(inputs, inputs.key_tokens, key)
         terms = pair[0].astype("f8") * pair[1].astype("f8") * scale
         then = biased(seen.shown, head, query, key, float(terms.sum()))
-        st.html(said(terms, scale, tokens, then, float(weights[column]), rescaled=seen.special == "rescaled"))
+        st.html(said(terms, scale, tokens, then, float(weights[column]), rescaled=seen.special == Special.RESCALED))
     with drawn:
         chart(
             figures.products(*pair, scale=scale),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attnviz.analysis.head_maps import Special
+from attnviz.analysis.head_maps import HeadChoice, Special
 from attnviz.layer import Layer, Trace
 from attnviz.models.model import Model
 from attnviz.ui.color_range import ColorRange
@@ -18,7 +18,7 @@ class LookedAt:
     model: Model
     layers: Trace
     layer: int
-    head: int | str  # or "mean", "maximum"
+    head: HeadChoice
     special: Special
     colors: ColorRange
     part: Part = ALL  # of a map of the chosen layer

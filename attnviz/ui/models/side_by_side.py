@@ -9,6 +9,7 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
+from attnviz.analysis.head_maps import HeadChoice
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.formatting import visible
 from attnviz.layer import Layer
@@ -130,7 +131,7 @@ def alike(left: Side, right: Side) -> bool:
     return all(2 * sum(a == b for a, b in zip(*both, strict=True)) >= len(both[0]) for both in pairs)
 
 
-def _right(seen: LookedAt, notes: DeltaGenerator) -> tuple[Example, Sequence[Layer], int, int | str]:
+def _right(seen: LookedAt, notes: DeltaGenerator) -> tuple[Example, Sequence[Layer], int, HeadChoice]:
     """The example on the right, or the last that could be read, with its layers, the chosen one and its head."""
     model_place, text_place, layer_place, head_place = st.columns([0.25, 0.4, 0.2, 0.15])
     anywhere = allowed() is None
@@ -179,7 +180,7 @@ def _layer(seen: LookedAt, layers: Sequence[Layer], notes: DeltaGenerator) -> in
     return place
 
 
-def _head(seen: LookedAt, layer: Layer, notes: DeltaGenerator) -> int | str:
+def _head(seen: LookedAt, layer: Layer, notes: DeltaGenerator) -> HeadChoice:
     """The chosen head; that of the left is the one of its place, or the last where there are fewer."""
     heads = head_names(layer.inputs.heads)
     chosen = st.selectbox("Head on the right", [SAME, *heads, *TOGETHER], key="right-head", bind="query-params")

@@ -8,6 +8,7 @@ import streamlit as st
 import torch
 
 from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
+from attnviz.analysis.head_maps import HeadChoice, Special
 from attnviz.figures import heatmap
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.inputs import Inputs
@@ -30,7 +31,7 @@ def show(
     source: Source,
     layers: Sequence[Layer],
     layer: int,
-    head: int | str,
+    head: HeadChoice,
     shared: Mechanism,
     pinned: int | None,
     toggle: Callable[[int], None],
@@ -45,7 +46,7 @@ def show(
     def made() -> tuple[Inputs, dict[str, np.ndarray]]:
         mechanisms = {title(type(score)): replace(shared, score=score) for score in scores}
         return layers[layer].inputs, {
-            name: head_weights(source, layers, layer, mechanism, head, "shown")
+            name: head_weights(source, layers, layer, mechanism, head, Special.SHOWN)
             for name, mechanism in mechanisms.items()
         }
 
