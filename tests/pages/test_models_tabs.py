@@ -29,7 +29,7 @@ from tests.support.app import contents, healthy, ok, open_page
 ROOT = Path(__file__).parents[2]
 TABS = ("What heads do", "Together", "Side by side")
 WIDE = EXAMPLE.replace("tired", "wide")
-PARTS = (head_metrics, aggregation, side_by_side)
+PARTS = (head_charts, head_metrics, aggregation, side_by_side)
 
 
 def page(tab: str, **link: object) -> AppTest:

@@ -23,7 +23,7 @@ def clear(selection: ModelSelection) -> None:
     _only(products.KEY, [products.STRONGEST, *selection.key_names], products.STRONGEST)
     _only(aggregation.TOKENS, queries)
     _only(aggregation.HEADS, aggregation.choices(selection.layers, similar_layers(selection.layers, selection.index)))
-    open_layers = [layer for layer in selection.layers if not layer.fixed]
+    open_layers = [layer for layer in selection.layers if not layer.locked]
     _only(what_if.OFF, [f"{one.name}, head {head}" for one in open_layers for head in range(one.inputs.heads)])
     if st.session_state.get("right-model", st.query_params.get("right-model")) in (None, side_by_side.SAME):
         most = max(layer.inputs.heads for layer in selection.layers)

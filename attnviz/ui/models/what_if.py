@@ -15,15 +15,15 @@ from attnviz.figures import head_at
 from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
 from attnviz.formatting import number, visible
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer
 from attnviz.masks import Band, Causal, Full, Mask, SlidingWindow
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Normalizer, Softmax
 from attnviz.scores import Score
 from attnviz.ui import cache, controls
-from attnviz.ui.chart import chart
 from attnviz.ui.controls import open_head
 from attnviz.ui.head_map import selected_map
+from attnviz.ui.chart import chart
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.intervention_run import IntervenedExample, Outcome, outcome
 from attnviz.ui.models.layer_table import named
@@ -60,7 +60,7 @@ class AsItIs:
 def show(selection: ModelSelection) -> None:
     """Draws changes to try, what becomes of the output, and the map of the chosen head as it is and changed."""
     if not _open(selection):
-        st.info(plain(f"Nothing can be exchanged in {selection.model.name}. {selection.layer.fixed}"))
+        st.info(plain(f"Nothing can be exchanged in {selection.model.name}. {selection.layer.locked_reason}"))
         return
     top = st.container()
     with st.expander("Change it yourself", key="if-own", icon=":material/tune:", bind="query-params"):
@@ -70,15 +70,13 @@ def show(selection: ModelSelection) -> None:
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     example, result = _made(selection, intervention, refused, notes)
     with notes:
-        changes = (
-            escape(listed(selection.layers, example.intervention)) or "&nbsp;"
-        )  # a line, so that nothing below jumps
+        changes = escape(listed(selection.layers, example.intervention)) or "&nbsp;"  # a line, so that nothing below jumps
         st.html(
             f"<p class='attnviz-summary' role='status'>{escape(result.sentence)}</p>"
             f"<p class='attnviz-note'>{changes}</p>"
         )
         if len(_open(selection)) < len(selection.layers):
-            closed = [layer.name for layer in selection.layers if layer.fixed]
+            closed = [layer.id for layer in selection.layers if layer.locked]
             st.caption(plain(f"Nothing can be exchanged in {named(closed)}, whose queries and keys are not known."))
     _maps(selection, example, result)
     left, right = st.columns([0.45, 0.55], gap="medium")
@@ -91,9 +89,9 @@ def show(selection: ModelSelection) -> None:
 
 def listed(layers: Sequence[Layer], intervention: Intervention) -> str:
     """What is changed and where, in words; nothing where nothing is."""
-    open_ones = [i for i, layer in enumerate(layers) if not layer.fixed]
+    open_ones = [i for i, layer in enumerate(layers) if not layer.locked]
     places = open_ones if intervention.layers is None else intervention.layers
-    where = "all layers" if set(open_ones) <= set(places) else named([layers[i].name for i in places])
+    where = "all layers" if set(open_ones) <= set(places) else named([layers[i].id for i in places])
     said = []
     if parts := in_order(intervention.score, (), intervention.mask, intervention.normalizer):
         said.append(f"Changed in {where}. {parts}")
@@ -107,7 +105,7 @@ def listed(layers: Sequence[Layer], intervention: Intervention) -> str:
 
 def _open(selection: ModelSelection) -> list[int]:
     """The places of the layers whose attention can be exchanged."""
-    return [i for i, layer in enumerate(selection.layers) if not layer.fixed]
+    return [i for i, layer in enumerate(selection.layers) if not layer.locked]
 
 
 def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
@@ -160,16 +158,16 @@ def tries(selection: ModelSelection) -> dict[str, tuple[Intervention, str]]:
     """Changes worth trying, and where, by name."""
     all_of_it = ALIKE if ALIKE in _places(selection) else EVERYWHERE
     found = {"Everything as it is": (Intervention(), EVERYWHERE)}
-    if not selection.layer.fixed:
+    if not selection.layer.locked:
         whole = tuple((selection.index, head) for head in range(selection.layer.inputs.heads))
         if isinstance(selection.head, int):
             found["Ablate this head"] = (Intervention(ablated=(whole[selection.head],)), EVERYWHERE)
         found["Ablate this layer’s heads"] = (Intervention(ablated=whole), EVERYWHERE)
     found["Temperature 4"] = (Intervention(normalizer=Softmax(4.0)), EVERYWHERE)
-    if selection.layer.kind == "causal":
+    if selection.layer.kind is Kind.CAUSAL:
         found["Only the last 4 tokens"] = (Intervention(SlidingWindow(4)), all_of_it)
         found["See the future"] = (Intervention(Full()), all_of_it)
-    elif selection.layer.kind == "self":
+    elif selection.layer.kind is Kind.SELF:
         found["Only the neighbors"] = (Intervention(Band(1)), all_of_it)
         found["Only what came before"] = (Intervention(Causal()), all_of_it)
     return found
@@ -253,7 +251,7 @@ def described(selection: ModelSelection, intervention: Intervention) -> str:
     """How the chosen head attends under an intervention, in words."""
     if (selection.index, selection.head) in intervention.ablated:
         return f"Head {selection.head} is ablated: it sees nothing, and adds nothing."
-    if selection.layer.fixed:
+    if selection.layer.locked:
         return "As the model itself has computed it."
     mechanism = replace(intervention, ablated=()).apply(selection.layer.mechanism, selection.index)
     return in_order(mechanism.score, mechanism.biases, mechanism.mask, mechanism.normalizer)
