@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.analysis.difference import ADDED, REMOVED, counts, difference, kinds
 from attnviz.figures import heatmap
 from attnviz.figures.difference import difference as difference_figure
-from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
+from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
@@ -91,16 +91,18 @@ def show(
     """Draws A, B and B − A, linked, each in its place."""
     inputs = comparison.inputs
     tokens = (inputs.query_tokens, inputs.key_tokens)
-    stamp, says = tokens_stamp(inputs), SAYS.get(str(comparison.head), GIVES)
+    stamp, sentences = tokens_stamp(inputs), CellSentences(SAYS.get(str(comparison.head), GIVES))
     for side, weights, allowed, place in zip(
         mask_editor.SIDES, comparison.maps, comparison.allowed, places[:2], strict=True
     ):
-        figure = heatmap(weights, *tokens, largest=comparison.largest, says=says, fan=False, zoom=stamp, link=LINK)
+        picture = heatmap(
+            weights, *tokens, largest=comparison.largest, sentences=sentences, fan=False, zoom_key=stamp, link=LINK
+        )
         painting = mask_editor.painting(side)
         described = mask_editor.described(comparison.mechanisms[mask_editor.SIDES.index(side)])
         with place:
             chart(
-                figure,
+                picture,
                 f"map-{side.lower()}",
                 title=side,
                 label=f"Attention weights under mask {side}",
@@ -115,7 +117,7 @@ def show(
             st.caption(plain(described))
     change = difference_figure(
         comparison.change, comparison.kinds == REMOVED, comparison.kinds == ADDED, *tokens,
-        of=("map-a", "map-b"), zoom=stamp, link=LINK,
+        charts=("map-a", "map-b"), zoom_key=stamp, link=LINK,
     )  # fmt: skip
     with places[2]:
         chart(

@@ -11,7 +11,6 @@ from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
 
 from attnviz.biases import Bias
-from attnviz.figures import head_at
 from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
 from attnviz.formatting import number, visible
@@ -279,19 +278,19 @@ def _grid(seen: LookedAt, ask: Ask, result: Ran) -> None:
         shares[place] = np.nan
     rows, columns = shares.shape
     chosen = [seen.layer * columns + seen.head] if isinstance(seen.head, int) else []
-    figure = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
+    picture = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
     if rows <= LABELED:
         written = [escape(layer.name, quote=False) for layer in seen.layers]
-        figure.update_yaxes(tickvals=list(range(rows)), ticktext=written, title=None)
+        picture.figure.update_yaxes(tickvals=list(range(rows)), ticktext=written, title=None)
 
     def open_at(row: int, column: int) -> None:
-        place = head_at(figure, row, column)
+        place = picture.spec.head_at(row, column)
         if place is not None and names[place]:
             open_head(seen.layers, *divmod(place, columns))
 
     st.markdown("**How much of its attention each head has moved**")
     chart(
-        figure,
+        picture,
         "if-moved",
         label="How much of its attention each head has moved",
         name="attention moved",
@@ -318,12 +317,11 @@ def _tokens(result: Ran) -> None:
         return
     before, after = (np.array([getattr(one, side) for one in result.next], dtype="f4") for side in ("before", "after"))
     said = [f"{visible(one.token)}: {number(one.before)} as it is, {number(one.after)} changed" for one in result.next]
-    figure = bars(before, after, [one.token for one in result.next], NAMES)
-    figure.layout.meta = figure.layout.meta | {"columns": 1, "bars": True, "points": said}
-    figure.update_yaxes(title_text="probability")
+    picture = bars(before, after, [one.token for one in result.next], NAMES, sentences=said)
+    picture.figure.update_yaxes(title_text="probability")
     st.markdown("**The likeliest next tokens**")
     chart(
-        figure,
+        picture,
         "if-next",
         label="The likeliest next tokens",
         name="next tokens",
