@@ -7,18 +7,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.analysis.head_maps import Map, Special, Together, head_map, kept, over
+from attnviz.analysis.head_maps import Aggregate, Map, Special, aggregate_maps, head_map, shown_positions
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.mechanism import BLOCK, Mechanism
 
 
-def combined(
+def aggregate_heads(
     layers: Sequence[Layer],
     mechanisms: Sequence[Mechanism],
     heads: Sequence[tuple[int, int]],
-    how: Together,
-    special: Special = "shown",
+    how: Aggregate,
+    special: Special = Special.SHOWN,
     rows: slice = slice(None),
 ) -> Map:
     """The mean, the maximum or the minimum of the weights of chosen heads, each a pair (layer, head), cell by cell.
@@ -36,7 +36,9 @@ def combined(
             f"Only heads that look from the same tokens at the same tokens can be taken together; these have {listed}. "
             "Choose heads of one kind of attention."
         )
-    return over((head_map(layers[layer].inputs, mechanisms[layer], head, special, rows) for layer, head in heads), how)
+    return aggregate_maps(
+        (head_map(layers[layer].inputs, mechanisms[layer], head, special, rows) for layer, head in heads), how
+    )
 
 
 def rollout(
@@ -81,8 +83,8 @@ def rollout(
     return share
 
 
-def value_weighted(
-    inputs: Inputs, mechanism: Mechanism, head: int, special: Special = "shown", rows: slice = slice(None)
+def value_weighted_map(
+    inputs: Inputs, mechanism: Mechanism, head: int, special: Special = Special.SHOWN, rows: slice = slice(None)
 ) -> Map:
     """The length of what each key adds to a query's output: the weight times the norm of the head's value vector.
 
@@ -90,12 +92,14 @@ def value_weighted(
     which is no part of attention here: these are the head's own values. NaN where not allowed; a row adds up to no
     fixed number. Of the queries in `rows`, all of them unless it says which.
     """
-    keys = kept(inputs.keys, inputs.special_keys, special)
+    keys = shown_positions(inputs.keys, inputs.special_keys, special)
     lengths = inputs.value_of(head).norm(dim=-1)[keys]
     return head_map(inputs, mechanism, head, special, rows).abs() * lengths
 
 
-def from_queries(weights: Map, queries: Sequence[int], how: Literal["sum", "mean"] = "sum") -> Float[Tensor, " keys"]:
+def aggregate_queries(
+    weights: Map, queries: Sequence[int], how: Literal["sum", "mean"] = "sum"
+) -> Float[Tensor, " keys"]:
     """What several queries together give to each key; NaN where none of them may look, which else counts as 0."""
     if not queries:
         raise ValueError("No token is selected. Select one or more.")

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import adaptive_max_pool1d
 
-from attnviz.analysis.head_maps import Map, Special, head_map, kept
+from attnviz.analysis.head_maps import Map, Special, head_map, shown_positions
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.mechanism import BLOCK, Mechanism
@@ -52,7 +52,7 @@ def reduced(
     *,
     rows: slice = slice(None),
     keys: slice = slice(None),
-    special: Special = "shown",
+    special: Special = Special.SHOWN,
 ) -> Reduced:
     """One head's map in at most `height` × `width` cells, or the part of it at these rows and keys: see `pooled`."""
     of = partial(head_map, inputs, mechanism, head, special)
@@ -67,7 +67,7 @@ def pooled(
     *,
     rows: slice = slice(None),
     keys: slice = slice(None),
-    special: Special = "shown",
+    special: Special = Special.SHOWN,
 ) -> Reduced:
     """A map between the queries and the keys of these inputs in at most `height` × `width` cells, or a part of it.
 
@@ -78,7 +78,7 @@ def pooled(
     """
     q = _left(inputs.queries, inputs.special_queries, special, rows, "query")
     k = _left(inputs.keys, inputs.special_keys, special, keys, "key")
-    left_of_keys = sum(i < k[0] for i in kept(inputs.keys, inputs.special_keys, special))
+    left_of_keys = sum(i < k[0] for i in shown_positions(inputs.keys, inputs.special_keys, special))
     height, width = min(height, len(q)), min(width, len(k))
     cells, device = torch.arange(height), inputs.query.device
     start, end = cells * len(q) // height, -(-(cells + 1) * len(q) // height)
@@ -114,7 +114,7 @@ def _firsts(positions: Int[Tensor, " positions"], cells: int) -> Int[Tensor, " c
 
 
 def thumbnails(
-    layers: Sequence[Layer], mechanisms: Sequence[Mechanism], size: int, special: Special = "shown"
+    layers: Sequence[Layer], mechanisms: Sequence[Mechanism], size: int, special: Special = Special.SHOWN
 ) -> Float[Tensor, "heads height width"]:
     """Every head of every layer as a small map of at most `size` cells a side, NaN where nothing is allowed.
 
@@ -133,7 +133,7 @@ def _left(count: int, special: Sequence[int], how: Special, part: slice, name: s
     if part.step not in (None, 1):
         raise ValueError(f"A part of a map is made of neighbors; the slice has a step of {part.step}. Give it none.")
     inside = range(count)[part]
-    left = [i for i in kept(count, special, how) if i in inside]
+    left = [i for i in shown_positions(count, special, how) if i in inside]
     if not left:
         raise ValueError(f"No {name} is left in this part of the map. Show special tokens, or choose a larger part.")
     return left

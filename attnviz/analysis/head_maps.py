@@ -1,8 +1,8 @@
-"""What the weights of heads say, looked at one head at a time, so that no more than one head's map is held."""
+"""Head maps: the weights of one head, or of several as one, between the queries and keys that are shown."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
 
 import torch
 from jaxtyping import Bool, Float
@@ -11,76 +11,105 @@ from torch import Tensor
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
 
-Special = Literal["shown", "hidden", "rescaled"]
-Together = Literal["mean", "maximum", "minimum"]
+
+class Special(StrEnum):
+    """What a map does with the special tokens that a tokenizer adds, such as [CLS]."""
+
+    SHOWN = "shown"
+    HIDDEN = "hidden"  # the other weights stay as they are
+    RESCALED = "rescaled"  # hidden, and each row is scaled to the sum that it had with them
+
+
+class Aggregate(StrEnum):
+    """How several heads become one map, cell by cell."""
+
+    MEAN = "mean"
+    MAXIMUM = "maximum"
+    MINIMUM = "minimum"
+
+
+HeadChoice = int | Aggregate  # a head's index, or all heads of the layer as one
 Map = Float[Tensor, "queries keys"]
 
 
-def kept(count: int, special: Sequence[int], how: Special) -> list[int]:
-    """The positions that are looked at: all, or those that hold no special token."""
-    return [i for i in range(count) if how == "shown" or i not in special]
+def shown_positions(count: int, special_positions: Sequence[int], special: Special) -> list[int]:
+    """Returns the positions that a map shows: all, or those without a special token.
+
+    Example:
+        >>> shown_positions(4, (0, 3), Special.HIDDEN)
+        [1, 2]
+    """
+    return [i for i in range(count) if special == Special.SHOWN or i not in special_positions]
 
 
 def head_map(
-    inputs: Inputs, mechanism: Mechanism, head: int, special: Special = "shown", rows: slice = slice(None)
-) -> Float[Tensor, "queries keys"]:
-    """The weights of one head, NaN where not allowed; of the queries in `rows`, all of them unless it says which.
+    inputs: Inputs,
+    mechanism: Mechanism,
+    head: HeadChoice,
+    special: Special = Special.SHOWN,
+    rows: slice = slice(None),
+) -> Map:
+    """Returns the weights of one head, or of all heads as one, for the queries in `rows`; NaN where not allowed.
 
-    Special tokens are shown, or hidden with the other weights as they are, or hidden and each row rescaled to the
-    sum that it had with them (a row that lay on special tokens alone stays zero; negative weights have no share to
-    scale, so with them nothing is rescaled).
+    Several heads are aggregated as `aggregate_maps` does. A rescaled row that lies on special tokens alone stays
+    zero, and where weights may be negative nothing is rescaled.
+
+    Shapes: (shown queries in `rows`, shown keys).
+
+    Example:
+        >>> inputs = Inputs(*torch.zeros(3, 2, 4, 8), tuple("abcd"), tuple("abcd"))
+        >>> head_map(inputs, Mechanism(), 0)[0]
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
+        >>> head_map(inputs, Mechanism(), Aggregate.MEAN, rows=slice(2)).shape
+        torch.Size([2, 4])
     """
+    if isinstance(head, Aggregate):
+        return aggregate_maps((head_map(inputs, mechanism, i, special, rows) for i in range(inputs.heads)), head)
     attention = mechanism(inputs, heads=[head], rows=rows)
-    if special == "shown":
-        return torch.where(attention.allowed[0], attention.weights[0], torch.nan)
-    seen = [i for i, place in enumerate(range(inputs.queries)[rows]) if place not in inputs.special_queries]
-    keys = kept(inputs.keys, inputs.special_keys, special)
-    weights = attention.weights[0][seen]
-    total, weights = weights.sum(-1, keepdim=True), weights[:, keys]
-    if special == "rescaled" and not mechanism.normalizer.negative:
-        rest = weights.sum(-1, keepdim=True)
-        weights = torch.where(rest > 0, weights / rest * total, 0)  # in this order no tiny rest overflows
-    return torch.where(attention.allowed[0][seen][:, keys], weights, torch.nan)
+    allowed, weights = attention.allowed[0], attention.weights[0]
+    if special != Special.SHOWN:
+        queries = [i for i, q in enumerate(range(inputs.queries)[rows]) if q not in inputs.special_queries]
+        keys = shown_positions(inputs.keys, inputs.special_keys, special)
+        total = weights[queries].sum(-1, keepdim=True)
+        allowed, weights = allowed[queries][:, keys], weights[queries][:, keys]
+        if special == Special.RESCALED and not mechanism.normalizer.negative:
+            rest = weights.sum(-1, keepdim=True)
+            weights = torch.where(rest > 0, weights / rest * total, 0)  # in this order a tiny rest does not overflow
+    return torch.where(allowed, weights, torch.nan)
 
 
-def heads_map(
-    inputs: Inputs, mechanism: Mechanism, how: Together, special: Special = "shown", rows: slice = slice(None)
-) -> Float[Tensor, "queries keys"]:
-    """The mean, the maximum or the minimum of all heads' weights, cell by cell; NaN where no head is allowed to look.
+def aggregate_maps(maps: Iterable[Map], how: Aggregate) -> Map:
+    """Returns the mean, maximum or minimum of maps of one shape, cell by cell; NaN where all of them have NaN.
 
-    A head that is not allowed there counts as weight 0. Of the queries in `rows`, all of them unless it says which.
-    """
-    return over((head_map(inputs, mechanism, head, special, rows) for head in range(inputs.heads)), how)
+    Where only some have NaN, these count as weight 0. Only one map is held at a time.
 
-
-def over(maps: Iterable[Map], how: Together) -> Map:
-    """The mean, the maximum or the minimum of maps of one shape, cell by cell; NaN where all of them have NaN.
-
-    Where only some have NaN, they count as weight 0. The maps are looked at one after the other.
+    Example:
+        >>> aggregate_maps([torch.tensor([[1.0, torch.nan]]), torch.tensor([[0.5, torch.nan]])], Aggregate.MEAN)
+        tensor([[0.7500,    nan]])
     """
     maps = iter(maps)
-    one, count = next(maps), 1
-    allowed, whole = ~one.isnan(), one.nan_to_num(0)
+    first, count = next(maps), 1
+    allowed, result = ~first.isnan(), first.nan_to_num(0)
     for one in maps:
-        allowed, whole, count = allowed | ~one.isnan(), _OVER[how](whole, one.nan_to_num(0)), count + 1
-    return torch.where(allowed, whole / count if how == "mean" else whole, torch.nan)
+        allowed, result, count = allowed | ~one.isnan(), _COMBINE[how](result, one.nan_to_num(0)), count + 1
+    return torch.where(allowed, result / count if how == Aggregate.MEAN else result, torch.nan)
 
 
-_OVER: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mean": torch.add,
-    "maximum": torch.maximum,
-    "minimum": torch.minimum,
+_COMBINE: dict[Aggregate, Callable[[Tensor, Tensor], Tensor]] = {
+    Aggregate.MEAN: torch.add,
+    Aggregate.MAXIMUM: torch.maximum,
+    Aggregate.MINIMUM: torch.minimum,
 }
 
 
-def strongest(weights: Float[Tensor, " keys"], count: int = 5) -> list[tuple[int, float]]:
+def strongest_keys(weights: Float[Tensor, " keys"], count: int = 5) -> list[tuple[int, float]]:
     """The keys that get most of one query's attention, with their weights, the greatest first."""
     order = weights.nan_to_num(nan=-torch.inf).argsort(descending=True, stable=True)[:count]
     return [(int(key), float(weights[key])) for key in order if not weights[key].isnan()]
 
 
 @dataclass(frozen=True)
-class Row:
+class RowSummary:
     """What one query's weights add up to, and how they are spread."""
 
     total: float
@@ -94,7 +123,7 @@ class Row:
         return None if self.entropy is None else 2**self.entropy
 
 
-def row(weights: Float[Tensor, " keys"]) -> Row:
+def row_summary(weights: Float[Tensor, " keys"]) -> RowSummary:
     """The sum, the spread (Shannon entropy) and the count of one query's weights; NaN is not allowed and counts 0."""
     exact = weights.nan_to_num(0).double()
     total, negative = float(exact.sum()), bool((exact < 0).any())
@@ -102,10 +131,10 @@ def row(weights: Float[Tensor, " keys"]) -> Row:
     if total > 0 and not negative:
         share = exact[exact > 0] / total
         entropy = max(0.0, float(-(share * share.log2()).sum()))
-    return Row(total, int((exact != 0).sum()), entropy, negative)
+    return RowSummary(total, int((exact != 0).sum()), entropy, negative)
 
 
-def outside(weights: Float[Tensor, "queries keys"]) -> float:
+def hidden_mass(weights: Float[Tensor, "queries keys"]) -> float:
     """The share of attention that lies on keys not shown, on average over the queries that look at one shown."""
     looking = ~weights.isnan().all(-1)
     return float(1 - weights[looking].nan_to_num(0).sum(-1).mean()) if bool(looking.any()) else 0.0

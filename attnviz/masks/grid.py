@@ -3,8 +3,6 @@
 import io
 import math
 import re
-import struct
-import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,14 +12,12 @@ from jaxtyping import Bool
 
 from attnviz.masks.mask import At, Mask
 from attnviz.masks.terms import looked_up
+from attnviz.npy import read_npy
 
 MOST = 512  # rows, and columns
 LINE = 1 << 14  # characters: 512 numbers with as many digits as numpy.savetxt writes
 LONGEST = MOST * LINE  # bytes of a file
 SAID = {"1": True, "true": True, "x": True, "0": False, "false": False, ".": False}
-HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-# What numpy raises about a header that is damaged.
-UNREADABLE = (ValueError, TypeError, LookupError, SyntaxError, RuntimeError, MemoryError, EOFError, struct.error)
 Bits = Annotated[int, "cells"]  # a number that the language writes as 0x…, however long
 
 
@@ -73,7 +69,7 @@ class Grid(Mask):
                 f"This is more than {LONGEST >> 20} MB. A grid has at most {MOST} rows and {MOST} columns."
             )
         if isinstance(data, bytes) and (data.startswith(b"\x93NUMPY") or (name or "").lower().endswith(".npy")):
-            return cls.of(_npy(data))
+            return cls.of(read_npy(data, _check_matrix))
         try:
             text = data.decode("utf-8-sig") if isinstance(data, bytes) else data.removeprefix("\ufeff")
         except UnicodeDecodeError as error:
@@ -129,21 +125,6 @@ def _check_matrix(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     if len(shape) != 2:
         raise ValueError(f"A grid has two axes, queries and keys; this has the shape {shape}. Choose one head of it.")
     _check_size(*shape)
-
-
-def _npy(data: bytes) -> np.ndarray:
-    """The array in a .npy file: what its header says is checked before any of it is believed."""
-    file = io.BytesIO(data)
-    try:
-        shape, fortran, dtype = HEADERS[np.lib.format.read_magic(file)](file)
-    except (*UNREADABLE, tokenize.TokenError) as error:
-        raise ValueError("The header of this .npy file cannot be read. Save it again with numpy.save.") from error
-    shape = tuple(int(n) for n in shape)  # the header may say True for 1
-    _check_matrix(dtype, shape)
-    if math.prod(shape) * dtype.itemsize > len(data) - file.tell():
-        raise ValueError(f"This file says that its shape is {shape}, but fewer numbers follow. Save it again.")
-    array = np.frombuffer(data, dtype, math.prod(shape), file.tell())
-    return array.reshape(shape, order="F" if fortran else "C")
 
 
 def _rows(text: str) -> Iterator[list[bool]]:

@@ -22,6 +22,7 @@ import numpy as np
 import safetensors.torch
 
 from attnviz.formatting import megabytes, quoted
+from attnviz.npy import read_npy
 from attnviz.sources.arrays import MOST_TOKENS, at_index, check_numbers, check_texts
 from attnviz.text import LONGEST_TOKEN
 
@@ -34,7 +35,6 @@ TOKENS = {"token": "tokens", "tokens": "tokens", "query_tokens": "tokens", "key_
 # What a mark in a text costs once Python has parsed it, in bytes: known before it is parsed.
 CELL_COST = 60
 JSON_COST = {b",": 32, b"[": 96, b'"': 32, b":": 64, b"{": 256}
-HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 # What the libraries raise about bytes they cannot read, found by feeding them millions of damaged ones.
 UNREADABLE = (
@@ -77,20 +77,11 @@ def _npy(data: bytes, budget: Budget) -> Parts:
 
 
 def _array(name: str, data: bytes, budget: Budget) -> np.ndarray:
-    """The array in the bytes of a .npy file: what its header says is checked against the bytes that follow."""
-    file = io.BytesIO(data)
-    with _or_damaged(f"The header of {quoted(name)}"):
-        shape, fortran, dtype = HEADERS[np.lib.format.read_magic(file)](file)
-    shape = tuple(int(n) for n in shape)  # the header may say True for 1
-    (check_texts if name.lower() in TOKENS else check_numbers)(name, dtype, shape)
-    count, start = math.prod(shape), file.tell()
-    if min(shape) < 0 or not dtype.itemsize or count * dtype.itemsize > len(data) - start:
-        raise ValueError(
-            f"{quoted(name)} says that its shape is {quoted(shape)}, but fewer numbers follow. "
-            "It was damaged or cut off. Save it again."
-        )
-    budget.spend(max(count * 4 - len(data), 0))  # what float32 takes beyond the bytes that are here
-    return np.frombuffer(data, dtype, count, start).reshape(shape, order="F" if fortran else "C")
+    """The array in the bytes of a .npy file."""
+    check = check_texts if name.lower() in TOKENS else check_numbers
+    array = read_npy(data, partial(check, name), quoted(name))
+    budget.spend(max(array.size * 4 - len(data), 0))  # what float32 takes beyond the bytes that are here
+    return array
 
 
 def _npz(data: bytes, budget: Budget) -> Parts:

@@ -1,16 +1,16 @@
 """A small transformer that translates, all of whose attention is this project's Mechanism."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnviz.masks import And, Causal, Compare, Full, Mask
-from attnviz.masks.terms import Number, Position
+from attnviz.masks import Causal, Full
 from attnviz.mechanism import Mechanism
-from attnviz.normalizers import Normalizer
+from attnviz.models.interventions import Intervention, intervene
 from attnviz.positional_encodings import sinusoids
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
 from attnviz.translator.lexicon import ENGLISH, FRENCH
@@ -34,43 +34,13 @@ def score_of(variant: str) -> type[Score]:
 Use = Literal["encoder", "decoder", "cross"]
 
 
-@dataclass(frozen=True)
-class Change:
-    """What is exchanged in one use of attention; None leaves what it was trained with.
-
-    `off` are heads that see nothing, and so add nothing, each with its layer: (layer, head).
-    """
-
-    mask: Mask | None = None
-    score: Score | None = None
-    normalizer: Normalizer | None = None
-    off: tuple[tuple[int, int], ...] = ()
-
-    def of(self, mechanism: Mechanism, layer: int) -> Mechanism:
-        """The mechanism of a layer as it is after the change."""
-        mechanism = replace(
-            mechanism,
-            mask=self.mask or mechanism.mask,
-            score=self.score or mechanism.score,
-            normalizer=self.normalizer or mechanism.normalizer,
-        )
-        for at, head in self.off:
-            if at == layer:
-                others = Compare((Position("h"), Number(head)), ("!=",))
-                mechanism = replace(mechanism, mask=And(mechanism.mask, others))
-        return mechanism
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What is exchanged in each of the three uses of attention."""
-
-    encoder: Change = Change()
-    decoder: Change = Change()
-    cross: Change = Change()
-
-
-UNCHANGED = Changes()
+# The positions of the layers of each use, in the order in which they run: two of the encoder, then in each decoder
+# layer self-attention and cross-attention.
+USE_LAYERS: dict[Use, tuple[int, ...]] = {
+    "encoder": tuple(range(LAYERS)),
+    "decoder": tuple(LAYERS + 2 * i for i in range(LAYERS)),
+    "cross": tuple(LAYERS + 2 * i + 1 for i in range(LAYERS)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +74,7 @@ class Cache:
 class Pass:
     """What one pass through the model is told, and what it leaves behind."""
 
-    changes: Changes = UNCHANGED
+    interventions: Sequence[Intervention] = ()
     lengths: Int[Tensor, " batch"] | None = None  # English words of each example, where some have fewer than others
     cache: Cache | None = None
     ran: list[Ran] | None = None
@@ -139,11 +109,10 @@ class Attention(nn.Module):
         self.query, self.key, self.value, self.output = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
         self.similarity = Similarity(score, WIDTH // HEADS)
 
-    def mechanism(self, changes: Changes) -> Mechanism:
-        """How it attends, after the changes."""
-        change: Change = getattr(changes, self.use)
+    def mechanism(self, interventions: Sequence[Intervention] = ()) -> Mechanism:
+        """Returns how it attends under the interventions."""
         trained = Mechanism(self.similarity(), mask=Causal() if self.use == "decoder" else Full())
-        return change.of(trained, self.layer)
+        return intervene(trained, interventions, USE_LAYERS[self.use][self.layer])
 
     def forward(
         self,
@@ -156,7 +125,7 @@ class Attention(nn.Module):
         query = _heads(self.query(vectors))
         key, value = self._keys_and_values(vectors if memory is None else memory, told.cache)
         queries, keys = start + query.shape[-2], key.shape[-2]
-        mechanism = self.mechanism(told.changes)
+        mechanism = self.mechanism(told.interventions)
         fitted = mechanism.fit(queries, keys, HEADS)
         b, h, k = torch.arange(len(query))[:, None, None, None], torch.arange(HEADS)[:, None, None], torch.arange(keys)
         at = (b, h, torch.arange(start, queries)[:, None], k)

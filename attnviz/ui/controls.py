@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.head_maps import Special
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special
 from attnviz.biases import BIASES, Bias
 from attnviz.layer import Layer
 from attnviz.masks import GROUPS, MASKS, Mask
@@ -19,8 +19,8 @@ from attnviz.scores import SCORES
 from attnviz.sources import SOURCES, Source
 from attnviz.sources.source import Opening
 from attnviz.sources.upload import File
+from attnviz.ui.color_range import ColorRange
 from attnviz.ui.markdown import plain
-from attnviz.ui.view import COLORS
 
 T = TypeVar("T")
 AS_MADE = "As in the model"
@@ -35,7 +35,7 @@ HELP = {  # of the widgets that no dataclass explains
     "Mosaic": "The small maps: the heads of this layer, or all heads of all layers.",
     "Colors": "Which weight has the last color of the scale.",
 }
-TOGETHER = {"Mean of heads": "mean", "Maximum of heads": "maximum"}
+TOGETHER = {"Mean of heads": Aggregate.MEAN, "Maximum of heads": Aggregate.MAXIMUM}
 
 
 def source() -> tuple[Source, DeltaGenerator]:
@@ -51,8 +51,8 @@ def source() -> tuple[Source, DeltaGenerator]:
     return kind(**values), place
 
 
-def layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[int, int | str]:
-    """The position of a layer, and of one of its heads, or "mean" or "maximum" of them."""
+def layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[int, HeadChoice]:
+    """The position of a layer, and of one of its heads, or several of them as one."""
     names = _names(layers)
     layer = names.index(_opened("Layer", names, opening.layer, names))
     heads = head_names(layers[layer].inputs.heads)
@@ -71,14 +71,14 @@ def _names(layers: Sequence[Layer]) -> tuple[str, ...]:
     return tuple(layer.name for layer in layers)
 
 
-def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, str]:
+def picture(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, ColorRange]:
     """How the picture is drawn: special tokens, whether the mosaic shows all layers, the range of the colors."""
-    hiding: dict[str, Special] = {"Shown": "shown", "Hidden": "hidden", "Hidden, rows rescaled": "rescaled"}
+    hiding = {"Shown": Special.SHOWN, "Hidden": Special.HIDDEN, "Hidden, rows rescaled": Special.RESCALED}
     adds_tokens = bool(layers[layer].inputs.special_keys)
     special = _select("Special tokens", list(hiding), about=HELP["Special tokens"]) if adds_tokens else "Shown"
     several = len(layers) > 1
     every = several and _select("Mosaic", ["One layer", "All layers"], about=HELP["Mosaic"]) == "All layers"
-    return hiding[special], every, _select("Colors", list(COLORS), about=HELP["Colors"])
+    return hiding[special], every, ColorRange(_select("Colors", list(map(str, ColorRange)), about=HELP["Colors"]))
 
 
 def head_names(heads: int) -> list[str]:

@@ -12,7 +12,7 @@ import streamlit as st
 import torch
 from jaxtyping import Float
 
-from attnviz.analysis.head_maps import empty_rows, outside, strongest
+from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_mass, strongest_keys
 from attnviz.figures import heatmap, mosaic, sentence
 from attnviz.figures.sentences import EMPTY_ROW, MASKED, CellSentences
 from attnviz.formatting import number, visible
@@ -178,7 +178,7 @@ def _in_words(view: View, row: int | None) -> str:
 
 
 def _best(view: View, row: int) -> str:
-    best = strongest(torch.from_numpy(view.weights[row]), 1)
+    best = strongest_keys(torch.from_numpy(view.weights[row]), 1)
     token = view.query_tokens[row]
     return (
         sentence(token, view.key_tokens[best[0][0]], best[0][1], view.says)
@@ -190,9 +190,9 @@ def _best(view: View, row: int) -> str:
 def _reading(view: View, row: int) -> str:
     items = "".join(
         f"<li><bdi>{escape(visible(view.key_tokens[key]))}</bdi> {number(weight)}</li>"
-        for key, weight in strongest(torch.from_numpy(view.weights[row]))
+        for key, weight in strongest_keys(torch.from_numpy(view.weights[row]))
     )
-    return f"<p class='attnviz-said'>{escape(_best(view, row))}</p><ol class='attnviz-strongest'>{items}</ol>"
+    return f"<p class='attnviz-summary'>{escape(_best(view, row))}</p><ol class='attnviz-strongest'>{items}</ol>"
 
 
 def _notes(view: View) -> str:
@@ -200,14 +200,14 @@ def _notes(view: View) -> str:
     weights = torch.from_numpy(view.weights)
     inputs, normalizer = view.layers[view.layer].inputs, view.mechanisms[view.layer].normalizer
     notes: list[str] = [] if normalizer.adds_up else [normalizer.row]
-    if view.special != "shown" and inputs.special_keys:
+    if view.special != Special.SHOWN and inputs.special_keys:
         hidden = _listed([inputs.key_tokens[i] for i in inputs.special_keys])
-        if view.special == "rescaled" and not normalizer.negative:
+        if view.special == Special.RESCALED and not normalizer.negative:
             notes.append(f"{hidden} are hidden, and each row is rescaled to the sum it had with them.")
-        elif view.head == "maximum" or not normalizer.adds_up:
+        elif view.head == Aggregate.MAXIMUM or not normalizer.adds_up:
             notes.append(f"{hidden} are hidden; the rows keep their weights.")
         else:
-            share = number(outside(weights))
+            share = number(hidden_mass(weights))
             notes.append(f"{hidden} are hidden; on average {share} of a query's attention is not in the picture.")
     if empty := empty_rows(weights):
         few = _listed([view.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")

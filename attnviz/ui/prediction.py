@@ -52,7 +52,7 @@ def ask(key: str, query: str, keys: Sequence[str], answer: Float[np.ndarray, " k
                 disabled=guess is None, on_click=_reveal, args=(key,),
             )  # fmt: skip
         sentences = said(keys, guess, answer) if now.revealed and guess is not None else [""]
-        st.html("".join(f"<p class='attnviz-said'>{escape(one)}</p>" for one in sentences))
+        st.html("".join(f"<p class='attnviz-summary'>{escape(one)}</p>" for one in sentences))
         _bars(f"{key}-{now.number}", guess, scaled(answer) if now.revealed else np.full(len(keys), np.nan), keys)
     return now.revealed
 

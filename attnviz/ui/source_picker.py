@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.analysis.head_maps import HeadChoice
 from attnviz.layer import Layer
 from attnviz.sources import Pretrained, Source
 from attnviz.ui import cache, controls
@@ -20,7 +21,7 @@ class Brought:
     source: Source
     layers: Sequence[Layer]
     layer: int
-    head: int | str  # or "mean", "maximum"
+    head: HeadChoice
     notes: DeltaGenerator  # one place for what comes and goes, so that the charts below stay what they are
     _settings: DeltaGenerator
 

@@ -8,17 +8,18 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.analysis.downsampling import thumbnails
-from attnviz.analysis.head_maps import Map, Special, head_map, heads_map, kept
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special, head_map, shown_positions
+from attnviz.analysis.work import check_heads
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.ui import cache
+from attnviz.ui.color_range import ColorRange
 
-MOST_WORK = 1_000_000_000  # steps, of which a core does 100 to 200 million a second
+SAYS: dict[HeadChoice, str] = {Aggregate.MEAN: GIVES_ON_AVERAGE, Aggregate.MAXIMUM: GIVES_AT_MOST}
 THUMBNAIL_CELLS = 768  # a side of the mosaic has about so many, shared by the heads along it
-COLORS = ("Largest weight shown", "Largest weight of this head", "0 to 1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +30,16 @@ class View:
     layers: Sequence[Layer]
     mechanisms: Sequence[Mechanism]  # one for each layer
     layer: int
-    head: int | str  # or "mean", "maximum"
+    head: HeadChoice
     special: Special
     every: bool  # the mosaic shows all layers, not this one alone
-    colors: str  # what their scale ends at, one of COLORS
+    colors: ColorRange
     weights: Float[np.ndarray, "queries keys"] = field(init=False)
     mosaic: Float[np.ndarray, "heads height width"] = field(init=False)
 
     def __post_init__(self) -> None:
         layers, mechanisms = [self.layers[i] for i in self.beside], [self.mechanisms[i] for i in self.beside]
-        check_cost(layers, mechanisms)
+        check_heads(layers, mechanisms)
         size = THUMBNAIL_CELLS // (max(self.heads, len(layers)) if self.every else 6)
         made = {
             "weights": self._weights(),
@@ -68,13 +69,13 @@ class View:
     def queries(self) -> list[int]:
         """The positions of the rows."""
         inputs = self.layers[self.layer].inputs
-        return kept(inputs.queries, inputs.special_queries, self.special)
+        return shown_positions(inputs.queries, inputs.special_queries, self.special)
 
     @property
     def keys(self) -> list[int]:
         """The positions of the columns."""
         inputs = self.layers[self.layer].inputs
-        return kept(inputs.keys, inputs.special_keys, self.special)
+        return shown_positions(inputs.keys, inputs.special_keys, self.special)
 
     @property
     def query_tokens(self) -> list[str]:
@@ -92,22 +93,19 @@ class View:
     @property
     def largest(self) -> float:
         """The weight at the end of the color scale."""
-        if self.colors == COLORS[2]:
-            return 1.0
-        found = [self.weights] if self.colors == COLORS[1] else [self.weights, self.mosaic]
-        return largest(found)
+        return self.colors.end([self.weights], [self.mosaic])
 
     @property
     def says(self) -> str:
-        return {"mean": GIVES_ON_AVERAGE, "maximum": GIVES_AT_MOST}.get(str(self.head), GIVES)
+        return SAYS.get(self.head, GIVES)
 
     @property
     def title(self) -> str:
         return title(self.layers[self.layer], self.head)
 
 
-def title(layer: Layer, head: int | str) -> str:
-    """What a head of a layer, or "mean" or "maximum" of them, is called."""
+def title(layer: Layer, head: HeadChoice) -> str:
+    """What a head of a layer, or of several as one, is called."""
     return f"{layer.name}, {f'head {head}' if isinstance(head, int) else f'{head} of heads'}"
 
 
@@ -119,55 +117,16 @@ def fitting(layer: Layer) -> tuple[object, ...]:
 
 
 def head_weights(
-    source: Source, layers: Sequence[Layer], layer: int, mechanism: Mechanism, head: int | str, special: Special
+    source: Source, layers: Sequence[Layer], layer: int, mechanism: Mechanism, head: HeadChoice, special: Special
 ) -> Float[np.ndarray, "queries keys"]:
-    """The weights of one head of a layer, or of "mean" or "maximum" of them, computed once for all who ask."""
-    check_cost([layers[layer]], [mechanism])
+    """The weights of one head of a layer, or of several as one, computed once for all who ask."""
+    check_heads([layers[layer]], [mechanism])
     return cache.once(
-        lambda: weights_of(layers[layer].inputs, mechanism, head, special).numpy(),
+        lambda: head_map(layers[layer].inputs, mechanism, head, special).numpy(),
         *(source, special, layer, mechanism, head),
     )
-
-
-def weights_of(
-    inputs: Inputs, mechanism: Mechanism, head: int | str, special: Special, rows: slice = slice(None)
-) -> Map:
-    """The weights of one head, or of "mean" or "maximum" of all, of the queries in `rows`; NaN where not allowed."""
-    if isinstance(head, int):
-        return head_map(inputs, mechanism, head, special, rows)
-    return heads_map(inputs, mechanism, head, special, rows)  # type: ignore[arg-type]
-
-
-def largest(maps: Sequence[np.ndarray]) -> float:
-    """The end of a color scale on which all of these have their place; NaN is not allowed."""
-    return max([float(np.nanmax(np.abs(one))) for one in maps if not np.isnan(one).all()], default=0) or 1.0
 
 
 def tokens_stamp(inputs: Inputs) -> str:
     """What a zoom belongs to: these tokens, whatever is computed of them."""
     return str(zlib.crc32("\0".join((*inputs.query_tokens, "", *inputs.key_tokens)).encode(errors="replace")))
-
-
-def cost(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> int:
-    """How many steps it takes, roughly, to compute all heads of these layers."""
-    return sum(
-        layer.inputs.heads * layer.inputs.queries * layer.inputs.keys * mechanism.score.work
-        for layer, mechanism in zip(layers, mechanisms, strict=True)
-    )
-
-
-def affordable(work: int) -> bool:
-    """Whether so many steps are done for one picture: a page is asked for by anybody who has a link."""
-    return work <= MOST_WORK
-
-
-def check_work(work: int, what: str, instead: str) -> None:
-    """Refuses, in words, what would keep a core busy for long."""
-    if not affordable(work):
-        raise ValueError(f"{what} would take {work:,} steps; at most {MOST_WORK:,} are done for one picture. {instead}")
-
-
-def check_cost(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> None:
-    """Refuses to compute all heads of these layers where that would take too long."""
-    instead = "Show one layer, take another score, or bring fewer tokens or heads."
-    check_work(cost(layers, mechanisms), "To compute all these heads", instead)

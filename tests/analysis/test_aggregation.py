@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import Inputs, Layer, Mechanism
-from attnviz.analysis.aggregation import combined, from_queries, rollout, value_weighted
-from attnviz.analysis.head_maps import head_map, heads_map
+from attnviz.analysis.aggregation import aggregate_heads, aggregate_queries, rollout, value_weighted_map
+from attnviz.analysis.head_maps import Aggregate, Special, head_map
 from attnviz.masks import Causal, Full, Padding, SlidingWindow
 from attnviz.mechanism import BLOCK
 from attnviz.normalizers import Differential, Sink
@@ -24,8 +24,8 @@ def stack(random_inputs, count=3, size=6, mask=None, **more) -> tuple[list[Layer
     return [Layer(f"encoder {i}", "self", one, Mechanism()) for i, one in enumerate(inputs)], [mechanism] * count
 
 
-@pytest.mark.parametrize("special", ["shown", "hidden", "rescaled"])
-@pytest.mark.parametrize(("how", "of"), [("mean", np.mean), ("maximum", np.max), ("minimum", np.min)])
+@pytest.mark.parametrize("special", Special)
+@pytest.mark.parametrize(("how", "of"), list(zip(Aggregate, (np.mean, np.max, np.min), strict=True)))
 def test_chosen_heads_of_several_layers_together(random_inputs, how, of, special):
     layers, _ = stack(random_inputs, special_queries=(0,), special_keys=(0, 5))
     mechanisms = [Mechanism(mask=mask) for mask in (Causal(), SlidingWindow(2), Padding(1))]
@@ -36,7 +36,7 @@ def test_chosen_heads_of_several_layers_together(random_inputs, how, of, special
         cells = [one[at] for one in maps]
         if not np.isnan(cells).all():
             expected[at] = of(np.nan_to_num(cells))
-    made = combined(layers, mechanisms, chosen, how, special)
+    made = aggregate_heads(layers, mechanisms, chosen, how, special)
     np.testing.assert_allclose(made, expected, atol=1e-7)
     assert np.isnan(expected).any()
 
@@ -44,17 +44,17 @@ def test_chosen_heads_of_several_layers_together(random_inputs, how, of, special
 def test_all_heads_of_one_layer_are_its_map_of_heads(random_inputs):
     layers, mechanisms = stack(random_inputs, mask=Causal())
     both = [(1, 0), (1, 1)]
-    made = combined(layers, mechanisms, both, "mean")
-    assert torch.equal(made.nan_to_num(9), heads_map(layers[1].inputs, mechanisms[1], "mean").nan_to_num(9))
+    made = aggregate_heads(layers, mechanisms, both, Aggregate.MEAN)
+    assert torch.equal(made.nan_to_num(9), head_map(layers[1].inputs, mechanisms[1], Aggregate.MEAN).nan_to_num(9))
 
 
 def test_heads_that_do_not_fit_together_are_refused_in_words(random_inputs):
     layers, mechanisms = stack(random_inputs)
     layers[1] = Layer("decoder 0, cross", "cross", random_inputs(queries=4, keys=6), Mechanism())
     with pytest.raises(ValueError, match="4 queries by 6 keys and 6 queries by 6 keys"):
-        combined(layers, mechanisms, [(0, 0), (1, 0)], "mean")
+        aggregate_heads(layers, mechanisms, [(0, 0), (1, 0)], Aggregate.MEAN)
     with pytest.raises(ValueError, match="No head is chosen"):
-        combined(layers, mechanisms, [], "mean")
+        aggregate_heads(layers, mechanisms, [], Aggregate.MEAN)
 
 
 def authors_rollout(layers, mechanisms) -> np.ndarray:
@@ -123,15 +123,15 @@ def test_layers_that_cannot_be_stacked_are_refused_in_words(random_inputs):
         rollout([], [])
 
 
-@pytest.mark.parametrize("special", ["shown", "hidden"])
+@pytest.mark.parametrize("special", [Special.SHOWN, Special.HIDDEN])
 @pytest.mark.parametrize("mechanism", [Mechanism(), Mechanism(mask=Causal()), Mechanism(normalizer=Differential())])
 def test_value_weighted_is_the_length_of_what_a_key_adds(random_inputs, mechanism, special):
     inputs = random_inputs(heads=4, kv_heads=2, queries=5, keys=5, special_queries=(0,), special_keys=(0, 3))
     attention = mechanism(inputs)
-    left = [i for i in range(5) if special == "shown" or i not in (0, 3)]
+    left = [i for i in range(5) if special == Special.SHOWN or i not in (0, 3)]
     for head in range(4):
-        made = value_weighted(inputs, mechanism, head, special)
-        for i, q in enumerate(q for q in range(5) if special == "shown" or q != 0):
+        made = value_weighted_map(inputs, mechanism, head, special)
+        for i, q in enumerate(q for q in range(5) if special == Special.SHOWN or q != 0):
             for j, k in enumerate(left):
                 added = attention.weights[head, q, k] * inputs.value[head // 2, k]
                 length = math.sqrt(sum(float(x) ** 2 for x in added))
@@ -142,7 +142,7 @@ def test_value_weighted_is_the_length_of_what_a_key_adds(random_inputs, mechanis
 def test_a_key_with_weight_and_no_value_adds_nothing():
     value = torch.tensor([[[0.0, 0.0], [3.0, 4.0]]])
     inputs = Inputs(torch.zeros(1, 1, 2), torch.zeros(1, 2, 2), value, ("q",), ("[SEP]", "b"))
-    torch.testing.assert_close(value_weighted(inputs, Mechanism(), 0), torch.tensor([[0.0, 2.5]]))
+    torch.testing.assert_close(value_weighted_map(inputs, Mechanism(), 0), torch.tensor([[0.0, 2.5]]))
 
 
 @given(data=st.data())
@@ -153,15 +153,15 @@ def test_several_queries_and_several_keys_are_added_up(data):
     )
     weights = torch.tensor(cells).view(queries, keys)
     chosen = data.draw(st.lists(st.integers(0, queries - 1), min_size=1, unique=True))
-    for how, of in (("sum", sum), ("mean", lambda one: sum(one) / len(one))):
+    for how, of in (("sum", sum), (Aggregate.MEAN, lambda one: sum(one) / len(one))):
         expected = []
         for k in range(keys):
             column = [float(weights[q, k]) for q in chosen]
             all_nan = all(map(math.isnan, column))
             expected.append(NAN if all_nan else of([0 if math.isnan(one) else one for one in column]))
-        torch.testing.assert_close(from_queries(weights, chosen, how), torch.tensor(expected), equal_nan=True)
+        torch.testing.assert_close(aggregate_queries(weights, chosen, how), torch.tensor(expected), equal_nan=True)
 
 
 def test_nothing_selected_is_refused_in_words():
     with pytest.raises(ValueError, match="No token is selected"):
-        from_queries(torch.ones(2, 2), [])
+        aggregate_queries(torch.ones(2, 2), [])

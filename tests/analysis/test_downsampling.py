@@ -11,7 +11,7 @@ from torch.nn.functional import adaptive_max_pool2d
 
 from attnviz import Inputs, Layer, Mechanism
 from attnviz.analysis.downsampling import reduced, thumbnails
-from attnviz.analysis.head_maps import head_map, kept
+from attnviz.analysis.head_maps import Special, head_map, shown_positions
 from attnviz.masks import Causal, Full, Mask, Padding
 from attnviz.mechanism import BLOCK
 from attnviz.normalizers import Differential, Identity, Softmax
@@ -108,7 +108,7 @@ def test_a_map_of_several_blocks_of_rows_is_pooled_as_the_whole_would_be(random_
     stands(small, whole)
 
 
-@pytest.mark.parametrize("special", ["shown", "hidden", "rescaled"])
+@pytest.mark.parametrize("special", Special)
 @pytest.mark.parametrize(
     ("rows", "keys"),
     [
@@ -126,7 +126,7 @@ def test_a_part_is_reduced_as_a_map_of_its_own(random_inputs, rows, keys, specia
     )
     mechanism = Mechanism(mask=Causal("bottom right"), normalizer=Softmax(0.5))
     whole = torch.full((count, 100), NAN)
-    q, k = kept(count, inputs.special_queries, special), kept(100, inputs.special_keys, special)
+    q, k = shown_positions(count, inputs.special_queries, special), shown_positions(100, inputs.special_keys, special)
     whole[torch.tensor(q)[:, None], torch.tensor(k)] = head_map(inputs, mechanism, 1, special)
     inside = [[i for i in left if i in range(n)[part]] for left, n, part in ((q, count, rows), (k, 100, keys))]
     small = reduced(inputs, mechanism, 1, 11, 9, rows=rows, keys=keys, special=special)
@@ -147,7 +147,7 @@ def test_a_part_that_is_as_small_as_the_screen_has_every_weight(random_inputs):
     ("part", "said"),
     [
         ({"rows": slice(5, 5)}, "No query is left"),
-        ({"keys": slice(0, 1), "special": "hidden"}, "No key is left"),
+        ({"keys": slice(0, 1), "special": Special.HIDDEN}, "No key is left"),
         ({"rows": slice(0, 5, 2)}, "a step of 2"),
     ],
     ids=str,
@@ -173,7 +173,7 @@ def test_a_negative_weight_is_not_taken_for_a_masked_cell(random_inputs):
     same(reduced(inputs, mechanism, 0, 2, 3).weights, slow_reduced(mechanism(inputs).weights[0], 2, 3))
 
 
-@pytest.mark.parametrize("special", ["shown", "hidden", "rescaled"])
+@pytest.mark.parametrize("special", Special)
 def test_thumbnails_are_every_head_of_every_layer_in_order(random_inputs, special):
     more = {"special_queries": SPECIAL_QUERIES, "special_keys": SPECIAL_KEYS}
     layers = [

@@ -8,7 +8,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attnviz import Mechanism
-from attnviz.analysis.head_maps import Row, empty_rows, head_map, heads_map, kept, outside, over, row, strongest
+from attnviz.analysis.head_maps import (
+    Aggregate,
+    RowSummary,
+    Special,
+    aggregate_maps,
+    empty_rows,
+    head_map,
+    hidden_mass,
+    row_summary,
+    shown_positions,
+    strongest_keys,
+)
 from attnviz.inputs import Inputs
 from attnviz.masks import Causal, Full, Mask, Padding
 from attnviz.normalizers import Differential, Hard, Softmax
@@ -39,17 +50,17 @@ def slow_map(inputs, mechanism, head, special):
     """One head's weights, a cell at a time."""
     attention, rows = mechanism(inputs), []
     for q in range(inputs.queries):
-        if special != "shown" and q in SPECIAL_QUERIES:
+        if special != Special.SHOWN and q in SPECIAL_QUERIES:
             continue
         weights = attention.weights[head, q].tolist()
-        looked_at = [k for k in range(inputs.keys) if special == "shown" or k not in SPECIAL_KEYS]
+        looked_at = [k for k in range(inputs.keys) if special == Special.SHOWN or k not in SPECIAL_KEYS]
         total, rest = sum(weights), sum(weights[k] for k in looked_at)
-        factor = total / rest if special == "rescaled" and rest > 0 else 1
+        factor = total / rest if special == Special.RESCALED and rest > 0 else 1
         rows.append([weights[k] * factor if attention.allowed[head, q, k] else NAN for k in looked_at])
     return rows
 
 
-@pytest.mark.parametrize("special", ["shown", "hidden", "rescaled"])
+@pytest.mark.parametrize("special", Special)
 @pytest.mark.parametrize("mask", [Full(), Causal(), Causal("bottom right"), Padding(1), PerHead()], ids=repr)
 def test_a_map_of_one_head(inputs, special, mask):
     for head in range(inputs.heads):
@@ -60,7 +71,7 @@ def test_a_map_of_one_head(inputs, special, mask):
 
 def test_a_row_that_lay_on_special_tokens_alone_stays_zero(inputs):
     hard = Mechanism(ScaledDot(50.0), normalizer=Hard())
-    rescaled = head_map(inputs, hard, 0, "rescaled")
+    rescaled = head_map(inputs, hard, 0, Special.RESCALED)
     on_special = [int(hard(inputs).weights[0, q].argmax()) in SPECIAL_KEYS for q in (1, 2, 3)]
     assert any(on_special)
     assert not all(on_special)
@@ -68,13 +79,14 @@ def test_a_row_that_lay_on_special_tokens_alone_stays_zero(inputs):
 
 
 def test_kept():
-    assert kept(4, (0, 3), "shown") == [0, 1, 2, 3]
-    assert kept(4, (0, 3), "hidden") == kept(4, (0, 3), "rescaled") == [1, 2]
+    assert shown_positions(4, (0, 3), Special.SHOWN) == [0, 1, 2, 3]
+    assert shown_positions(4, (0, 3), Special.HIDDEN) == shown_positions(4, (0, 3), Special.RESCALED) == [1, 2]
 
 
-@pytest.mark.parametrize("special", ["shown", "hidden", "rescaled"])
+@pytest.mark.parametrize("special", Special)
 @pytest.mark.parametrize(
-    ("how", "together"), [("mean", lambda cells: sum(cells) / len(cells)), ("maximum", max), ("minimum", min)]
+    ("how", "together"),
+    list(zip(Aggregate, (lambda cells: sum(cells) / len(cells), max, min), strict=True)),
 )
 @pytest.mark.parametrize("mask", [Full(), Causal(), PerHead()], ids=repr)
 def test_a_map_of_all_heads(inputs, special, how, together, mask):
@@ -84,59 +96,59 @@ def test_a_map_of_all_heads(inputs, special, how, together, mask):
         [NAN if all(map(math.isnan, cells)) else together([0 if math.isnan(c) else c for c in cells]) for cells in rows]
         for rows in (zip(*heads, strict=True) for heads in zip(*maps, strict=True))
     ]
-    same(heads_map(inputs, mechanism, how, special), expected)
+    same(head_map(inputs, mechanism, how, special), expected)
 
 
-@pytest.mark.parametrize("special", ["shown", "hidden", "rescaled"])
+@pytest.mark.parametrize("special", Special)
 @pytest.mark.parametrize("rows", [slice(0, 3), slice(2, None), slice(-1, None), slice(0, 1)], ids=str)
 def test_a_part_of_a_map_is_what_the_whole_has_there(inputs, special, rows):
     whole = head_map(inputs, Mechanism(mask=Causal()), 1, special)
-    inside = [i for i, q in enumerate(kept(inputs.queries, SPECIAL_QUERIES, special)) if q in range(5)[rows]]
+    inside = [i for i, q in enumerate(shown_positions(inputs.queries, SPECIAL_QUERIES, special)) if q in range(5)[rows]]
     part = head_map(inputs, Mechanism(mask=Causal()), 1, special, rows)
     assert torch.equal(part.nan_to_num(9), whole[inside].nan_to_num(9))
 
 
 def test_maps_are_taken_together_one_after_the_other():
     maps = [torch.tensor([[1.0, NAN, NAN]]), torch.tensor([[0.5, -0.5, NAN]])]
-    same(over(iter(maps), "mean"), [[0.75, -0.25, NAN]])
-    same(over(iter(maps), "maximum"), [[1.0, 0.0, NAN]])
-    same(over(iter(maps), "minimum"), [[0.5, -0.5, NAN]])
-    same(over(iter(maps[:1]), "mean"), maps[0])
+    same(aggregate_maps(iter(maps), Aggregate.MEAN), [[0.75, -0.25, NAN]])
+    same(aggregate_maps(iter(maps), Aggregate.MAXIMUM), [[1.0, 0.0, NAN]])
+    same(aggregate_maps(iter(maps), Aggregate.MINIMUM), [[0.5, -0.5, NAN]])
+    same(aggregate_maps(iter(maps[:1]), Aggregate.MEAN), maps[0])
 
 
 def test_the_maximum_of_heads_is_one_heads_weight_and_the_mean_adds_up_to_1(inputs):
-    same(heads_map(inputs, Mechanism(), "maximum"), Mechanism()(inputs).weights.amax(0))
-    same(heads_map(inputs, Mechanism(), "mean").sum(-1), [1] * inputs.queries)
+    same(head_map(inputs, Mechanism(), Aggregate.MAXIMUM), Mechanism()(inputs).weights.amax(0))
+    same(head_map(inputs, Mechanism(), Aggregate.MEAN).sum(-1), [1] * inputs.queries)
 
 
 def test_strongest_are_the_greatest_first_and_of_equal_ones_the_earlier():
     weights = torch.tensor([0.1, NAN, 0.3, 0.0, 0.3, 0.2, NAN, 0.1])
-    assert [key for key, _ in strongest(weights)] == [2, 4, 5, 0, 7]
-    assert [key for key, _ in strongest(weights, 2)] == [2, 4]
-    assert [key for key, _ in strongest(weights, 99)] == [2, 4, 5, 0, 7, 3]
-    assert strongest(torch.tensor([NAN, NAN])) == []
-    assert [key for key, _ in strongest(torch.full((300,), 1 / 300), 20)] == list(range(20))
+    assert [key for key, _ in strongest_keys(weights)] == [2, 4, 5, 0, 7]
+    assert [key for key, _ in strongest_keys(weights, 2)] == [2, 4]
+    assert [key for key, _ in strongest_keys(weights, 99)] == [2, 4, 5, 0, 7, 3]
+    assert strongest_keys(torch.tensor([NAN, NAN])) == []
+    assert [key for key, _ in strongest_keys(torch.full((300,), 1 / 300), 20)] == list(range(20))
 
 
 @given(st.lists(st.floats(0, 1, width=32) | st.just(NAN), min_size=1, max_size=12), st.integers(1, 12))
 def test_strongest_as_sorted(weights, count):
     seen = [(key, weight) for key, weight in enumerate(weights) if not math.isnan(weight)]
-    assert strongest(torch.tensor(weights), count) == sorted(seen, key=lambda one: -one[1])[:count]
+    assert strongest_keys(torch.tensor(weights), count) == sorted(seen, key=lambda one: -one[1])[:count]
 
 
 def test_outside_is_what_rows_lack_on_average():
-    assert outside(torch.tensor([[0.5, 0.25], [0.25, 0.0]])) == pytest.approx((0.25 + 0.75) / 2)
-    assert outside(torch.tensor([[0.5, 0.5], [1.0, NAN]])) == pytest.approx(0)
+    assert hidden_mass(torch.tensor([[0.5, 0.25], [0.25, 0.0]])) == pytest.approx((0.25 + 0.75) / 2)
+    assert hidden_mass(torch.tensor([[0.5, 0.5], [1.0, NAN]])) == pytest.approx(0)
 
 
 def test_outside_leaves_out_queries_that_may_look_at_nothing():
-    assert outside(torch.tensor([[0.75, 0.0], [NAN, NAN]])) == pytest.approx(0.25)
+    assert hidden_mass(torch.tensor([[0.75, 0.0], [NAN, NAN]])) == pytest.approx(0.25)
 
 
 def test_outside_is_the_weight_of_hidden_tokens(inputs):
     weights = Mechanism()(inputs).weights[1]
     hidden = [sum(float(weights[q, k]) for k in SPECIAL_KEYS) for q in (1, 2, 3)]
-    assert outside(head_map(inputs, Mechanism(), 1, "hidden")) == pytest.approx(sum(hidden) / 3, abs=1e-6)
+    assert hidden_mass(head_map(inputs, Mechanism(), 1, Special.HIDDEN)) == pytest.approx(sum(hidden) / 3, abs=1e-6)
 
 
 def test_empty_rows():
@@ -155,14 +167,14 @@ def test_rescaling_a_row_that_lies_almost_wholly_on_special_tokens_stays_finite(
     """At a low temperature what remains is less than float32 can divide by."""
     query, key = torch.tensor([[[1.0], [1.0]]]), torch.tensor([[[0.0], [-0.95]]])
     inputs = Inputs(query, key, torch.ones(1, 2, 1), ("a", "b"), ("[CLS]", "b"), (), (0,))
-    weights = head_map(inputs, Mechanism(normalizer=Softmax(0.01)), 0, "rescaled")
-    assert 0 < float(head_map(inputs, Mechanism(normalizer=Softmax(0.01)), 0, "hidden").max()) < 1e-38
+    weights = head_map(inputs, Mechanism(normalizer=Softmax(0.01)), 0, Special.RESCALED)
+    assert 0 < float(head_map(inputs, Mechanism(normalizer=Softmax(0.01)), 0, Special.HIDDEN).max()) < 1e-38
     torch.testing.assert_close(weights, torch.ones(2, 1))
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])
 def test_equal_weights_are_as_spread_as_there_are_keys(count):
-    one = row(torch.full((count,), 1 / count))
+    one = row_summary(torch.full((count,), 1 / count))
     assert one.keys == pytest.approx(count)
     assert one.nonzero == count
     assert one.total == pytest.approx(1)
@@ -170,7 +182,7 @@ def test_equal_weights_are_as_spread_as_there_are_keys(count):
 
 @given(arrays("f4", st.integers(1, 9), elements=st.floats(0, 1, width=32)))
 def test_the_spread_of_a_row_is_shannons_entropy_of_its_shares(weights):
-    one = row(torch.from_numpy(weights))
+    one = row_summary(torch.from_numpy(weights))
     total = weights.astype("f8").sum()
     share = weights.astype("f8") / total if total else weights
     slow = -sum(p * math.log2(p) for p in share if p > 0) if total else None
@@ -179,8 +191,8 @@ def test_the_spread_of_a_row_is_shannons_entropy_of_its_shares(weights):
 
 
 def test_negative_weights_have_no_entropy_and_what_is_masked_counts_nothing():
-    one = row(torch.tensor([0.5, -0.25, math.nan, 0.0]))
-    assert one == Row(total=0.25, nonzero=2, entropy=None, negative=True)
+    one = row_summary(torch.tensor([0.5, -0.25, math.nan, 0.0]))
+    assert one == RowSummary(total=0.25, nonzero=2, entropy=None, negative=True)
     assert one.keys is None
 
 
@@ -189,10 +201,10 @@ def test_the_maximum_of_heads_that_are_all_negative_is_negative(random_inputs):
     mechanism = Mechanism(normalizer=Differential(1.0))
     expected = mechanism(inputs).weights.amax(0)
     assert (expected < 0).any()
-    assert torch.equal(heads_map(inputs, mechanism, "maximum"), expected)
+    assert torch.equal(head_map(inputs, mechanism, Aggregate.MAXIMUM), expected)
 
 
 def test_negative_weights_are_not_rescaled(random_inputs):
     inputs = random_inputs(special_keys=(0,))
     mechanism = Mechanism(normalizer=Differential(1.0))
-    assert torch.equal(head_map(inputs, mechanism, 0, "rescaled"), head_map(inputs, mechanism, 0, "hidden"))
+    assert torch.equal(head_map(inputs, mechanism, 0, Special.RESCALED), head_map(inputs, mechanism, 0, Special.HIDDEN))

@@ -9,7 +9,7 @@ import torch
 from torch.distributions import Categorical
 
 from attnviz import Inputs, Layer, Mechanism
-from attnviz.analysis.head_maps import row
+from attnviz.analysis.head_maps import row_summary
 from attnviz.analysis.head_metrics import MEASURES, head_measures, measured
 from attnviz.masks import Causal, Full, Mask, Padding, SlidingWindow
 from attnviz.mechanism import BLOCK
@@ -115,7 +115,7 @@ def test_with_softmax_entropy_and_confidence_are_plain_means_over_queries() -> N
     entropy = Categorical(weights.double()).entropy().mean(-1) / math.log(2)
     np.testing.assert_allclose(found["Entropy"], entropy, atol=1e-6)
     np.testing.assert_allclose(found["Largest weight"], weights.amax(-1).mean(-1), atol=1e-6)
-    by_rows = [np.mean([row(one).entropy for one in head]) for head in weights]
+    by_rows = [np.mean([row_summary(one).entropy for one in head]) for head in weights]
     np.testing.assert_allclose(found["Entropy"], by_rows, atol=1e-6)
 
 

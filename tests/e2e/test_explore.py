@@ -27,7 +27,7 @@ def own_weights(layer: int, head: int, mechanism: Mechanism | None = None, text:
 def test_opens_on_an_example_that_shows_something_at_once(explore: Explore) -> None:
     explore.open().painted(rows=16)
     expect(explore.sentence).to_have_text("it gives 0.68 of its attention to animal.")
-    expect(explore.page.locator(".attnviz-said")).to_have_text("it gives 0.68 of its attention to animal.")
+    expect(explore.page.locator(".attnviz-summary")).to_have_text("it gives 0.68 of its attention to animal.")
     same(explore.weights(), own_weights(3, 1))
     expect(explore.mosaic).to_have_attribute("data-rows", "4")
     expect(explore.mosaic).to_have_attribute("data-columns", "3")
@@ -112,7 +112,7 @@ def test_a_click_pins_a_query_and_a_second_click_frees_it(explore: Explore) -> N
     explore.open()
     explore.page.mouse.click(*explore.cell(6, 3))
     explore.asked("pinned", "6+%C2%B7+cross")
-    expect(explore.page.locator(".attnviz-said")).to_have_text("cross gives 0.60 of its attention to street.")
+    expect(explore.page.locator(".attnviz-summary")).to_have_text("cross gives 0.60 of its attention to street.")
     expect(explore.page.locator(".attnviz-strongest li")).to_have_count(5)
     explore.painted()
     explore.page.mouse.move(5, 5)
@@ -122,7 +122,7 @@ def test_a_click_pins_a_query_and_a_second_click_frees_it(explore: Explore) -> N
     assert top == pytest.approx(explore.cell(5.5, 0)[1], abs=1.5)
     explore.page.mouse.click(*explore.cell(6, 9))
     explore.asked("pinned", "none")
-    expect(explore.page.locator(".attnviz-said")).to_have_count(0)
+    expect(explore.page.locator(".attnviz-summary")).to_have_count(0)
 
 
 def test_zoom_survives_a_change_of_any_control(explore: Explore) -> None:
@@ -169,7 +169,7 @@ def test_the_arrow_keys_read_cells_aloud_and_enter_pins(explore: Explore) -> Non
     expect(explore.live).to_have_text(sentence(tokens[2], tokens[15], float(weights[2, 15])))
     explore.page.keyboard.press("Enter")
     explore.asked("pinned", "2+%C2%B7+animal")
-    expect(explore.page.locator(".attnviz-said")).to_contain_text("animal gives")
+    expect(explore.page.locator(".attnviz-summary")).to_contain_text("animal gives")
     expect(described).to_contain_text("animal gives")  # then the chart, too, knows what is pinned
     explore.painted()
     explore.page.keyboard.press("Escape")
@@ -195,7 +195,7 @@ def test_hostile_text_is_shown_as_text(explore: Explore) -> None:
         assert token in labels
     row = HOSTILE.split().index("<script>alert(1)</script>")
     explore.page.mouse.click(*explore.cell(row, 0))
-    expect(explore.page.locator(".attnviz-said")).to_contain_text("<script>alert(1)</script> gives")
+    expect(explore.page.locator(".attnviz-summary")).to_contain_text("<script>alert(1)</script> gives")
     expect(explore.page.locator(".attnviz-chart b, .attnviz-chart s, .attnviz-chart script")).to_have_count(0)
     weights = Toy(text=HOSTILE).layers()[0]
     same(explore.weights(), weights.mechanism(weights.inputs).weights[0].numpy())
@@ -379,7 +379,7 @@ def test_a_new_size_and_a_new_theme_are_followed(explore: Explore) -> None:
 def test_a_query_that_may_look_at_nothing_says_so(explore: Explore) -> None:
     explore.open("?mask=Padding&mask.keys=0")
     expect(explore.sentence).to_have_text("it may look at nothing.")
-    expect(explore.page.locator(".attnviz-said")).to_have_text("it may look at nothing.")
+    expect(explore.page.locator(".attnviz-summary")).to_have_text("it may look at nothing.")
 
 
 @pytest.mark.parametrize(("width", "grows"), [(1920, True), (390, False)])

@@ -28,7 +28,7 @@ def test_a_deep_link_on_a_fresh_server_and_back(browser: Browser, tmp_path: Path
         for _ in range(2):
             shown = np.nan_to_num(np.array(explore.weights(), dtype=float))
             np.testing.assert_allclose(shown, expected, atol=2e-6)
-            expect(explore.page.locator(".attnviz-said")).to_contain_text("opens gives")
+            expect(explore.page.locator(".attnviz-summary")).to_contain_text("opens gives")
             expect(explore.page).to_have_url(re.compile(re.escape("head=Head+11")))
             explore.open().painted(rows=16)
             explore.page.go_back()

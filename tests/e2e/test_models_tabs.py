@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from attnviz.analysis.aggregation import combined, from_queries
-from attnviz.analysis.head_maps import head_map
+from attnviz.analysis.aggregation import aggregate_heads, aggregate_queries
+from attnviz.analysis.head_maps import Aggregate, head_map
 from attnviz.analysis.head_metrics import head_measures
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
@@ -91,7 +91,7 @@ def test_heads_and_tokens_are_chosen_by_clicks(models: Models) -> None:
     mechanisms = [layer.mechanism for layer in layers]
     every = [(layer, head) for layer in range(6) for head in range(12)]
     shown = models.chart("together-map")
-    whole = combined(layers, mechanisms, every, "mean")
+    whole = aggregate_heads(layers, mechanisms, every, Aggregate.MEAN)
     np.testing.assert_allclose(models.weights(shown), whole, atol=1e-6)
     # Layers stand side by side, heads below each other.
     models.page.mouse.click(*models.place(models.chart("together-heads"), 1, 3, 12, 6))
@@ -103,7 +103,7 @@ def test_heads_and_tokens_are_chosen_by_clicks(models: Models) -> None:
     models.asked("tokens-together", "10+%C2%B7+it")
     models.charts = ("together-map", "together-sum")
     models.painted()
-    total = from_queries(combined(layers, mechanisms, [(3, 1)], "mean"), [10])
+    total = aggregate_queries(aggregate_heads(layers, mechanisms, [(3, 1)], Aggregate.MEAN), [10])
     np.testing.assert_allclose(models.numbers("together-sum", 0, "y"), total, atol=1e-6)
     models.page.mouse.click(*models.cell(10, 2, shown))
     models.asked("tokens-together", None)

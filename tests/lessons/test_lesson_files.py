@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnviz.analysis.difference import counts, kinds, moved
-from attnviz.analysis.head_maps import head_map, row
+from attnviz.analysis.head_maps import head_map, row_summary
 from attnviz.formatting import number
 from attnviz.lessons.lesson_files import FOLDER, LARGEST, lessons, read
 from attnviz.lessons.lookup import Answer, gradient, look_up
@@ -21,11 +21,13 @@ from attnviz.lessons.steps import number as written_number
 from attnviz.masks import Full
 from attnviz.masks.language import parse
 from attnviz.mechanism import Mechanism
+from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Entmax, Hard, ReLU, Sigmoid, Softmax, Softpick, Sparsemax, TopK
 from attnviz.scores import Cosine, ScaledDot
 from attnviz.sources import Pretrained
 from attnviz.text import EXAMPLE
-from attnviz.translator import Change, Changes, load
+from attnviz.translator import load
+from attnviz.translator.model import USE_LAYERS
 from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
 from attnviz.ui.transformer import maps
 
@@ -201,7 +203,7 @@ def windows_and_sinks() -> list[str]:
 
 def other_scores() -> list[str]:
     rows = {kind: weights(normalizer=kind())[IT] for kind in (Softmax, Hard, Sparsemax, Entmax, TopK, ReLU, Softpick)}
-    nonzero = {kind: row(each).nonzero for kind, each in rows.items()}
+    nonzero = {kind: row_summary(each).nonzero for kind, each in rows.items()}
     assert nonzero[Hard] == nonzero[Sparsemax]
     assert (
         nonzero[ReLU]
@@ -211,8 +213,8 @@ def other_scores() -> list[str]:
     cosine = weights(score=Cosine())[IT]
     return [
         *(str(nonzero[kind]) for kind in (Softmax, Hard, Entmax, TopK, ReLU)),
-        number(row(rows[ReLU]).total),
-        number(row(weights(normalizer=Sigmoid())[IT]).total),
+        number(row_summary(rows[ReLU]).total),
+        number(row_summary(weights(normalizer=Sigmoid())[IT]).total),
         "0",  # the score above which ReLU and softpick leave something
         f"{np.exp(1 - -1):.1f}",
         number(float(cosine.max())),
@@ -312,7 +314,9 @@ def three_uses() -> list[str]:
     assert cross.queries.index("chat") < cross.queries.index("noir")
     assert decoder.queries[cross.queries.index("pas")] == "regarde"  # what goes in where “pas” comes out
     assert cross.agreed(heads[2]) == len(translation.french)
-    future = load().translate(linked("09-three-uses.toml", "english"), Changes(decoder=Change(Full())))
+    future = load().translate(
+        linked("09-three-uses.toml", "english"), [Intervention(Full(), layers=USE_LAYERS["decoder"])]
+    )
     assert future.french == translation.french
     return [
         *(number(gives(encoder, heads[0], word, "cat")) for word in ("small", "black", "the")),

@@ -1,6 +1,7 @@
 """The Scores page without a browser."""
 
 import io
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,21 +9,17 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from attnviz.analysis.head_maps import row
+from attnviz.analysis.head_maps import row_summary
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.ui.controls import title
 from attnviz.ui.scores.normalizers import said
+from tests.support.app import open_page
 
 ROOT = Path(__file__).parents[2]
 
 
-def page(**link: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/scores.py")
-    for name, value in link.items():
-        app.query_params[name] = value
-    return app.run()
+page = partial(open_page, "scores")
 
 
 def charts(app: AppTest) -> int:
@@ -101,4 +98,4 @@ def test_a_similarity_that_does_not_fit_is_said_and_the_last_picture_stays() -> 
     ],
 )
 def test_what_is_said_of_a_row(weights: list[float], sentence: str) -> None:
-    assert said(row(torch.tensor(weights))) == sentence
+    assert said(row_summary(torch.tensor(weights))) == sentence

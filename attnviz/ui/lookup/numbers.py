@@ -18,7 +18,7 @@ STEPS = tuple(reversed(NOTCHES))  # from uniform to the dictionary
 
 def sums(dictionary: Dictionary, query: Point, notch: str, score: Score, answer: Answer) -> None:
     """What comes back, and the sum that it is."""
-    st.html(f"<p class='attnviz-said attnviz-result' role='status'>{said(dictionary, query, notch, answer)}</p>")
+    st.html(f"<p class='attnviz-summary attnviz-result' role='status'>{said(dictionary, query, notch, answer)}</p>")
     rows = "".join(
         f"<tr><th>{_word(dictionary, i)}</th><td>{signed(answer.similarity[i])}</td>"
         f"<td>{_bar(answer.weights[i], COLORS[i])}</td><td>× {_value(entry.value)}</td>"

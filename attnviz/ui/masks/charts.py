@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, counts, difference, kinds
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special
 from attnviz.figures import heatmap
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
@@ -19,9 +20,10 @@ from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.ui.chart import chart
+from attnviz.ui.color_range import largest_weight
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks import mask_editor
-from attnviz.ui.view import head_weights, largest, tokens_stamp
+from attnviz.ui.view import head_weights, tokens_stamp
 
 HEIGHT = 330
 LINK = "masks"
@@ -32,7 +34,7 @@ KINDS_SAID = {
     "added": "added: only B allows them",
 }
 PAINT = "Drag over cells to paint them."
-SAYS = {"mean": GIVES_ON_AVERAGE, "maximum": GIVES_AT_MOST}
+SAYS: dict[HeadChoice, str] = {Aggregate.MEAN: GIVES_ON_AVERAGE, Aggregate.MAXIMUM: GIVES_AT_MOST}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,7 @@ class Comparison:
     source: Source
     layers: Sequence[Layer]
     layer: int
-    head: int | str  # or "mean", "maximum"
+    head: HeadChoice
     mechanisms: tuple[Mechanism, Mechanism]
     maps: tuple[Float[np.ndarray, "queries keys"], Float[np.ndarray, "queries keys"]] = field(init=False)
     change: Float[np.ndarray, "queries keys"] = field(init=False)
@@ -50,7 +52,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         before, after = (
-            head_weights(self.source, self.layers, self.layer, one, self.head, "shown") for one in self.mechanisms
+            head_weights(self.source, self.layers, self.layer, one, self.head, Special.SHOWN) for one in self.mechanisms
         )
         object.__setattr__(self, "maps", (before, after))
         object.__setattr__(self, "change", difference(torch.from_numpy(before), torch.from_numpy(after)).numpy())
@@ -73,7 +75,7 @@ class Comparison:
     @property
     def largest(self) -> float:
         """The weight at the end of the color scale of both maps."""
-        return largest(self.maps)
+        return largest_weight(self.maps)
 
 
 def legend(comparison: Comparison) -> None:
@@ -91,7 +93,7 @@ def show(
     """Draws A, B and B − A, linked, each in its place."""
     inputs = comparison.inputs
     tokens = (inputs.query_tokens, inputs.key_tokens)
-    stamp, sentences = tokens_stamp(inputs), CellSentences(SAYS.get(str(comparison.head), GIVES))
+    stamp, sentences = tokens_stamp(inputs), CellSentences(SAYS.get(comparison.head, GIVES))
     for side, weights, allowed, place in zip(
         mask_editor.SIDES, comparison.maps, comparison.allowed, places[:2], strict=True
     ):

@@ -5,6 +5,7 @@ from html import escape
 import streamlit as st
 
 from attnviz.analysis.difference import Moved, moved
+from attnviz.analysis.head_maps import Aggregate
 from attnviz.figures.bars import bars
 from attnviz.formatting import number, visible
 from attnviz.ui.chart import chart
@@ -21,10 +22,10 @@ def show(comparison: Comparison, row: int | None) -> None:
         return
     before, after = (one[row] for one in comparison.maps)
     query, keys = comparison.inputs.query_tokens[row], comparison.inputs.key_tokens
-    if comparison.head == "maximum":
+    if comparison.head == Aggregate.MAXIMUM:
         st.info("The greatest weights of several heads do not add up to 1. Choose one head to follow its mass.")
     else:
-        sentences = said(moved(before, after), query, keys, mean=comparison.head == "mean")
+        sentences = said(moved(before, after), query, keys, mean=comparison.head == Aggregate.MEAN)
         st.html("".join(f"<p>{sentence}</p>" for sentence in sentences))
     chart(
         bars(before, after, keys),

@@ -8,9 +8,10 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.aggregation import from_queries
+from attnviz.analysis.aggregation import aggregate_queries
 from attnviz.analysis.downsampling import thumbnails
-from attnviz.analysis.head_maps import strongest
+from attnviz.analysis.head_maps import strongest_keys
+from attnviz.analysis.work import is_affordable
 from attnviz.figures import Chart, mosaic
 from attnviz.figures.bars import row_bars
 from attnviz.figures.chart_spec import HeatmapSpec
@@ -20,13 +21,14 @@ from attnviz.formatting import number, visible
 from attnviz.layer import Layer
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
+from attnviz.ui.color_range import ColorRange, largest_weight
 from attnviz.ui.head_charts import MOST_NAMES, numbers_of
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.head_aggregate import WAYS, Head, Taken, take, whose, written
 from attnviz.ui.models.one_head import open_head
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import told
-from attnviz.ui.view import COLORS, THUMBNAIL_CELLS, affordable, fitting, largest
+from attnviz.ui.view import THUMBNAIL_CELLS, fitting
 
 HEADS, TOKENS = "heads-together", "tokens-together"  # of widgets, and in the link
 HEIGHT = 430
@@ -40,7 +42,7 @@ def show(seen: LookedAt) -> None:
         label_visibility="collapsed",
     ) or "Mean"  # a link may say nothing  # fmt: skip
     stack, notes = stacked(seen.layers, seen.layer), st.container()
-    if WAYS[name].how and not affordable(_cells(seen) * len(stack) * seen.shown.inputs.heads):
+    if WAYS[name].how and not is_affordable(_cells(seen) * len(stack) * seen.shown.inputs.heads):
         stack = [seen.layer]
         notes.caption(f"Of so long a text these are the heads of {plain(seen.shown.name)}: all would be too many.")
     left, right = st.columns([0.36, 0.64], gap="medium")
@@ -57,7 +59,7 @@ def show(seen: LookedAt) -> None:
         several = st.multiselect("Tokens", taken.rows, key=TOKENS, bind="query-params", placeholder="Choose, or click")
     with right:
         about = escape(WAYS[taken.name].about)
-        st.html(f"<p class='attnviz-said'>{escape(taken.title)}</p><p class='attnviz-whose'>{about}</p>")
+        st.html(f"<p class='attnviz-summary'>{escape(taken.title)}</p><p class='attnviz-note'>{about}</p>")
         chart(
             _picture(taken, several, seen.colors),
             "together-map",
@@ -116,7 +118,7 @@ def _mosaic(
     """All heads of these layers as small maps."""
     layers = [seen.layers[i] for i in stack]
     heads = layers[0].inputs.heads
-    if not affordable(_cells(seen) * heads * len(layers)):
+    if not is_affordable(_cells(seen) * heads * len(layers)):
         st.caption("Small maps of all these heads would take too long on so long a text.")
         return
     mechanisms, size = [layer.mechanism for layer in layers], THUMBNAIL_CELLS // max(heads, len(layers), 6)
@@ -136,7 +138,7 @@ def _mosaic(
         row_names=_few([str(head) for head in range(heads)]) if several else (),
         column_names=_few(numbers_of([layer.name for layer in layers])) if several else (),
         chosen=[places.index(head) for head in framed if head[0] not in whole],
-        largest=1.0 if seen.colors == COLORS[2] else largest([maps]),
+        largest=seen.colors.end([maps]),
     )
     for first, last in runs([column for column, layer in enumerate(stack) if layer in whole and several]):
         spec = picture.spec
@@ -180,10 +182,10 @@ def _few(names: Sequence[str]) -> list[str]:
     return [name if i % step == 0 else "" for i, name in enumerate(names)]
 
 
-def _picture(taken: Taken, several: Sequence[str], colors: str) -> Chart[HeatmapSpec]:
+def _picture(taken: Taken, several: Sequence[str], colors: ColorRange) -> Chart[HeatmapSpec]:
     """The map, in which the chosen queries have a mark."""
     shares = taken.name != "Value-weighted"
-    end = 1.0 if colors == COLORS[2] and shares else largest([taken.screen.weights])
+    end = colors.end([taken.screen.weights]) if shares else largest_weight([taken.screen.weights])
     picture = taken.screen.figure(largest=end, says=WAYS[taken.name].says)
     if taken.single:
         chosen = taken.positions(several)
@@ -199,9 +201,9 @@ def _several(taken: Taken, several: Sequence[str], places: Sequence[DeltaGenerat
         return
     inputs, queries = taken.screen.inputs, taken.positions(several)
     exact = cache.once(lambda: torch.cat([taken.of(slice(i, i + 1)) for i in queries]), queries, *taken.asked)
-    total = from_queries(exact, range(len(queries)))
+    total = aggregate_queries(exact, range(len(queries)))
     key_tokens = [told(inputs, inputs.key_tokens, i) for i in taken.keys]
-    most = strongest(total)
+    most = strongest_keys(total)
     items = "".join(f"<li><bdi>{escape(visible(key_tokens[key]))}</bdi> {number(weight)}</li>" for key, weight in most)
     said = "nothing"
     if most:
@@ -209,9 +211,10 @@ def _several(taken: Taken, several: Sequence[str], places: Sequence[DeltaGenerat
     tokens = " + ".join(visible(told(inputs, inputs.query_tokens, query)) for query in queries)
     with places[0]:
         st.html(
-            f"<p class='attnviz-said'>{escape(tokens)}: {escape(said)}.</p><ol class='attnviz-strongest'>{items}</ol>"
+            f"<p class='attnviz-summary'>{escape(tokens)}: {escape(said)}.</p>"
+            f"<ol class='attnviz-strongest'>{items}</ol>"
         )
-    shown = sorted(key for key, _ in strongest(total, BARS))
+    shown = sorted(key for key, _ in strongest_keys(total, BARS))
     ends = total.nan_to_num(0)
     bars = row_bars(
         total.numpy()[shown],

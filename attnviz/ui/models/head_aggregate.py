@@ -4,15 +4,15 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from attnviz.analysis.aggregation import combined, rollout, value_weighted
-from attnviz.analysis.head_maps import Map, Together, kept, over
+from attnviz.analysis.aggregation import aggregate_heads, rollout, value_weighted_map
+from attnviz.analysis.head_maps import Aggregate, Map, Special, aggregate_maps, shown_positions
+from attnviz.analysis.work import check_work
 from attnviz.figures.sentences import GIVES_AT_MOST, GIVES_ON_AVERAGE
 from attnviz.layer import Layer
 from attnviz.ui import pinned_query
 from attnviz.ui.models import attention_kinds
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import OnScreen, on_screen
-from attnviz.ui.view import check_work
 
 Head = tuple[int, int]  # a layer, and a head of it
 
@@ -23,7 +23,7 @@ class Way:
 
     about: str
     says: str  # of one cell
-    how: Together | None = None  # where heads are chosen by hand
+    how: Aggregate | None = None  # where heads are chosen by hand
     total: str = "{weight} to {key}"  # of several queries together
 
 
@@ -31,17 +31,17 @@ WAYS = {
     "Mean": Way(
         "Each cell is the mean of the weights that the chosen heads have there.",
         GIVES_ON_AVERAGE,
-        "mean",
+        Aggregate.MEAN,
     ),
     "Maximum": Way(
         "Each cell is the largest weight that a chosen head has there, so that what one head alone does is seen.",
         GIVES_AT_MOST,
-        "maximum",
+        Aggregate.MAXIMUM,
     ),
     "Minimum": Way(
         "Each cell is the smallest weight that a chosen head has there: what all of them look at.",
         "{query} gives at least {weight} of its attention to {key}, in every one of these heads.",
-        "minimum",
+        Aggregate.MINIMUM,
     ),
     "Rollout": Way(
         "What has come from where after these layers, if each layer takes as much from attention, the mean of its "
@@ -98,15 +98,15 @@ def take(seen: LookedAt, stack: Sequence[int], heads: Sequence[Head], name: str)
     inputs, of = seen.shown.inputs, _rows(seen, heads, name)
     work = len(heads) * inputs.queries * inputs.keys
     check_work(work, f"To take {len(heads)} heads together", "Choose fewer heads, or shorten the text.")
-    asked = "together", seen.example, name, heads, seen.head == "maximum"
+    asked = "together", seen.example, name, heads, seen.head == Aggregate.MAXIMUM
     return Taken(
         on_screen(of, inputs, seen.special, seen.part, *asked),
         _title(seen, stack, heads, name),
         name,
         of,
         (*asked, seen.special),
-        kept(inputs.queries, inputs.special_queries, seen.special),
-        kept(inputs.keys, inputs.special_keys, seen.special),
+        shown_positions(inputs.queries, inputs.special_queries, seen.special),
+        shown_positions(inputs.keys, inputs.special_keys, seen.special),
     )
 
 
@@ -115,22 +115,22 @@ def _rows(seen: LookedAt, heads: Sequence[Head], name: str) -> Callable[[slice],
     layers, mechanisms, special = seen.layers, [layer.mechanism for layer in seen.layers], seen.special
     inputs, how = seen.shown.inputs, WAYS[name].how
     if how is not None:
-        return lambda rows: combined(layers, mechanisms, heads, how, special, rows)
+        return lambda rows: aggregate_heads(layers, mechanisms, heads, how, special, rows)
     if name == "Value-weighted":
-        best: Together = "maximum" if seen.head == "maximum" else "mean"
-        return lambda rows: over(
-            (value_weighted(inputs, mechanisms[layer], head, special, rows) for layer, head in heads), best
+        best = Aggregate.MAXIMUM if seen.head == Aggregate.MAXIMUM else Aggregate.MEAN
+        return lambda rows: aggregate_maps(
+            (value_weighted_map(inputs, mechanisms[layer], head, special, rows) for layer, head in heads), best
         )
     through = sorted({layer for layer, _ in heads})
     stack = [layers[i] for i in through], [mechanisms[i] for i in through]
     whole = lru_cache(1)(lambda: rollout(*stack))  # every block of rows needs all that is below
-    queries = set(kept(inputs.queries, inputs.special_queries, special))
-    keys = kept(inputs.keys, inputs.special_keys, special)
+    queries = set(shown_positions(inputs.queries, inputs.special_queries, special))
+    keys = shown_positions(inputs.keys, inputs.special_keys, special)
 
     def rolled(rows: slice) -> Map:
         positions = [i for i in range(inputs.queries)[rows] if i in queries]
         found = (rollout(*stack, positions) if len(positions) == 1 else whole()[positions])[:, keys]
-        return found / found.sum(-1, keepdim=True) if special == "rescaled" else found
+        return found / found.sum(-1, keepdim=True) if special == Special.RESCALED else found
 
     return rolled
 

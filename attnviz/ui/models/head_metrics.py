@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from attnviz.analysis.head_metrics import MEASURES, HeadMeasure, HeadMeasures, Without, head_measures
+from attnviz.analysis.work import is_affordable
 from attnviz.figures.scatter import SHAPES, scatter
 from attnviz.formatting import number
 from attnviz.layer import Layer
@@ -22,7 +23,6 @@ from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds
 from attnviz.ui.models.one_head import OneHead, open_head
 from attnviz.ui.models.selection import LookedAt
-from attnviz.ui.view import COLORS, affordable, largest
 
 MENU = {measure.name: measure for measure in MEASURES}
 ACROSS, UP = "Distance", "Entropy"  # of the scatter, to begin with
@@ -92,7 +92,7 @@ def _measure(label: str, start: str) -> HeadMeasure:
 def _found(seen: LookedAt, without: Without) -> Found:
     """The measures of all heads, or of those of one layer where all would be too many."""
     work = [layer.inputs.heads * layer.inputs.queries * layer.inputs.keys for layer in seen.layers]
-    shown = list(range(len(work))) if affordable(sum(work)) else [seen.layer]
+    shown = list(range(len(work))) if is_affordable(sum(work)) else [seen.layer]
 
     def make() -> HeadMeasures:
         return head_measures([seen.layers[i] for i in shown], without_queries=without, without_keys=without)
@@ -181,7 +181,7 @@ def _map(seen: LookedAt, notes: DeltaGenerator) -> None:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
     chart(
-        opened.figure(1.0 if seen.colors == COLORS[2] else largest([opened.weights])),
+        opened.figure(seen.colors.end([opened.weights])),
         "opened-map",
         title=opened.title,
         label="Attention weights of the opened head",

@@ -10,7 +10,7 @@ import streamlit as st
 import torch
 from jaxtyping import Float
 
-from attnviz.analysis.head_maps import strongest
+from attnviz.analysis.head_maps import head_map, strongest_keys
 from attnviz.figures import sentence
 from attnviz.figures.downsampled_map import cell_names
 from attnviz.formatting import number, visible
@@ -18,7 +18,7 @@ from attnviz.ui import cache, head_charts, pinned_query
 from attnviz.ui.chart import chart
 from attnviz.ui.models import products
 from attnviz.ui.models.viewport import ALL, OnScreen, Part, on_screen, told
-from attnviz.ui.view import COLORS, View, largest, weights_of
+from attnviz.ui.view import View
 
 NOTE = "The part in view, in the cells that are drawn: each has the largest weight of those it stands for."
 
@@ -32,7 +32,7 @@ class LongView(View):
 
     def _weights(self) -> Float[np.ndarray, "queries keys"]:
         inputs, mechanism = self.layers[self.layer].inputs, self.mechanisms[self.layer]
-        of = partial(weights_of, inputs, mechanism, self.head, self.special)
+        of = partial(head_map, inputs, mechanism, self.head, self.special)
         found = on_screen(of, inputs, self.special, self.part, self.source, self.layer, mechanism, self.head)
         object.__setattr__(self, "screen", found)
         return found.weights
@@ -48,7 +48,7 @@ class LongView(View):
         inputs, mechanism, head = self.layers[self.layer].inputs, self.mechanisms[self.layer], self.head
         only = slice(self.queries[row], self.queries[row] + 1)
         weights: Float[np.ndarray, "queries keys"] = cache.once(
-            lambda: weights_of(inputs, mechanism, head, self.special, only).numpy(),
+            lambda: head_map(inputs, mechanism, head, self.special, only).numpy(),
             *("long row", self.source, self.layer, head, mechanism, self.special, only),
         )
         return weights[0]
@@ -56,7 +56,7 @@ class LongView(View):
 
 def draw(view: LongView) -> go.Figure:
     """Draws the map; a click on a cell pins the query and chooses the key of its largest weight."""
-    end = 1.0 if view.colors == COLORS[2] else largest([view.weights])  # among thousands of keys most weights are small
+    end = view.colors.end([view.weights])  # among thousands of keys most weights are small
     picture = view.screen.figure(largest=end, says=view.says)
     take = products.pick(view)
 
@@ -88,7 +88,7 @@ def pin(view: LongView) -> int | None:
             head_charts.query_names(view), view.queries.index(opening) if opening in view.queries else None
         )
     with said:
-        best = [] if row is None else strongest(torch.from_numpy(view.of_row(row)))
+        best = [] if row is None else strongest_keys(torch.from_numpy(view.of_row(row)))
         if row is not None and best:
             items = "".join(
                 f"<li><bdi>{escape(visible(view.key_tokens[key]))}</bdi> ({view.keys[key]}) {number(weight)}</li>"
@@ -97,5 +97,5 @@ def pin(view: LongView) -> int | None:
             inputs, key = view.screen.inputs, view.keys[best[0][0]]
             tokens = told(inputs, inputs.query_tokens, view.queries[row]), told(inputs, inputs.key_tokens, key)
             first = sentence(*tokens, best[0][1], view.says)
-            st.html(f"<p class='attnviz-said'>{escape(first)}</p><ol class='attnviz-strongest'>{items}</ol>")
+            st.html(f"<p class='attnviz-summary'>{escape(first)}</p><ol class='attnviz-strongest'>{items}</ol>")
     return row

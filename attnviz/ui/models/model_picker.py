@@ -9,7 +9,7 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.head_maps import kept
+from attnviz.analysis.head_maps import Special, shown_positions
 from attnviz.layer import Layer
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, Away, allowed, named
@@ -65,7 +65,7 @@ class Example(Source):
     def read(self) -> "Example":
         """The same, once its layers are there; raises ValueError, in words, where it cannot be read."""
         inputs = self.layers()[0].inputs
-        typed = kept(inputs.queries, inputs.special_queries, "hidden")
+        typed = shown_positions(inputs.queries, inputs.special_queries, Special.HIDDEN)
         edition = _editions.setdefault(self.model(), next(_count))
         return replace(self, edition=edition, last=typed[-1] if typed else None)
 

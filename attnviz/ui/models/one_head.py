@@ -8,7 +8,8 @@ import numpy as np
 import streamlit as st
 from jaxtyping import Float
 
-from attnviz.analysis.head_maps import Special
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special, head_map
+from attnviz.analysis.work import check_heads
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
@@ -16,9 +17,9 @@ from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.ui.models.model_picker import Example
 from attnviz.ui.models.viewport import ALL, OnScreen, Part, on_screen
-from attnviz.ui.view import check_cost, title, weights_of
+from attnviz.ui.view import title
 
-SAYS = {"mean": GIVES_ON_AVERAGE, "maximum": GIVES_AT_MOST}
+SAYS: dict[HeadChoice, str] = {Aggregate.MEAN: GIVES_ON_AVERAGE, Aggregate.MAXIMUM: GIVES_AT_MOST}
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,15 +29,15 @@ class OneHead:
     example: Example
     layers: Sequence[Layer]
     layer: int
-    head: int | str  # or "mean", "maximum"
+    head: HeadChoice
     special: Special
     part: Part = ALL
     screen: OnScreen = field(init=False)
 
     def __post_init__(self) -> None:
         mechanism = self.layers[self.layer].mechanism
-        check_cost([self.layers[self.layer]], [mechanism])
-        of = partial(weights_of, self.inputs, mechanism, self.head, self.special)
+        check_heads([self.layers[self.layer]], [mechanism])
+        of = partial(head_map, self.inputs, mechanism, self.head, self.special)
         asked = self.example, self.layer, mechanism, self.head
         object.__setattr__(self, "screen", on_screen(of, self.inputs, self.special, self.part, *asked))
 
@@ -54,7 +55,7 @@ class OneHead:
 
     def figure(self, end: float, link: str = "") -> Chart[HeatmapSpec]:
         """The map, with colors up to `end`; those of one `link` mark the same cell."""
-        return self.screen.figure(largest=end, says=SAYS.get(str(self.head), GIVES), link=link)
+        return self.screen.figure(largest=end, says=SAYS.get(self.head, GIVES), link=link)
 
 
 def open_head(layers: Sequence[Layer], layer: int, head: int) -> None:

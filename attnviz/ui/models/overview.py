@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz import figures
 from attnviz.analysis.head_metrics import MEASURES, HeadMeasure, HeadMeasures, head_measures
+from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import number
 from attnviz.ui import cache, head_charts
 from attnviz.ui.chart import chart
@@ -20,7 +21,7 @@ from attnviz.ui.models.long import LongView
 from attnviz.ui.models.one_head import open_head
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import ALL, is_long
-from attnviz.ui.view import View, affordable, check_work, cost, fitting
+from attnviz.ui.view import View, fitting
 
 APART = 3  # mosaics that find room side by side
 LOW = 320  # pixels of a mosaic above the large map
@@ -75,7 +76,7 @@ def _view(seen: LookedAt, layer: int) -> View:
         layer=layer,
         head=seen.head if mine else 0,
         special=seen.special,
-        every=affordable(cost([seen.layers[i] for i in like], [mechanisms[i] for i in like])),
+        every=is_affordable(heads_work([seen.layers[i] for i in like], [mechanisms[i] for i in like])),
         colors=seen.colors,
     )
 
@@ -132,7 +133,7 @@ def _colored() -> HeadMeasure | None:
 
 def _measured(seen: LookedAt, measure: HeadMeasure) -> HeadMeasures:
     layers = seen.layers
-    work = cost(layers, [layer.mechanism for layer in layers])
+    work = heads_work(layers, [layer.mechanism for layer in layers])
     check_work(work, "To measure all heads", "Take a shorter text, or color by attention maps.")
     return cache.once(
         partial(head_measures, layers, measures=[measure]), "heads colored by", seen.example, measure.name

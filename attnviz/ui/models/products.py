@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 
 from attnviz import figures
-from attnviz.analysis.head_maps import strongest
+from attnviz.analysis.head_maps import Special, strongest_keys
 from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.capture.opaque_parts import ModelBias
 from attnviz.figures.products import scaled
@@ -20,11 +20,12 @@ from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, ScaledDot
 from attnviz.ui import pinned_query
 from attnviz.ui.chart import chart
+from attnviz.ui.color_range import largest_weight
 from attnviz.ui.controls import title
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import told
-from attnviz.ui.view import View, largest, tokens_stamp
+from attnviz.ui.view import View, tokens_stamp
 
 STRONGEST = "Its strongest key"
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions
@@ -100,7 +101,7 @@ def _scores(
         if row is None or weights is None:
             st.html("<p>Pin a query, or click a cell of the map above.</p>")
             return None
-        best = strongest(torch.from_numpy(weights), 1)
+        best = strongest_keys(torch.from_numpy(weights), 1)
         if chosen == STRONGEST and not best:
             st.html("<p>This query may look at nothing.</p>")
             return None
@@ -114,7 +115,7 @@ def _scores(
         tokens = told(inputs, inputs.query_tokens, query), told(inputs, inputs.key_tokens, key)
         terms = pair[0].astype("f8") * pair[1].astype("f8") * scale
         then = biased(seen.shown, head, query, key, float(terms.sum()))
-        st.html(said(terms, scale, tokens, then, float(weights[column]), rescaled=seen.special == "rescaled"))
+        st.html(said(terms, scale, tokens, then, float(weights[column]), rescaled=seen.special == Special.RESCALED))
     with drawn:
         chart(
             figures.products(*pair, scale=scale),
@@ -186,7 +187,7 @@ def _vectors(
         st.caption(plain(f"{name}: {vectors.shape[0]:,} × {vectors.shape[1]:,} numbers are too many for one picture."))
         return
     picture = figures.heatmap(
-        vectors, tokens, [str(i) for i in range(vectors.shape[1])], largest=largest([vectors]), scale="changes",
+        vectors, tokens, [str(i) for i in range(vectors.shape[1])], largest=largest_weight([vectors]), scale="changes",
         sentences=CellSentences("{query} has {weight} in dimension {key}."), fan=False, zoom_key=f"{name} {zoom}",
     )  # fmt: skip
     picture.figure.update_xaxes(title_text="dimensions").update_yaxes(title_text=name.lower())

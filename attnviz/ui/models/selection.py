@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from attnviz.analysis.head_maps import Special
+from attnviz.analysis.head_maps import HeadChoice, Special
 from attnviz.layer import Layer
 from attnviz.models.model import Model
+from attnviz.ui.color_range import ColorRange
 from attnviz.ui.models.model_picker import Example
 from attnviz.ui.models.viewport import ALL, Part
 
@@ -17,9 +18,9 @@ class LookedAt:
     model: Model
     layers: list[Layer]
     layer: int
-    head: int | str  # or "mean", "maximum"
+    head: HeadChoice
     special: Special
-    colors: str  # one of view.COLORS
+    colors: ColorRange
     part: Part = ALL  # of a map of the chosen layer
 
     @property

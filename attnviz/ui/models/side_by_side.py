@@ -9,6 +9,7 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
+from attnviz.analysis.head_maps import HeadChoice
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.figures.sentences import ChangeSentences
 from attnviz.formatting import visible
@@ -25,7 +26,6 @@ from attnviz.ui.models import viewport
 from attnviz.ui.models.model_picker import PICTURE_MB, Example, choices, still_there
 from attnviz.ui.models.one_head import OneHead
 from attnviz.ui.models.selection import LookedAt
-from attnviz.ui.view import COLORS, largest
 
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
 SAME = "As on the left"
@@ -70,7 +70,7 @@ def show(seen: LookedAt) -> None:
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
-    end = 1.0 if seen.colors == COLORS[2] else largest([left.weights, right.weights])
+    end = seen.colors.end([left.weights, right.weights])
     linked = alike(left, right)
     for side, key, column in zip((left, right), KEYS, st.columns(2, gap="medium"), strict=True):
         with column:
@@ -85,8 +85,8 @@ def show(seen: LookedAt) -> None:
 
 def _map(side: Side, key: str, end: float, linked: bool) -> None:
     st.html(
-        f"<p class='attnviz-said'>{escape(side.title)}</p>"
-        f"<p class='attnviz-whose attnviz-one-line'>{escape(side.model)}: <bdi>{escape(side.read)}</bdi></p>"
+        f"<p class='attnviz-summary'>{escape(side.title)}</p>"
+        f"<p class='attnviz-note attnviz-one-line'>{escape(side.model)}: <bdi>{escape(side.read)}</bdi></p>"
     )
     chart(
         side.figure(end, LINK if linked else ""),
@@ -137,7 +137,7 @@ def alike(left: Side, right: Side) -> bool:
     return all(2 * sum(a == b for a, b in zip(*both, strict=True)) >= len(both[0]) for both in pairs)
 
 
-def _right(seen: LookedAt, notes: DeltaGenerator) -> tuple[Example, Sequence[Layer], int, int | str]:
+def _right(seen: LookedAt, notes: DeltaGenerator) -> tuple[Example, Sequence[Layer], int, HeadChoice]:
     """The example on the right, or the last that could be read, with its layers, the chosen one and its head."""
     model_place, text_place, layer_place, head_place = st.columns([0.25, 0.4, 0.2, 0.15])
     anywhere = allowed() is None
@@ -186,7 +186,7 @@ def _layer(seen: LookedAt, layers: Sequence[Layer], notes: DeltaGenerator) -> in
     return place
 
 
-def _head(seen: LookedAt, layer: Layer, notes: DeltaGenerator) -> int | str:
+def _head(seen: LookedAt, layer: Layer, notes: DeltaGenerator) -> HeadChoice:
     """The chosen head; that of the left is the one of its place, or the last where there are fewer."""
     heads = head_names(layer.inputs.heads)
     chosen = st.selectbox("Head on the right", [SAME, *heads, *TOGETHER], key="right-head", bind="query-params")

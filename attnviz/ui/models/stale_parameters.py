@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 import streamlit as st
 
-from attnviz.analysis.head_maps import kept
+from attnviz.analysis.head_maps import shown_positions
 from attnviz.ui import pinned_query
 from attnviz.ui.controls import TOGETHER, head_names
 from attnviz.ui.models import aggregation, model_picker, products, side_by_side, viewport, what_if
@@ -19,9 +19,9 @@ def clear(seen: LookedAt) -> None:
     if model_picker.REFUSED in st.session_state:
         return
     inputs = seen.shown.inputs
-    positions = kept(inputs.queries, inputs.special_queries, seen.special)
+    positions = shown_positions(inputs.queries, inputs.special_queries, seen.special)
     queries = _named(positions, inputs.query_tokens)
-    keys = _named(kept(inputs.keys, inputs.special_keys, seen.special), inputs.key_tokens)
+    keys = _named(shown_positions(inputs.keys, inputs.special_keys, seen.special), inputs.key_tokens)
     opening = seen.example.opening.query
     start = queries[positions.index(opening)] if opening in positions else pinned_query.NOBODY
     _only("pinned", [pinned_query.NOBODY, *queries], start)

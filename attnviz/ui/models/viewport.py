@@ -8,7 +8,7 @@ import streamlit as st
 from jaxtyping import Float
 
 from attnviz.analysis.downsampling import Reduced, pooled
-from attnviz.analysis.head_maps import Map, Special, kept
+from attnviz.analysis.head_maps import Map, Special, shown_positions
 from attnviz.figures import Chart, downsampled_map, heatmap
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import GIVES, CellSentences
@@ -101,8 +101,8 @@ def on_screen(of: Callable[[slice], Map], inputs: Inputs, special: Special, part
     A part that these inputs do not have is not looked for. Raises ValueError, in words, where nothing is left to show.
     """
     if not is_long(inputs):
-        queries = kept(inputs.queries, inputs.special_queries, special)
-        keys = kept(inputs.keys, inputs.special_keys, special)
+        queries = shown_positions(inputs.queries, inputs.special_queries, special)
+        keys = shown_positions(inputs.keys, inputs.special_keys, special)
         weights = cache.once(lambda: of(slice(None)).numpy(), special, *asked)
         return OnScreen(inputs, queries, keys, weights, None, ALL)
     part = Part(_within(part.rows, inputs.queries), _within(part.keys, inputs.keys))

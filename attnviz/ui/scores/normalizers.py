@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 import torch
 
-from attnviz.analysis.head_maps import Row, row
+from attnviz.analysis.head_maps import HeadChoice, RowSummary, Special, row_summary
 from attnviz.figures.bars import row_bars
 from attnviz.formatting import number, visible
 from attnviz.layer import Layer
@@ -25,7 +25,7 @@ CARD = 300
 
 
 def show(
-    source: Source, layers: Sequence[Layer], layer: int, head: int | str, shared: Mechanism, pinned: int | None
+    source: Source, layers: Sequence[Layer], layer: int, head: HeadChoice, shared: Mechanism, pinned: int | None
 ) -> None:
     """The pinned query's weights under each normalizer, as bars with what they add up to."""
     if pinned is None:
@@ -39,7 +39,7 @@ def show(
     for one in normalizers:
         mechanism = replace(shared, normalizer=one)
         try:
-            made[title(type(one))] = head_weights(source, layers, layer, mechanism, head, "shown")[pinned]
+            made[title(type(one))] = head_weights(source, layers, layer, mechanism, head, Special.SHOWN)[pinned]
         except ValueError as problem:
             refused[title(type(one))] = str(problem)
     if not made:
@@ -61,7 +61,7 @@ def show(
                 if name in refused:
                     st.caption(plain(refused[name]))
                     continue
-                sentence = said(row(torch.from_numpy(made[name])))
+                sentence = said(row_summary(torch.from_numpy(made[name])))
                 st.caption(plain(sentence))
                 chart(
                     row_bars(made[name][keys], tokens, lowest=lowest * 1.05, highest=highest * 1.05 or 1.0),
@@ -74,7 +74,7 @@ def show(
                 )
 
 
-def said(one: Row) -> str:
+def said(one: RowSummary) -> str:
     """What a reader must know of a row: what it adds up to, whether weights are negative, how they are spread."""
     signed = f"{'−' * (one.total < 0)}{number(abs(one.total))}"
     total = "adds up to 1" if abs(one.total - 1) < 1e-5 else f"adds up to {signed}, not 1"

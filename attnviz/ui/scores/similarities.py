@@ -8,6 +8,7 @@ import streamlit as st
 import torch
 
 from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
+from attnviz.analysis.head_maps import HeadChoice, Special
 from attnviz.figures import heatmap
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.inputs import Inputs
@@ -17,8 +18,9 @@ from attnviz.scores import SCORES, Additive, Cosine, ScaledDot, Score
 from attnviz.sources import Source
 from attnviz.ui import cache, controls
 from attnviz.ui.chart import chart
+from attnviz.ui.color_range import largest_weight
 from attnviz.ui.controls import title
-from attnviz.ui.view import head_weights, largest, tokens_stamp
+from attnviz.ui.view import head_weights, tokens_stamp
 
 START = (ScaledDot(), Cosine(), Additive())
 LINK = "scores"
@@ -29,7 +31,7 @@ def show(
     source: Source,
     layers: Sequence[Layer],
     layer: int,
-    head: int | str,
+    head: HeadChoice,
     shared: Mechanism,
     pinned: int | None,
     toggle: Callable[[int], None],
@@ -44,7 +46,7 @@ def show(
     def made() -> tuple[Inputs, dict[str, np.ndarray]]:
         mechanisms = {title(type(score)): replace(shared, score=score) for score in scores}
         return layers[layer].inputs, {
-            name: head_weights(source, layers, layer, mechanism, head, "shown")
+            name: head_weights(source, layers, layer, mechanism, head, Special.SHOWN)
             for name, mechanism in mechanisms.items()
         }
 
@@ -53,12 +55,12 @@ def show(
         notes.info("Choose at least one similarity.")
         return
     tokens, stamp = (inputs.query_tokens, inputs.key_tokens), tokens_stamp(inputs)
-    columns = st.columns(3, gap="medium")
+    end, columns = largest_weight(list(maps.values())), st.columns(3, gap="medium")
     for i, (name, weights) in enumerate(maps.items()):
         with columns[i % 3]:
             st.markdown(f"**{name}**")
             chart(
-                heatmap(weights, *tokens, largest=largest(list(maps.values())), fan=False, zoom_key=stamp, link=LINK),
+                heatmap(weights, *tokens, largest=end, fan=False, zoom_key=stamp, link=LINK),
                 f"score-{name.lower().replace(' ', '-')}",
                 label=f"Attention weights with {name}",
                 name=f"attention {name}",

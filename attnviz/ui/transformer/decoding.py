@@ -43,7 +43,7 @@ def _lines(translation: Translation, step: int, head: int) -> None:
     """What the word of a step looked at, in a head of the encoder–decoder attention."""
     cross = maps.of(translation, "cross", step)
     looked = looks(translation, step, maps.HEAD_NAMES[head], cross.weights[head, step])
-    st.html(f"<p class='attnviz-said attnviz-looks'>{escape(looked)}</p>")
+    st.html(f"<p class='attnviz-summary attnviz-looks'>{escape(looked)}</p>")
     high = 24 + 27 * max(len(cross.queries), len(cross.keys))
     chart(
         lines(cross.weights[head], cross.queries, cross.keys, row=step, true=cross.true),

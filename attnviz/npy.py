@@ -1,0 +1,57 @@
+"""A safe reader of .npy files from strangers: nothing is believed before it is checked, and no pickle is opened."""
+
+import io
+import math
+import struct
+import tokenize
+from collections.abc import Callable
+
+import numpy as np
+
+from attnviz.formatting import quoted
+
+HEADER_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+# What numpy raises about a damaged header, found by feeding it millions of them.
+DAMAGED = (
+    *(ValueError, TypeError, LookupError, AssertionError, ArithmeticError, SyntaxError, MemoryError),
+    *(RuntimeError, OSError, EOFError, struct.error, tokenize.TokenError),
+)
+
+
+def read_npy(
+    data: bytes, check: Callable[[np.dtype, tuple[int, ...]], None], name: str = "this .npy file"
+) -> np.ndarray:
+    """Returns the array in the bytes of a .npy file, as a view of them.
+
+    `check` is called with the type and the shape of the header, before its numbers are looked at; it raises
+    ValueError for an array that is not wanted. `name` is what sentences call the array. Raises ValueError if the
+    header cannot be read, if it promises more numbers than follow, and if the array holds Python objects, which
+    only a pickle could give.
+
+    Example:
+        >>> file = io.BytesIO()
+        >>> np.save(file, np.eye(2))
+        >>> read_npy(file.getvalue(), check=lambda dtype, shape: None)
+        array([[1., 0.],
+               [0., 1.]])
+    """
+    file = io.BytesIO(data)
+    try:
+        shape, fortran_order, dtype = HEADER_READERS[np.lib.format.read_magic(file)](file)
+    except DAMAGED as error:
+        raise ValueError(
+            f"The header of {name} cannot be read: it was damaged or cut off. Save it again with numpy.save."
+        ) from error
+    shape = tuple(int(n) for n in shape)  # the header may say True for 1
+    check(dtype, shape)
+    count, start = math.prod(shape), file.tell()
+    if any(n < 0 for n in shape) or not dtype.itemsize or count * dtype.itemsize > len(data) - start:
+        raise ValueError(
+            f"{name[0].upper()}{name[1:]} says that its shape is {quoted(shape)}, but fewer numbers follow. "
+            "It was damaged or cut off. Save it again with numpy.save."
+        )
+    if dtype.hasobject:
+        raise ValueError(f"{name[0].upper()}{name[1:]} holds Python objects, which are not opened. Save numbers.")
+    if not count:
+        return np.empty(shape, dtype)
+    return np.frombuffer(data, dtype, count, start).reshape(shape, order="F" if fortran_order else "C")

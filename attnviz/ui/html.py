@@ -1,0 +1,86 @@
+"""HTML for `st.html`. Text is always escaped: only what is Markup already is put in as it is.
+
+Use the functions below, or `Markup("<p>{}</p>").format(text)`; never an f-string with tags in it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup, escape
+
+from attnviz.formatting import visible
+
+__all__ = ["Markup", "element", "join", "note", "paragraphs", "strongest", "summary", "table", "token"]
+
+
+def element(name: str, *content: object, **attributes: object) -> Markup:
+    """An element; the attributes class and aria-label are `class_` and `aria_label`, and None leaves one out."""
+    written = join(
+        Markup(" {}='{}'").format(key.rstrip("_").replace("_", "-"), value)
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Markup("<{0}{1}>{2}</{0}>").format(name, written, join(content))
+
+
+def join(parts: Iterable[object], between: str = "") -> Markup:
+    """The parts one after the other."""
+    return escape(between).join(map(escape, parts))
+
+
+def token(text: str) -> Markup:
+    """A token, visible, with a direction of writing of its own."""
+    return element("bdi", visible(text))
+
+
+def summary(*content: object, role: str | None = None, also: str = "") -> Markup:
+    """The sentence that says what a picture shows, in larger letters; `role="status"` has a screen reader say it
+    whenever it changes, `also` is one more class."""
+    return element("p", *content, class_=f"attnviz-summary {also}".strip(), role=role)
+
+
+def note(*content: object) -> Markup:
+    """A line in smaller letters, under a summary."""
+    return element("p", *content, class_="attnviz-note")
+
+
+def paragraphs(texts: Iterable[object]) -> Markup:
+    return join(element("p", text) for text in texts)
+
+
+def strongest(keys: Iterable[tuple[str, object]]) -> Markup:
+    """The keys with the most weight, side by side: a token each, and what is said about it."""
+    items = (element("li", token(key), " ", weight) for key, weight in keys)
+    return element("ol", *items, class_="attnviz-strongest")
+
+
+def table(
+    headings: Sequence[object],
+    rows: Iterable[Sequence[object]],
+    *,
+    foot: Sequence[object] = (),
+    marked: int | None = None,
+    caption: str = "",
+    class_: str = "attnviz-table",
+) -> Markup:
+    """A table, in which the first cell of a row is its heading.
+
+    `marked` is the row that stands out. The last cell of a row with fewer cells than there are headings takes the
+    place of those that it lacks.
+    """
+    body = [_row(row, len(headings), "attnviz-chosen" if i == marked else None) for i, row in enumerate(rows)]
+    parts = [element("caption", caption)] if caption else []
+    if headings:
+        parts.append(element("thead", element("tr", *(element("th", heading) for heading in headings))))
+    parts.append(element("tbody", *body))
+    if foot:
+        parts.append(element("tfoot", _row(foot, len(headings))))
+    return element("table", *parts, class_=class_)
+
+
+def _row(cells: Sequence[object], width: int, class_: str | None = None) -> Markup:
+    heading, *others = cells
+    lacking = width - len(cells)
+    made = [element("td", cell) for cell in others]
+    if lacking > 0:
+        made[-1] = element("td", others[-1], colspan=lacking + 1)
+    return element("tr", element("th", heading), *made, class_=class_)
