@@ -11,7 +11,6 @@ from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
 
 from attnviz.biases import Bias
-from attnviz.figures import head_at
 from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
 from attnviz.formatting import number, visible
@@ -282,19 +281,19 @@ def _grid(selection: ModelSelection, example: IntervenedExample, result: Outcome
         shares[place] = np.nan
     rows, columns = shares.shape
     chosen = [selection.index * columns + selection.head] if isinstance(selection.head, int) else []
-    figure = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
+    picture = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
     if rows <= LABELED:
         written = [escape(layer.name, quote=False) for layer in selection.layers]
-        figure.update_yaxes(tickvals=list(range(rows)), ticktext=written, title=None)
+        picture.figure.update_yaxes(tickvals=list(range(rows)), ticktext=written, title=None)
 
     def open_at(row: int, column: int) -> None:
-        place = head_at(figure, row, column)
+        place = picture.spec.head_at(row, column)
         if place is not None and names[place]:
             open_head(selection.layers, *divmod(place, columns))
 
     st.markdown("**How much of its attention each head has moved**")
     chart(
-        figure,
+        picture,
         "if-moved",
         label="How much of its attention each head has moved",
         name="attention moved",
@@ -325,12 +324,11 @@ def _tokens(result: Outcome) -> None:
         f"{visible(one.token)}: {number(one.before)} as it is, {number(one.after)} changed"
         for one in result.next_tokens
     ]
-    figure = bars(before, after, [one.token for one in tokens], NAMES)
-    figure.layout.meta = figure.layout.meta | {"columns": 1, "bars": True, "points": said}
-    figure.update_yaxes(title_text="probability")
+    picture = bars(before, after, [one.token for one in tokens], NAMES, sentences=said)
+    picture.figure.update_yaxes(title_text="probability")
     st.markdown("**The likeliest next tokens**")
     chart(
-        figure,
+        picture,
         "if-next",
         label="The likeliest next tokens",
         name="next tokens",
