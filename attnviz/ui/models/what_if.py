@@ -20,9 +20,9 @@ from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Normalizer, Softmax
 from attnviz.scores import Score
 from attnviz.ui import cache, controls
+from attnviz.ui.chart import chart
 from attnviz.ui.controls import open_head
 from attnviz.ui.head_map import selected_map
-from attnviz.ui.chart import chart
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.intervention_run import IntervenedExample, Outcome, outcome
 from attnviz.ui.models.layer_table import named
@@ -69,7 +69,9 @@ def show(selection: ModelSelection) -> None:
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     example, result = _made(selection, intervention, refused, notes)
     with notes:
-        changes = escape(listed(selection.layers, example.intervention)) or "&nbsp;"  # a line, so that nothing below jumps
+        changes = (
+            escape(listed(selection.layers, example.intervention)) or "&nbsp;"
+        )  # a line, so that nothing below jumps
         st.html(
             f"<p class='attnviz-summary' role='status'>{escape(result.sentence)}</p>"
             f"<p class='attnviz-note'>{changes}</p>"
