@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 from attnviz.analysis.head_maps import HeadChoice, Special, shown_positions
 from attnviz.layer import Kind, Layer
@@ -77,13 +76,13 @@ class Selection:
         """The head's name: “encoder 3, head 1”."""
         return f"{self.layer.name}, {f'head {self.head}' if isinstance(self.head, int) else f'{self.head} of heads'}"
 
-    def with_mechanism(self, mechanism: Mechanism) -> Self:
+    def with_mechanism(self, mechanism: Mechanism) -> "Selection":
         """Returns the same selection with another mechanism in its layer."""
         return replace(
             self, mechanisms=[mechanism if i == self.index else one for i, one in enumerate(self.mechanisms)]
         )
 
-    def with_layers(self, source: Source, layers: Sequence[Layer]) -> Self:
+    def with_layers(self, source: Source, layers: Sequence[Layer]) -> "Selection":
         """Returns the same selection of another source, each layer with its own mechanism."""
         return replace(self, source=source, layers=layers, mechanisms=[layer.mechanism for layer in layers])
 

@@ -140,8 +140,11 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
     # Where both sides are long, they have one viewport.
     own_viewport = viewport.is_long(selection.layer.inputs)
     return replace(
-        selection.with_layers(example, layers),
+        selection,
+        source=example,
         model=example.model(),
+        layers=layers,
+        mechanisms=[layer.mechanism for layer in layers],
         index=index,
         head=head,
         viewport=selection.viewport if own_viewport else viewport.choose(layers[index].inputs),
