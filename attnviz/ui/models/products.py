@@ -13,7 +13,7 @@ from attnviz.analysis.head_maps import Special, strongest_keys
 from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.capture.opaque_parts import ModelBias
 from attnviz.figures.products import scaled
-from attnviz.formatting import number, visible
+from attnviz.formatting import number, significant, visible
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, ScaledDot
@@ -47,8 +47,8 @@ def show(seen: LookedAt, view: View, row: int | None, weights: Float[np.ndarray,
     `weights` are those of the pinned row, NaN where not allowed.
     """
     inputs, head = seen.shown.inputs, seen.head
-    if seen.shown.fixed:
-        st.caption(plain(seen.shown.fixed))
+    if seen.shown.locked:
+        st.caption(plain(seen.shown.locked_reason))
         return
     if not isinstance(head, int):
         st.caption("Choose one head to see its queries, keys and values.")
@@ -143,7 +143,7 @@ def biased(layer: Layer, head: int, query: int, key: int, score: float) -> list[
 def in_words(bias: Bias) -> str:
     """What a bias does to a score, in words that follow the score."""
     if isinstance(bias, SoftCap):
-        return f"squeezed between −{bias.cap:g} and {bias.cap:g} (soft cap)"
+        return f"squeezed between {significant(-bias.cap)} and {significant(bias.cap)} (soft cap)"
     if isinstance(bias, Distances):
         return "plus the model’s number for the distance from query to key"
     if isinstance(bias, ModelBias):
