@@ -14,6 +14,7 @@ from PIL import Image
 from attnviz.figures.chart_spec import Chart, Drag, PlaneSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import COLOR_AXES, THEMES
+from attnviz.formatting import significant
 
 # Of the keys, in their order: apart for color-blind eyes too, from each other and from the query.
 COLORS = ("#374dc6", "#d8b349", "#3a997d", "#8b3b74", "#2bccb4", "#aa9cf7", "#9372c8", "#b71c0e")
@@ -97,7 +98,7 @@ def plane(
     for key, color, weight in zip(keys.tolist(), colors, weights.tolist(), strict=True):
         shapes += [_arrow(key, color, 2 + 5 * weight), _dot(key, 5.0, color, fill=color)]
     names = [
-        _name(key, f"<b>{label(word)}</b> {f'{value:g}'.replace('-', '−')}")
+        _name(key, f"<b>{label(word)}</b> {significant(value)}")
         for key, word, value in zip(keys.tolist(), words, values.tolist(), strict=True)
     ]
     first = len(shapes)

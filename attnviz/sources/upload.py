@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.formatting import quoted
+from attnviz.formatting import quoted, significant
 from attnviz.inputs import Inputs, cut_heads
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
@@ -151,8 +151,8 @@ def _finished(layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Se
         lowest, highest = float(weights.min()), float(weights.max())
         if lowest < 0 or highest > 1 + TOLERANCE:
             raise ValueError(
-                f"weights must lie between 0 and 1; these go from {lowest:.4g} to {highest:.4g}. "
-                "Apply softmax to them first, or name them otherwise if they are vectors."
+                f"weights must lie between 0 and 1; these go from {significant(lowest, 4)} to {significant(highest, 4)}"
+                ". Apply softmax to them first, or name them otherwise if they are vectors."
             )
     _, queries, keys = layers[0].shape
     if keys > MOST_TOKENS:

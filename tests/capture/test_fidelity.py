@@ -64,7 +64,7 @@ def test_attention_that_is_not_understood_and_too_large_is_not_shown(odd, monkey
     layers = capture(BERT.model(), text())
     assert [layer.name for layer in layers] == ["encoder 0"]
     assert layers.missing == [
-        "encoder 1 is not shown: its weights would take 0.0 MB, and 0.0 MB of 0.0 MB are left for all layers. "
+        "encoder 1 is not shown: its weights would take 3.06 KB, and 1.82 KB of 4.88 KB are left for all layers. "
         "Give it fewer tokens."
     ]
 

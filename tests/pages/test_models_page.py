@@ -22,7 +22,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.analysis import work
 from attnviz.analysis.head_metrics import MEASURES
-from attnviz.formatting import number
+from attnviz.formatting import byte_size, number
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, Hub
 from attnviz.models.minilm import minilm
@@ -516,12 +516,12 @@ def test_a_model_of_the_hub_says_its_size_and_is_downloaded(hub, saved, drawn) -
         (saved / "bert" / name).stat().st_size
         for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
     )
-    assert f"org/bert is not on this computer yet. It has 20,376 parameters; {round(size / 1000)} kB" in contents(
-        app
-    ) or (f"{round(size / 1000)} kB would be downloaded" in contents(app))
+    assert f"org/bert is not on this computer yet. It has 20,376 parameters; {byte_size(size)}" in contents(app) or (
+        f"{byte_size(size)} would be downloaded" in contents(app)
+    )
     assert "it gives 0.68" not in contents(app)  # the text is for another model already
     [button] = [one for one in app.button if one.key == "download"]
-    assert button.label == f"Download {round(size / 1000)} kB"
+    assert button.label == f"Download {byte_size(size)}"
     app = button.click().run()
     deadline = time.monotonic() + 60
     while app.info and time.monotonic() < deadline:

@@ -210,13 +210,6 @@ def test_a_link_pins_a_row_of_the_encoder_or_none(row: str, pinned: int | None) 
     assert [one["pinned"] for one in headers if one["key"] == "encoder-map"] == [pinned]
 
 
-@pytest.mark.parametrize(
-    ("share", "text"), [(0.0, "0%"), (0.126, "13%"), (0.99, "99%"), (0.9969, "99.6%"), (0.9999, "99.9%"), (1.0, "100%")]
-)
-def test_a_share_is_not_said_to_be_all_before_it_is(share: float, text: str) -> None:
-    assert maps.percent(share) == text
-
-
 def script() -> None:
     import streamlit as st
 

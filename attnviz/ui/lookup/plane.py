@@ -5,6 +5,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from attnviz.figures.plane import Colored, ground, plane
+from attnviz.formatting import significant
 from attnviz.lessons.lookup import NOTCHES, Answer, Dictionary, Point, field, gradient
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Softmax
@@ -49,8 +50,10 @@ def show(dictionary: Dictionary, query: Point, by: Mechanism, answer: Answer, no
         "plane",
         label="Keys and query in the plane. Arrow keys move the query.",
         name="lookup",
-        description=f"The query is at ({query[0]:g}, {query[1]:g}). "
-        + " ".join(f"{entry.word} is at ({entry.x:g}, {entry.y:g})." for entry in dictionary.entries),
+        description=f"The query is at ({significant(query[0])}, {significant(query[1])}). "
+        + " ".join(
+            f"{entry.word} is at ({significant(entry.x)}, {significant(entry.y)})." for entry in dictionary.entries
+        ),
         height=HEIGHT,
         hint="Drag the query, or move it with the arrow keys.",
         on_drag=query_picker.move,

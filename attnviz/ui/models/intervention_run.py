@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.work import check_work, heads_work
-from attnviz.formatting import number, visible
+from attnviz.formatting import fixed, number, visible
 from attnviz.layer import Layer
 from attnviz.models.intervention_run import (
     InterventionRun,
@@ -140,17 +140,13 @@ def of_written(text: str, typed: bool) -> str:
 def of_vector(angle: float) -> str:
     """What becomes of the vector of a sentence."""
     return (
-        f"The vector of the sentence has a cosine of {_cosine(angle)} with the vector that it has without the change."
+        f"The vector of the sentence has a cosine of {fixed(angle, 3)} with the vector that it has without the change."
     )
 
 
 def of_similarity(before: float, after: float) -> str:
     """What becomes of the similarity of two sentences."""
     return (
-        f"The two sentences, each read by itself, have vectors with a cosine of {_cosine(before)}; with the change it "
-        f"is {_cosine(after)}."
+        f"The two sentences, each read by itself, have vectors with a cosine of {fixed(before, 3)}; with the change it "
+        f"is {fixed(after, 3)}."
     )
-
-
-def _cosine(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")

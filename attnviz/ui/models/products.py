@@ -14,7 +14,7 @@ from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.capture.opaque_parts import ModelBias
 from attnviz.figures.products import scaled
 from attnviz.figures.sentences import CellSentences
-from attnviz.formatting import number, visible
+from attnviz.formatting import number, significant, visible
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, ScaledDot
@@ -144,7 +144,7 @@ def biased(layer: Layer, head: int, query: int, key: int, score: float) -> list[
 def in_words(bias: Bias) -> str:
     """What a bias does to a score, in words that follow the score."""
     if isinstance(bias, SoftCap):
-        return f"squeezed between −{bias.cap:g} and {bias.cap:g} (soft cap)"
+        return f"squeezed between {significant(-bias.cap)} and {significant(bias.cap)} (soft cap)"
     if isinstance(bias, Distances):
         return "plus the model’s number for the distance from query to key"
     if isinstance(bias, ModelBias):

@@ -1,6 +1,5 @@
 """The maps of one use of attention, and its two charts: the mosaic of its heads, and the heatmap of one."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -207,11 +206,6 @@ def show_heatmap(
         hint=hint,
         on_click=(lambda row, _: on_click(row)) if on_click else None,
     )
-
-
-def percent(share: float) -> str:
-    """A share that is not said to be more than it is: 99.96 % is not 100 %."""
-    return "100%" if share == 1 else f"{math.floor(1000 * share) / 10:.1f}%" if share > 0.99 else f"{share:.0%}"
 
 
 def _inline(use: Use) -> str:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.formatting import significant
 from attnviz.masks import Band, Full
 from attnviz.mechanism import Mechanism
 from attnviz.models.interventions import Intervention
@@ -166,7 +167,7 @@ def described(change: Intervention, use: Use, start: Mechanism, head: int) -> st
 def named(part: Score | Normalizer) -> str:
     """What a part is called, with the values that are not what it begins with."""
     values = [
-        f"{one.metadata.get('label', one.name)} {getattr(part, one.name):g}"
+        f"{one.metadata.get('label', one.name)} {significant(getattr(part, one.name))}"
         for one in fields(part)  # type: ignore[arg-type]
         if one.metadata and getattr(part, one.name) != one.default
     ]
