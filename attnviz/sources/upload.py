@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnviz.formatting import quoted, significant
 from attnviz.inputs import Inputs, cut_heads
-from attnviz.layer import Layer
+from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Identity
 from attnviz.positional_encodings import Rotary, rotated
@@ -136,8 +136,8 @@ def from_arrays(
     texts = _names(tokens, key_tokens, queries, keys)
     return [
         Layer(
-            f"layer {i}",
-            "self" if itself else "cross",
+            LayerId(index=i),
+            Kind.SELF if itself else Kind.CROSS,
             Inputs(rotated(q, rotary), rotated(k, rotary), v, *texts),
             Mechanism(),
         )
@@ -157,11 +157,18 @@ def _finished(layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Se
     _, queries, keys = layers[0].shape
     if keys > MOST_TOKENS:
         raise ValueError(f"weights has {keys:,} keys; at most {MOST_TOKENS:,} can be shown. Upload fewer columns.")
-    kind = "self" if queries == keys and key_tokens is None else "cross"
+    kind = Kind.SELF if queries == keys and key_tokens is None else Kind.CROSS
     names, identity = _names(tokens, key_tokens, queries, keys), torch.eye(keys)[None]
     mechanism = Mechanism(score=Dot(), normalizer=Identity())
     return [
-        Layer(f"layer {i}", kind, Inputs(weights, identity, identity, *names), mechanism, FINISHED)
+        Layer(
+            LayerId(index=i),
+            kind,
+            Inputs(weights, identity, identity, *names),
+            mechanism,
+            Fidelity.WEIGHTS_ONLY,
+            FINISHED,
+        )
         for i, weights in enumerate(layers)
     ]
 

@@ -1,7 +1,6 @@
 """The two charts of a view: the mosaic of its heads, and the heatmap of the chosen one with its pinned query."""
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from copy import copy
 from html import escape
@@ -16,6 +15,7 @@ from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_ma
 from attnviz.figures import heatmap, mosaic, sentence
 from attnviz.figures.sentences import EMPTY_ROW, MASKED, CellSentences
 from attnviz.formatting import number, visible
+from attnviz.layer import LayerId
 from attnviz.ui import pinned_query, prediction
 from attnviz.ui.chart import chart
 from attnviz.ui.controls import head_names
@@ -105,7 +105,7 @@ def small_maps(view: View, key: str = "heads", framed: bool = True, height: int 
         if view.every
         else heads,
         row_names=_few([str(i) for i in range(len(heads))]) if view.every else (),
-        column_names=_few(numbers_of(names)) if view.every else (),
+        column_names=_few(numbers_of([view.layers[i].id for i in view.beside])) if view.every else (),
         chosen=[head * len(names) + view.beside.index(view.layer) if view.every else head for head in at],
         largest=view.largest,
     )
@@ -130,10 +130,10 @@ def small_maps(view: View, key: str = "heads", framed: bool = True, height: int 
     )
 
 
-def numbers_of(names: Sequence[str]) -> list[str]:
-    """The numbers in the names of layers, or their order where those do not tell them apart."""
-    found = [number.group() for name in names if (number := re.search(r"\d[\d.]*", name))]
-    return found if len(set(found)) == len(names) else [str(i) for i in range(len(names))]
+def numbers_of(layers: Sequence[LayerId]) -> list[str]:
+    """The numbers of layers, or their order where those do not tell them apart."""
+    numbers = [layer.number for layer in layers]
+    return numbers if len(set(numbers) - {""}) == len(layers) else [str(i) for i in range(len(layers))]
 
 
 def _few(names: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ import json
 import re
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.analysis import work
 from attnviz.analysis.head_metrics import MEASURES
 from attnviz.formatting import byte_size, number
+from attnviz.layer import LayerId
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, Hub
 from attnviz.models.minilm import minilm
@@ -191,7 +193,7 @@ def test_a_model_that_keeps_its_queries_to_itself_is_shown_by_its_own_weights(tm
     byte_level().save_pretrained(tmp_path)
     app = ok(page(model=tmp_path, text=TEXT, layer="layer 1", head="Head 2", pinned="none"))
     same(drawn["heatmap"], own(tmp_path).attentions[1][0, 2])
-    assert "the model's own weights: as the model computed them" in contents(app).replace("**", "")
+    assert "weights only: as the model computed them" in contents(app).replace("**", "")
     assert "without the queries and keys that they come from" in contents(app)
     assert "queries" not in drawn
 
@@ -391,11 +393,11 @@ def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn
 
 
 def test_names_of_neighbors_are_put_together() -> None:
-    assert layer_table.named(["encoder 0", "encoder 1", "encoder 2", "decoder 0", "decoder 2"]) == (
-        "encoder 0–2, decoder 0, decoder 2"
-    )
-    assert layer_table.named(["decoder 0 cross", "decoder 1 cross"]) == "decoder 0–1 cross"
-    assert layer_table.named(["pooler", "encoder 0.1", "encoder 0.2"]) == "pooler, encoder 0.1, encoder 0.2"
+    layers = [LayerId("encoder", i) for i in range(3)] + [LayerId("decoder", 0), LayerId("decoder", 2)]
+    assert layer_table.named(layers) == "encoder 0–2, decoder 0, decoder 2"
+    assert layer_table.named([LayerId("decoder", i, cross=True) for i in range(2)]) == "decoder 0–1 cross"
+    layers = [LayerId("layer", "pooler"), *(LayerId("encoder", 0, sub_indices=(i,)) for i in (1, 2))]
+    assert layer_table.named(layers) == "layer pooler, encoder 0.1, encoder 0.2"
 
 
 # What is in the way
@@ -571,7 +573,7 @@ def test_notes_of_a_model_and_of_layers_that_are_missing_are_said(copied, monkey
     folder = copied(auto_map={"AutoModel": "own.Model"})
     assert "bert comes with code of its own, which was not run" in contents(ok(page(model=folder, text=TEXT)))
     layers = model_cache.model(str(folder)).layers(TEXT)
-    layers.missing = [f"layer {i} is not shown." for i in range(5)]
+    layers = replace(layers, missing=tuple(f"layer {i} is not shown." for i in range(5)))
     notes = model_picker.notes_of(model_cache.model(str(folder)), layers)
     assert notes[1:] == [
         "layer 0 is not shown.",

@@ -136,7 +136,7 @@ def _mosaic(
         columns=len(stack) if several else max(1, round(sqrt(0.75 * heads))),
         names=[f"{seen.layers[layer].name}, head {head}" for layer, head in places],
         row_names=_few([str(head) for head in range(heads)]) if several else (),
-        column_names=_few(numbers_of([layer.name for layer in layers])) if several else (),
+        column_names=_few(numbers_of([layer.id for layer in layers])) if several else (),
         chosen=[places.index(head) for head in framed if head[0] not in whole],
         largest=seen.colors.end([maps]),
     )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnviz.analysis.work import check_work, heads_work
 from attnviz.formatting import fixed, number, visible
-from attnviz.layer import Layer
+from attnviz.layer import Layer, Trace
 from attnviz.models.intervention_run import (
     InterventionRun,
     NextToken,
@@ -43,15 +43,15 @@ class IntervenedExample(Example):
     def of(cls, example: Example, intervention: Intervention) -> "IntervenedExample":
         return cls(**{one.name: getattr(example, one.name) for one in fields(example)}, intervention=intervention)
 
-    def layers(self) -> list[Layer]:
-        return outcome(self).layers
+    def layers(self) -> Trace:
+        return Trace(tuple(outcome(self).layers))
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """The maps and the output of an example under an intervention."""
 
-    layers: list[Layer]
+    layers: Sequence[Layer]
     mass_shift: Float[np.ndarray, "layers heads"]  # of each head's attention, NaN where a layer has no such head
     sentence: str  # about the output
     next_tokens: list[NextToken]  # the likeliest tokens, where the output is a token

@@ -177,7 +177,7 @@ def _grid(view: View, mine: bool, measure: HeadMeasure, measured: HeadMeasures, 
 def unfit(seen: LookedAt, shown: Sequence[View]) -> str:
     """Which layers are in no mosaic, and why."""
     there = {i for one in shown for i in one.beside}
-    left = [layer.name for i, layer in enumerate(seen.layers) if i not in there]
+    left = [layer.id for i, layer in enumerate(seen.layers) if i not in there]
     if not left:
         return ""
     if not shown[0].every:

@@ -48,8 +48,8 @@ def show(seen: LookedAt, view: View, row: int | None, weights: Float[np.ndarray,
     `weights` are those of the pinned row, NaN where not allowed.
     """
     inputs, head = seen.shown.inputs, seen.head
-    if seen.shown.fixed:
-        st.caption(plain(seen.shown.fixed))
+    if seen.shown.locked:
+        st.caption(plain(seen.shown.locked_reason))
         return
     if not isinstance(head, int):
         st.caption("Choose one head to see its queries, keys and values.")

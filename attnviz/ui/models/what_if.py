@@ -14,7 +14,7 @@ from attnviz.biases import Bias
 from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
 from attnviz.formatting import number, visible
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer
 from attnviz.masks import Band, Causal, Full, Mask, SlidingWindow
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Normalizer, Softmax
@@ -58,7 +58,7 @@ class AsItIs:
 def show(seen: LookedAt) -> None:
     """Draws changes to try, what becomes of the output, and the map of the chosen head as it is and changed."""
     if not _open(seen):
-        st.info(plain(f"Nothing can be exchanged in {seen.model.name}. {seen.shown.fixed}"))
+        st.info(plain(f"Nothing can be exchanged in {seen.model.name}. {seen.shown.locked_reason}"))
         return
     top = st.container()
     with st.expander("Change it yourself", key="if-own", icon=":material/tune:", bind="query-params"):
@@ -74,7 +74,7 @@ def show(seen: LookedAt) -> None:
             f"<p class='attnviz-note'>{changes}</p>"
         )
         if len(_open(seen)) < len(seen.layers):
-            closed = [layer.name for layer in seen.layers if layer.fixed]
+            closed = [layer.id for layer in seen.layers if layer.locked]
             st.caption(plain(f"Nothing can be exchanged in {named(closed)}, whose queries and keys are not known."))
     _maps(seen, example, result)
     left, right = st.columns([0.45, 0.55], gap="medium")
@@ -87,9 +87,9 @@ def show(seen: LookedAt) -> None:
 
 def listed(layers: Sequence[Layer], intervention: Intervention) -> str:
     """What is changed and where, in words; nothing where nothing is."""
-    open_ones = [i for i, layer in enumerate(layers) if not layer.fixed]
+    open_ones = [i for i, layer in enumerate(layers) if not layer.locked]
     places = open_ones if intervention.layers is None else intervention.layers
-    where = "all layers" if set(open_ones) <= set(places) else named([layers[i].name for i in places])
+    where = "all layers" if set(open_ones) <= set(places) else named([layers[i].id for i in places])
     said = []
     if parts := in_order(intervention.score, (), intervention.mask, intervention.normalizer):
         said.append(f"Changed in {where}. {parts}")
@@ -103,7 +103,7 @@ def listed(layers: Sequence[Layer], intervention: Intervention) -> str:
 
 def _open(seen: LookedAt) -> list[int]:
     """The places of the layers whose attention can be exchanged."""
-    return [i for i, layer in enumerate(seen.layers) if not layer.fixed]
+    return [i for i, layer in enumerate(seen.layers) if not layer.locked]
 
 
 def _choose(seen: LookedAt) -> tuple[Intervention, list[str]]:
@@ -156,16 +156,16 @@ def tries(seen: LookedAt) -> dict[str, tuple[Intervention, str]]:
     """Changes worth trying, and where, by name."""
     all_of_it = ALIKE if ALIKE in _places(seen) else EVERYWHERE
     found = {"Everything as it is": (Intervention(), EVERYWHERE)}
-    if not seen.shown.fixed:
+    if not seen.shown.locked:
         whole = tuple((seen.layer, head) for head in range(seen.shown.inputs.heads))
         if isinstance(seen.head, int):
             found["Ablate this head"] = (Intervention(ablated=(whole[seen.head],)), EVERYWHERE)
         found["Ablate this layer’s heads"] = (Intervention(ablated=whole), EVERYWHERE)
     found["Temperature 4"] = (Intervention(normalizer=Softmax(4.0)), EVERYWHERE)
-    if seen.shown.kind == "causal":
+    if seen.shown.kind is Kind.CAUSAL:
         found["Only the last 4 tokens"] = (Intervention(SlidingWindow(4)), all_of_it)
         found["See the future"] = (Intervention(Full()), all_of_it)
-    elif seen.shown.kind == "self":
+    elif seen.shown.kind is Kind.SELF:
         found["Only the neighbors"] = (Intervention(Band(1)), all_of_it)
         found["Only what came before"] = (Intervention(Causal()), all_of_it)
     return found
@@ -249,7 +249,7 @@ def described(seen: LookedAt, intervention: Intervention) -> str:
     """How the chosen head attends under an intervention, in words."""
     if (seen.layer, seen.head) in intervention.ablated:
         return f"Head {seen.head} is ablated: it sees nothing, and adds nothing."
-    if seen.shown.fixed:
+    if seen.shown.locked:
         return "As the model itself has computed it."
     mechanism = replace(intervention, ablated=()).apply(seen.shown.mechanism, seen.layer)
     return in_order(mechanism.score, mechanism.biases, mechanism.mask, mechanism.normalizer)
