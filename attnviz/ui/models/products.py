@@ -134,7 +134,7 @@ def biased(layer: Layer, head: int, query: int, key: int, score: float) -> list[
     inputs = layer.inputs
     at = [torch.tensor(place) for place in (0, head, query, key)]
     now, made = torch.tensor(score), []
-    for bias in layer.mechanism.fit(inputs.queries, inputs.keys, inputs.heads).biases:
+    for bias in layer.mechanism.bind(inputs.queries, inputs.keys, inputs.heads).biases:
         now = bias(now, *at)
         made.append((in_words(bias), float(now)))
     return made
