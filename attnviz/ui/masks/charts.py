@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import streamlit as st
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, UInt8
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, counts, difference, kinds
@@ -41,7 +41,7 @@ class Comparison:
     mechanisms: tuple[Mechanism, Mechanism]
     maps: tuple[HeadMap, HeadMap]
     change: Float[np.ndarray, "queries keys"]
-    kinds: Int[np.ndarray, "queries keys"]
+    kinds: UInt8[np.ndarray, "queries keys"]
 
     @property
     def inputs(self) -> Inputs:
