@@ -87,7 +87,7 @@ class Mechanism:
 
     def fit(self, queries: int, keys: int, heads: int) -> "Mechanism":
         """This mechanism with its mask and its biases for so many queries, keys and heads."""
-        mask = self.mask.fit(queries, keys)
+        mask = self.mask.bind(queries, keys, heads)
         return replace(self, biases=tuple(bias.fit(queries, keys, heads, mask) for bias in self.biases), mask=mask)
 
     def swapped(self, before: "Mechanism", after: "Mechanism") -> "Mechanism":

@@ -92,7 +92,7 @@ every_rule = pytest.mark.parametrize(("bias", "rule"), RULES, ids=lambda x: repr
 def fitted(bias, heads, queries, keys, mask):
     if isinstance(bias, T5Buckets):
         bias = replace(bias, table=table(bias.buckets, heads))
-    return bias.fit(queries, keys, heads, mask.fit(queries, keys))
+    return bias.fit(queries, keys, heads, mask.bind(queries, keys))
 
 
 def places(heads, queries, keys):
@@ -101,7 +101,7 @@ def places(heads, queries, keys):
 
 def slowly(rule, raw, mask):
     heads, queries, keys = raw.shape
-    allowed = mask.fit(queries, keys)(*places(heads, queries, keys)).expand(raw.shape)
+    allowed = mask.bind(queries, keys)(*places(heads, queries, keys)).expand(raw.shape)
     return torch.tensor([
         [[rule(raw[h, i, j].item(), i, j, h, heads, allowed[h, i].sum().item()) for j in range(keys)]
          for i in range(queries)] for h in range(heads)
@@ -125,10 +125,10 @@ def test_a_bias_is_its_rule_in_flex_attention(random_inputs, monkeypatch, bias, 
     output = flex.flex_attention(
         *(array[None] for array in (inputs.query, inputs.key, inputs.value)),
         score_mod=fitted(bias, heads, queries, keys, mask),
-        block_mask=flex.create_block_mask(mask.fit(queries, keys), None, None, queries, keys, device="cpu"),
+        block_mask=flex.create_block_mask(mask.bind(queries, keys), None, None, queries, keys, device="cpu"),
     )
     scores = slowly(rule, inputs.query @ inputs.key.mT / 4, mask)
-    scores[~mask.fit(queries, keys)(*places(heads, queries, keys)).expand(scores.shape)] = -torch.inf
+    scores[~mask.bind(queries, keys)(*places(heads, queries, keys)).expand(scores.shape)] = -torch.inf
     weights = torch.softmax(scores, -1).nan_to_num(0)  # no key for the first queries, where there are more of them
     torch.testing.assert_close(output[0], weights @ inputs.value, atol=1e-4, rtol=1e-4)
 

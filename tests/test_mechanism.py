@@ -87,7 +87,7 @@ def test_every_head_as_multihead_attention(causal):
 def test_as_flex_attention(random_inputs, monkeypatch, mask, cap):
     monkeypatch.setattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
     inputs = random_inputs(heads=4, kv_heads=2, queries=11, keys=11)
-    block_mask = flex.create_block_mask(mask.fit(11, 11), None, None, 11, 11, device="cpu")
+    block_mask = flex.create_block_mask(mask.bind(11, 11), None, None, 11, 11, device="cpu")
     expected = flex.flex_attention(
         *(array[None] for array in arrays(inputs)), score_mod=cap, block_mask=block_mask, enable_gqa=True
     )

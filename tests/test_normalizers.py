@@ -272,7 +272,7 @@ def test_softmax_plus_one_as_torchs_zero_attention():
 @pytest.mark.parametrize("mask", [Full(), Causal(), ~Causal()], ids=repr)
 def test_a_logit_for_each_head_as_gpt_oss(random_inputs, mask):
     inputs, logits = random_inputs(heads=4, kv_heads=2, queries=6, keys=6), torch.randn(4) * 2
-    allowed = mask.fit(6, 6)(*map(torch.tensor, (0, 0)), torch.arange(6)[:, None], torch.arange(6)).expand(6, 6)
+    allowed = mask.bind(6, 6)(*map(torch.tensor, (0, 0)), torch.arange(6)[:, None], torch.arange(6)).expand(6, 6)
     module = SimpleNamespace(sinks=logits, num_key_value_groups=2, training=False)
     added = torch.zeros(6, 6).masked_fill(~allowed, -torch.inf)
     arrays = (array[None] for array in (inputs.query, inputs.key, inputs.value))
@@ -288,7 +288,7 @@ def test_a_logit_for_each_head_as_gpt_oss(random_inputs, mask):
 @pytest.mark.parametrize("mask", [Full(), Causal(), Causal() & ~Band(0)], ids=repr)
 def test_differential_as_two_attentions_of_torch(random_inputs, kv_heads, mask):
     inputs = random_inputs(heads=4, kv_heads=kv_heads, queries=6, keys=6)
-    allowed = mask.fit(6, 6)(*map(torch.tensor, (0, 0)), torch.arange(6)[:, None], torch.arange(6)).expand(6, 6)
+    allowed = mask.bind(6, 6)(*map(torch.tensor, (0, 0)), torch.arange(6)[:, None], torch.arange(6)).expand(6, 6)
     first, second = (
         scaled_dot_product_attention(query[None], key[None], inputs.value[None], attn_mask=allowed, enable_gqa=True)
         for query, key in zip(inputs.query.chunk(2, -1), inputs.key.chunk(2, -1), strict=True)

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnviz.masks import And, Causal, Compare, Full, Mask
-from attnviz.masks.terms import Number, Position
+from attnviz.masks.terms import Number, Variable
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Normalizer
 from attnviz.positional_encodings import sinusoids
@@ -56,7 +56,7 @@ class Change:
         )
         for at, head in self.off:
             if at == layer:
-                others = Compare((Position("h"), Number(head)), ("!=",))
+                others = Compare((Variable("h"), Number(head)), ("!=",))
                 mechanism = replace(mechanism, mask=And(mechanism.mask, others))
         return mechanism
 

@@ -18,7 +18,7 @@ LENGTHS = st.integers(1, 12)
 def cells(mask, queries, keys):
     zero = torch.tensor(0)
     q, k = torch.arange(queries)[:, None], torch.arange(keys)
-    return mask.fit(queries, keys)(zero, zero, q, k).expand(queries, keys)
+    return mask.bind(queries, keys)(zero, zero, q, k).expand(queries, keys)
 
 
 def recognized(allowed):
