@@ -14,7 +14,7 @@ st.caption("What does each token look at, in every head? Type a sentence, or bri
 what = brought()
 with st.sidebar:
     own = what.shown.mechanism
-    chosen = own if what.shown.fixed else controls.mechanism(own)
+    chosen = own if what.shown.locked else controls.mechanism(own)
     special, every, colors = controls.picture(what.layers, what.layer)
 what.fixed()
 

@@ -25,7 +25,7 @@ st.caption("What do two masks do to the same scores, and where do they disagree?
 
 what = brought()
 with st.sidebar:
-    shared = what.shown.mechanism if what.shown.fixed else controls.scoring(what.shown.mechanism)
+    shared = what.shown.mechanism if what.shown.locked else controls.scoring(what.shown.mechanism)
 if what.fixed("A mask would only hide some of them. Bring queries and keys to compare masks."):
     st.stop()
 

@@ -13,7 +13,7 @@ st.caption("What changes with another similarity of queries and keys, or with an
 
 what = brought()
 with st.sidebar:
-    shared = what.shown.mechanism if what.shown.fixed else controls.masked(what.shown.mechanism)
+    shared = what.shown.mechanism if what.shown.locked else controls.masked(what.shown.mechanism)
 inputs = what.shown.inputs
 names = pinned_query.numbered(range(inputs.queries), inputs.query_tokens)
 opening = what.source.opening.query

@@ -31,10 +31,10 @@ class Brought:
 
     def fixed(self, therefore: str = "") -> bool:
         """Whether nothing of the mechanism may be swapped, which is then said, with what follows from it."""
-        if self.shown.fixed:
+        if self.shown.locked:
             self._settings.empty()
-            self.notes.info(plain(f"{self.shown.fixed} {therefore}".strip()))
-        return bool(self.shown.fixed)
+            self.notes.info(plain(f"{self.shown.locked_reason} {therefore}".strip()))
+        return self.shown.locked
 
 
 def brought() -> Brought:
