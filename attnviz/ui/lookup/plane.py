@@ -35,7 +35,7 @@ def show(dictionary: Dictionary, query: Point, by: Mechanism, answer: Answer, no
     if isinstance(by.score, General):
         mapped = (keys @ by.score.matrix(2, 2).to(keys).mT).numpy()
     slope = gradient(dictionary, query, by) if isinstance(NOTCHES[notch], Softmax) else None
-    figure = plane(
+    picture = plane(
         behind,
         keys.numpy(),
         dictionary.words,
@@ -46,7 +46,7 @@ def show(dictionary: Dictionary, query: Point, by: Mechanism, answer: Answer, no
         slope=slope or (0.0, 0.0),
     )
     chart(
-        figure,
+        picture,
         "plane",
         label="Keys and query in the plane. Arrow keys move the query.",
         name="lookup",

@@ -155,15 +155,15 @@ def _grid(view: View, mine: bool, measure: HeadMeasure, measured: HeadMeasures, 
     everything = measured.values[measure.name]
     largest = 1.0 if measure.unit == "share" else float(np.nanmax(everything, initial=0)) or 1.0
     chosen = [view.head * len(layers) + layers.index(view.layer)] if mine and isinstance(view.head, int) else []
-    figure = figures.head_grid(values, said, largest=largest, chosen=chosen, titles=("heads", "layers"))
+    picture = figures.head_grid(values, said, largest=largest, chosen=chosen, titles=("heads", "layers"))
 
     def click(row: int, column: int) -> None:
-        place = figures.head_at(figure, row, column)
+        place = picture.spec.head_at(row, column)
         if place is not None:
             open_head(view.layers, layers[place % len(layers)], place // len(layers))
 
     chart(
-        figure,
+        picture,
         key,
         label=measure.name,
         name=f"heads by {measure.name.lower()}",

@@ -11,7 +11,6 @@ from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
 
 from attnviz.biases import Bias
-from attnviz.figures import head_at
 from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
 from attnviz.formatting import number, visible
@@ -281,19 +280,19 @@ def _grid(seen: LookedAt, example: IntervenedExample, result: Outcome) -> None:
         shares[place] = np.nan
     rows, columns = shares.shape
     chosen = [seen.layer * columns + seen.head] if isinstance(seen.head, int) else []
-    figure = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
+    picture = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
     if rows <= LABELED:
         written = [escape(layer.name, quote=False) for layer in seen.layers]
-        figure.update_yaxes(tickvals=list(range(rows)), ticktext=written, title=None)
+        picture.figure.update_yaxes(tickvals=list(range(rows)), ticktext=written, title=None)
 
     def open_at(row: int, column: int) -> None:
-        place = head_at(figure, row, column)
+        place = picture.spec.head_at(row, column)
         if place is not None and names[place]:
             open_head(seen.layers, *divmod(place, columns))
 
     st.markdown("**How much of its attention each head has moved**")
     chart(
-        figure,
+        picture,
         "if-moved",
         label="How much of its attention each head has moved",
         name="attention moved",
@@ -324,12 +323,11 @@ def _tokens(result: Outcome) -> None:
         f"{visible(one.token)}: {number(one.before)} as it is, {number(one.after)} changed"
         for one in result.next_tokens
     ]
-    figure = bars(before, after, [one.token for one in tokens], NAMES)
-    figure.layout.meta = figure.layout.meta | {"columns": 1, "bars": True, "points": said}
-    figure.update_yaxes(title_text="probability")
+    picture = bars(before, after, [one.token for one in tokens], NAMES, sentences=said)
+    picture.figure.update_yaxes(title_text="probability")
     st.markdown("**The likeliest next tokens**")
     chart(
-        figure,
+        picture,
         "if-next",
         label="The likeliest next tokens",
         name="next tokens",

@@ -60,7 +60,7 @@ def show(
         with columns[i % 3]:
             st.markdown(f"**{name}**")
             chart(
-                heatmap(weights, *tokens, largest=end, fan=False, zoom=stamp, link=LINK),
+                heatmap(weights, *tokens, largest=end, fan=False, zoom_key=stamp, link=LINK),
                 f"score-{name.lower().replace(' ', '-')}",
                 label=f"Attention weights with {name}",
                 name=f"attention {name}",
@@ -82,8 +82,8 @@ def show(
         chart(
             difference_figure(
                 difference(before, after).numpy(), what == REMOVED, what == ADDED, *tokens,
-                of=tuple(f"score-{name.lower().replace(' ', '-')}" for name in (first, second)),  # type: ignore[arg-type]
-                zoom=stamp, link=LINK,
+                charts=tuple(f"score-{name.lower().replace(' ', '-')}" for name in (first, second)),  # type: ignore[arg-type]
+                zoom_key=stamp, link=LINK,
             ),
             "score-change",
             label=f"{second} minus {first}",

@@ -116,12 +116,12 @@ def _curves(history: History, point: Point, head: int) -> None:
         ),
     }
     with st.container(key="curves"):
-        for place, (title, figure) in zip(st.columns(3), shown.items(), strict=True):
+        for place, (title, picture) in zip(st.columns(3), shown.items(), strict=True):
             name = title.split(":")[0]
-            figure.update_layout(title_text=title)
+            picture.figure.update_layout(title_text=title)
             with place:
                 chart(
-                    figure, f"curve-{name.split()[0].lower()}", label=name, name=f"{name} over training",
+                    picture, f"curve-{name.split()[0].lower()}", label=name, name=f"{name} over training",
                     description=f"After step {now.step:,}. {title}.", height=170, grows=False,
                 )  # fmt: skip
 
