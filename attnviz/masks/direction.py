@@ -34,7 +34,7 @@ class Causal(Mask):
     def __post_init__(self) -> None:
         require_choice(self, "align", self.align, ("top left", "bottom right"))
 
-    def bind(self, queries: int, keys: int, heads: int = 1) -> Mask:
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return self if self.align == "top left" else Shifted(Causal(), keys - queries)
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:

@@ -171,7 +171,7 @@ class Mask:
         """Returns the mask as a sentence."""
         return f"A query sees a key if {self.condition()}."
 
-    def bind(self, queries: int, keys: int, heads: int = 1) -> "Mask":
+    def bind(self, queries: int, keys: int, heads: int) -> "Mask":
         """Returns this mask for these numbers of queries, keys and heads: itself, unless its rule depends on them.
 
         Raises ValueError if the mask is made for other numbers.
@@ -215,7 +215,7 @@ class Combined(Mask):
     left: Mask
     right: Mask
 
-    def bind(self, queries: int, keys: int, heads: int = 1) -> Mask:
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return replace(self, left=self.left.bind(queries, keys, heads), right=self.right.bind(queries, keys, heads))
 
     def operands(self) -> Iterator[Mask]:
@@ -264,7 +264,7 @@ class Not(Mask):
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return ~self.mask(b, h, q, k)
 
-    def bind(self, queries: int, keys: int, heads: int = 1) -> Mask:
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return Not(self.mask.bind(queries, keys, heads))
 
     def condition(self) -> str:
@@ -293,7 +293,7 @@ class Compare(Mask):
         # Numbers compared with numbers give True or False, which the positions make a tensor or a symbol of.
         return reduce(and_, ((q >= 0 if each else q < 0) if isinstance(each, bool) else each for each in compared))
 
-    def bind(self, queries: int, keys: int, heads: int = 1) -> Mask:
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return replace(self, terms=tuple(term.with_lengths(queries, keys) for term in self.terms))
 
     def condition(self) -> str:
@@ -311,7 +311,7 @@ class Compare(Mask):
 class LengthDependent(Mask):
     """A mask whose rule depends on the numbers of queries and keys."""
 
-    def bind(self, queries: int, keys: int, heads: int = 1) -> Mask:
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return Bound(self, queries, keys)
 
     def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:
@@ -330,7 +330,7 @@ class Bound(Mask):
     queries: int
     keys: int
 
-    def bind(self, queries: int, keys: int, heads: int = 1) -> Mask:
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return self.mask.bind(queries, keys, heads)
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
@@ -353,7 +353,7 @@ class Shifted(Mask):
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return self.mask(b, h, q + self.by, k)
 
-    def bind(self, queries: int, keys: int, heads: int = 1) -> Mask:
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return replace(self, mask=self.mask.bind(queries, keys, heads))
 
     def condition(self) -> str:
@@ -372,7 +372,7 @@ def rule(mask: Mask, queries: int, keys: int) -> Mask:
         'k <= q & q - k <= 3'
     """
     b, h, q, k = (Symbol(Variable(name)) for name in "bhqk")
-    return mask.bind(queries, keys)(b, h, q, k).mask
+    return mask.bind(queries, keys, 1)(b, h, q, k).mask
 
 
 def terms_in(rule: Mask) -> Iterator[Term]:

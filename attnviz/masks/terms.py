@@ -11,7 +11,7 @@ from torch import Tensor
 ArithmeticSign = Literal["+", "-", "*", "//", "%"]
 Index = TypeVar("Index")  # a tensor, a symbol or a whole number
 Bounds = tuple[int, int]  # the least and the greatest number that a term can be
-LENGTHS = ("n_q", "n_k")  # names that stand for a number as soon as a mask is fitted
+LENGTHS = ("n_q", "n_k")  # names that stand for a number as soon as a mask is bound
 POSITION_BOUNDS: dict[str, Bounds] = {  # where the positions of any example lie
     "b": (0, 1 << 20),
     "h": (0, 1023),

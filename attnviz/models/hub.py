@@ -27,9 +27,9 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import tqdm, validate_repo_id
 
-from attnviz.formatting import quoted
+from attnviz.formatting import byte_size, quoted
 from attnviz.models.folder import INDEX_BYTES, bounded_json
-from attnviz.models.loading import MB, check_size
+from attnviz.models.loading import check_size
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
 WRITE = f"Write it as on the hub, owner/model, such as {MINILM}; or the path of a folder, from its root."
@@ -184,8 +184,8 @@ class Hub:
         free = shutil.disk_usage(place).free
         if left > free:
             raise ValueError(
-                f"{left / MB:,.0f} MB of {quoted(name)} would have to be stored, and the disk has {free / MB:,.0f} MB "
-                "left. Make room, or choose a smaller model."
+                f"{byte_size(left)} of {quoted(name)} would have to be stored, and the disk has "
+                f"{byte_size(free)} left. Make room, or choose a smaller model."
             )
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 import transformers
 
-from attnviz.formatting import quoted
+from attnviz.formatting import byte_size, quoted
 from attnviz.models.config import built, check_config, in_words
 from attnviz.models.folder import CONFIG_BYTES, VOCABULARY, bounded_json, check_tokenizer, opened, pooling, stored
 from attnviz.models.model import Model
 
-MB = 1_000_000
+MB = 1 << 20
 SAFELY = {"local_files_only": True, "trust_remote_code": False}
 # Comes after all attention, or is nothing but zeros; many models are published without it.
 OUTSIDE = re.compile(r"(^|\.)(pooler\..*|final_logits_bias)$")
@@ -41,8 +41,8 @@ def check_size(name: str, parameters: int, size: int) -> None:
     """Refuses a model that would not fit into memory, with the numbers."""
     if size > most_bytes():
         raise ValueError(
-            f"{quoted(name)} has {parameters:,} parameters, which take {size / MB:,.0f} MB of memory; "
-            f"at most {most_bytes() / MB:,.0f} MB may be taken here. "
+            f"{quoted(name)} has {parameters:,} parameters, which take {byte_size(size)} of memory; "
+            f"at most {byte_size(most_bytes())} may be taken here. "
             "Choose a smaller model, or start attnviz with a larger ATTNVIZ_MODEL_MB."
         )
 

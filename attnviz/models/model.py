@@ -4,7 +4,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.formatting import quoted
-from attnviz.layer import Layer
+from attnviz.layer import Trace
 from attnviz.models import image_inputs, text_inputs
 from attnviz.models.text_inputs import Reading
 
@@ -52,7 +52,7 @@ class Model:
         self.size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
         self.view = image_inputs.view(model.config, folder)
         self.lock = model_lock(model)
-        self._kept: OrderedDict[Asked, tuple[Reading, list[Layer]]] = OrderedDict()
+        self._kept: OrderedDict[Asked, tuple[Reading, Trace]] = OrderedDict()
 
     @property
     def reads(self) -> str:
@@ -64,7 +64,7 @@ class Model:
         """Whether it has an encoder and a decoder: then the second text of a pair is the decoder's."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
-    def layers(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> list[Layer]:
+    def layers(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> Trace:
         """Every layer's attention for this example; the same example gets the same layers while they are kept.
 
         `pair` is a second text: that of a pair of sentences, or what the decoder has written so far; without it the
@@ -91,7 +91,7 @@ class Model:
                 if not layers:
                     raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(layers.missing)}")
                 if given.patches:
-                    layers[:] = [image_inputs.named(layer, given.patches) for layer in layers]
+                    layers = replace(layers, layers=tuple(image_inputs.named(layer, given.patches) for layer in layers))
                 self._keep(asked, given, layers)
             self._kept.move_to_end(asked)
             return self._kept[asked][1]
@@ -135,7 +135,7 @@ class Model:
         except REFUSALS as error:
             raise ValueError(f"{self.name} fails on this example. The reason given is: {reason(error)}") from error
 
-    def _keep(self, asked: Asked, read: Reading, layers: list[Layer]) -> None:
+    def _keep(self, asked: Asked, read: Reading, layers: Trace) -> None:
         self._kept[asked] = read, layers
         while len(self._kept) > 1 and sum(_bytes(kept) for _, kept in self._kept.values()) > BYTES_KEPT:
             self._kept.popitem(last=False)

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 import numpy as np
 
-from attnviz.formatting import megabytes, quoted
+from attnviz.formatting import byte_size, quoted
 from attnviz.sources.arrays import numbers, texts
 from attnviz.sources.formats import MOST_ARRAYS, READERS, TOKENS, Budget
 
@@ -52,7 +52,7 @@ def read(name: str, data: bytes, limits: Limits = Limits()) -> Contents:
         raise ValueError("This file is empty. Save it again, with at least one row of numbers.")
     if len(data) > limits.disk:
         raise ValueError(
-            f"This file has {megabytes(len(data))}; at most {megabytes(limits.disk)} are read. Upload fewer rows."
+            f"This file has {byte_size(len(data))}; at most {byte_size(limits.disk)} are read. Upload fewer rows."
         )
     real = next((e for e, magic in MAGIC.items() if data.startswith(magic)), "")
     if real and real != ending:

@@ -1,15 +1,13 @@
 """A small transformer that translates English into French, trained here: `load().translate("the cat sleeps .")`."""
 
 from attnviz.translator.grammar import Sentence, check, following, parse, sentences
-from attnviz.translator.model import VARIANTS, Change, Changes
+from attnviz.translator.model import VARIANTS
 from attnviz.translator.translation import Step, Translation, Translator
 from attnviz.translator.weights import Log, Measured, load, log, measure, steps
 
 __all__ = [
     "EXAMPLES",
     "VARIANTS",
-    "Change",
-    "Changes",
     "Log",
     "Measured",
     "Sentence",

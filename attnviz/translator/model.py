@@ -1,16 +1,17 @@
 """A small transformer that translates, all of whose attention is this project's Mechanism."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnviz.masks import And, Causal, Compare, Full, Mask
-from attnviz.masks.terms import Number, Variable
+from attnviz.layer import LayerId
+from attnviz.masks import Causal, Full
 from attnviz.mechanism import Mechanism
-from attnviz.normalizers import Normalizer
+from attnviz.models.interventions import Intervention, intervene
 from attnviz.positional_encodings import sinusoids
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
 from attnviz.translator.lexicon import ENGLISH, FRENCH
@@ -34,50 +35,20 @@ def score_of(variant: str) -> type[Score]:
 Use = Literal["encoder", "decoder", "cross"]
 
 
-@dataclass(frozen=True)
-class Change:
-    """What is exchanged in one use of attention; None leaves what it was trained with.
-
-    `off` are heads that see nothing, and so add nothing, each with its layer: (layer, head).
-    """
-
-    mask: Mask | None = None
-    score: Score | None = None
-    normalizer: Normalizer | None = None
-    off: tuple[tuple[int, int], ...] = ()
-
-    def of(self, mechanism: Mechanism, layer: int) -> Mechanism:
-        """The mechanism of a layer as it is after the change."""
-        mechanism = replace(
-            mechanism,
-            mask=self.mask or mechanism.mask,
-            score=self.score or mechanism.score,
-            normalizer=self.normalizer or mechanism.normalizer,
-        )
-        for at, head in self.off:
-            if at == layer:
-                others = Compare((Variable("h"), Number(head)), ("!=",))
-                mechanism = replace(mechanism, mask=And(mechanism.mask, others))
-        return mechanism
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What is exchanged in each of the three uses of attention."""
-
-    encoder: Change = Change()
-    decoder: Change = Change()
-    cross: Change = Change()
-
-
-UNCHANGED = Changes()
+# The positions of the layers of each use, in the order in which they run: two of the encoder, then in each decoder
+# layer self-attention and cross-attention.
+USE_LAYERS: dict[Use, tuple[int, ...]] = {
+    "encoder": tuple(range(LAYERS)),
+    "decoder": tuple(LAYERS + 2 * i for i in range(LAYERS)),
+    "cross": tuple(LAYERS + 2 * i + 1 for i in range(LAYERS)),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Ran:
     """One attention as it ran."""
 
-    name: str
+    id: LayerId
     use: Use
     mechanism: Mechanism
     query: Float[Tensor, "batch heads queries d"]
@@ -97,14 +68,14 @@ class Cache:
     """The keys and values of what was decoded before, so that each word is computed once."""
 
     length: int = 0
-    kept: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    kept: dict[LayerId, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
 
 @dataclass
 class Pass:
     """What one pass through the model is told, and what it leaves behind."""
 
-    changes: Changes = UNCHANGED
+    interventions: Sequence[Intervention] = ()
     lengths: Int[Tensor, " batch"] | None = None  # English words of each example, where some have fewer than others
     cache: Cache | None = None
     ran: list[Ran] | None = None
@@ -135,15 +106,14 @@ class Attention(nn.Module):
     def __init__(self, use: Use, layer: int, score: type[Score] = ScaledDot) -> None:
         super().__init__()
         self.use, self.layer = use, layer
-        self.name = f"decoder {layer} cross" if use == "cross" else f"{use} {layer}"
+        self.id = LayerId("encoder" if use == "encoder" else "decoder", layer, cross=use == "cross")
         self.query, self.key, self.value, self.output = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
         self.similarity = Similarity(score, WIDTH // HEADS)
 
-    def mechanism(self, changes: Changes) -> Mechanism:
-        """How it attends, after the changes."""
-        change: Change = getattr(changes, self.use)
+    def mechanism(self, interventions: Sequence[Intervention] = ()) -> Mechanism:
+        """Returns how it attends under the interventions."""
         trained = Mechanism(self.similarity(), mask=Causal() if self.use == "decoder" else Full())
-        return change.of(trained, self.layer)
+        return intervene(trained, interventions, USE_LAYERS[self.use][self.layer])
 
     def forward(
         self,
@@ -156,28 +126,28 @@ class Attention(nn.Module):
         query = _heads(self.query(vectors))
         key, value = self._keys_and_values(vectors if memory is None else memory, told.cache)
         queries, keys = start + query.shape[-2], key.shape[-2]
-        mechanism = self.mechanism(told.changes)
-        fitted = mechanism.fit(queries, keys, HEADS)
+        mechanism = self.mechanism(told.interventions)
+        bound = mechanism.bind(queries, keys, HEADS)
         b, h, k = torch.arange(len(query))[:, None, None, None], torch.arange(HEADS)[:, None, None], torch.arange(keys)
         at = (b, h, torch.arange(start, queries)[:, None], k)
-        allowed = fitted.mask(*at)
+        allowed = bound.mask(*at)
         if told.lengths is not None and self.use != "decoder":
             allowed = allowed & (k < told.lengths[b])
-        done = fitted.stages(query, key, value, allowed, at)
+        done = bound.stages(query, key, value, allowed, at)
         if told.ran is not None:
-            told.ran.append(Ran(self.name, self.use, mechanism, query, key, value, done.weights))
+            told.ran.append(Ran(self.id, self.use, mechanism, query, key, value, done.weights))
         return self.output(done.output.transpose(-3, -2).flatten(-2))
 
     def _keys_and_values(self, vectors: Tensor, cache: Cache | None) -> tuple[Tensor, Tensor]:
         if cache is None or self.use == "encoder":
             return _heads(self.key(vectors)), _heads(self.value(vectors))
-        if self.use == "decoder" or self.name not in cache.kept:  # the encoder's words stay what they are
+        if self.use == "decoder" or self.id not in cache.kept:  # the encoder's words stay what they are
             key, value = _heads(self.key(vectors)), _heads(self.value(vectors))
-            if self.name in cache.kept:
-                keys, values = cache.kept[self.name]
+            if self.id in cache.kept:
+                keys, values = cache.kept[self.id]
                 key, value = torch.cat([keys, key], -2), torch.cat([values, value], -2)
-            cache.kept[self.name] = key, value
-        return cache.kept[self.name]
+            cache.kept[self.id] = key, value
+        return cache.kept[self.id]
 
 
 def _heads(vectors: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch heads tokens d"]:

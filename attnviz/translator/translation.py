@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnviz.inputs import Inputs
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer
+from attnviz.models.interventions import Intervention
 from attnviz.translator.grammar import Sentence, check, parse
 from attnviz.translator.model import (
     END,
@@ -21,9 +22,7 @@ from attnviz.translator.model import (
     SOURCE,
     START,
     TARGET,
-    UNCHANGED,
     Cache,
-    Changes,
     Pass,
     Ran,
     Transformer,
@@ -103,8 +102,8 @@ def _layer(ran: Ran, english: tuple[str, ...], fed: tuple[str, ...]) -> Layer:
         special_queries=(0,) if ran.use != "encoder" else (),
         special_keys=(0,) if ran.use == "decoder" else (),
     )
-    kind = "cross" if ran.use == "cross" else "causal" if ran.looks_back else "self"
-    return Layer(ran.name, kind, inputs, ran.mechanism)
+    kind = Kind.CROSS if ran.use == "cross" else Kind.CAUSAL if ran.looks_back else Kind.SELF
+    return Layer(ran.id, kind, inputs, ran.mechanism)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +117,7 @@ class Translator:
     def __post_init__(self) -> None:
         self.model.eval().requires_grad_(False)
 
-    def translate(self, text: str, changes: Changes = UNCHANGED, *, beams: int = 1) -> Translation:
+    def translate(self, text: str, interventions: Sequence[Intervention] = (), *, beams: int = 1) -> Translation:
         """The French of a text: at every step the likeliest word or, of several beams, the likeliest whole.
 
         A search keeps as many beginnings as it has beams, those whose words have the greatest product of
@@ -129,7 +128,7 @@ class Translator:
             raise ValueError(f"A search needs 1 beam or more; {beams} were asked for.")
         english = check(text)
         encoded: list[Ran] = []
-        memory = self.model.encode(source([english]), Pass(changes, ran=encoded))
+        memory = self.model.encode(source([english]), Pass(interventions, ran=encoded))
         beginnings = [_Beginning()]
         while not beginnings[0].done:
             grown = [one for one in beginnings if one.done]
@@ -137,7 +136,7 @@ class Translator:
                 if not before.done:
                     ran = list(encoded)
                     french = torch.tensor([before.words])
-                    scores = self.model.decode(french, memory, Pass(changes, ran=ran))[0, -1].log_softmax(-1)
+                    scores = self.model.decode(french, memory, Pass(interventions, ran=ran))[0, -1].log_softmax(-1)
                     best = scores.topk(min(beams, len(TARGET)))
                     for score, word in zip(best.values.tolist(), best.indices.tolist(), strict=True):
                         taken = Step(TARGET[word], scores.exp(), tuple(ran))

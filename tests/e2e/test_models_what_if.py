@@ -1,4 +1,4 @@
-"""What if, on the Models page, in a real browser: a head of MiniLM is switched off, and the link says so."""
+"""What if, on the Models page, in a real browser: a head of MiniLM is ablated, and the link says so."""
 
 from collections.abc import Iterator
 
@@ -8,11 +8,11 @@ from playwright.sync_api import Browser, expect
 
 from attnviz.analysis.head_maps import head_map
 from attnviz.masks import Causal
-from attnviz.models.interventions import Exchange, changed, cosine
+from attnviz.models.intervention_run import cosine, run_with_interventions
+from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.normalizers import Softmax
 from attnviz.text import EXAMPLE
-from attnviz.translator.model import Change
 from tests.e2e.conftest import Shown, opened
 
 
@@ -41,9 +41,9 @@ def what_if(browser: Browser, address: str) -> Iterator[WhatIf]:
 
 
 def test_a_change_is_tried_seen_above_it_and_kept_in_the_link(what_if: WhatIf) -> None:
-    off, before = Exchange(Change(off=((3, 1),))), minilm().layers(EXAMPLE)
-    after = changed(minilm(), off, EXAMPLE)
-    what_if.open("?inspect=What+if").tries("Switch this head off")
+    ablated, before = Intervention(ablated=((3, 1),)), minilm().layers(EXAMPLE)
+    after = run_with_interventions(minilm(), [ablated], EXAMPLE)
+    what_if.open("?inspect=What+if").tries("Ablate this head")
     sentence = f"a cosine of {cosine(minilm().output(minilm().reading(EXAMPLE)), after.output):.3f} with"
     for _ in range(2):  # at once, and from the link
         expect(what_if.page.locator(".attnviz-summary")).to_contain_text(sentence)
@@ -69,7 +69,7 @@ def test_a_change_is_tried_seen_above_it_and_kept_in_the_link(what_if: WhatIf) -
 
 def test_a_cell_is_marked_on_both_sides(what_if: WhatIf) -> None:
     what_if.open("?inspect=What+if&if-mask=Causal").painted(rows=16)
-    layer = changed(minilm(), Exchange(Change(Causal())), EXAMPLE).layers[3]
+    layer = run_with_interventions(minilm(), [Intervention(Causal())], EXAMPLE).layers[3]
     what_if.shows("if-after", head_map(layer.inputs, layer.mechanism, 1).numpy())
     what_if.heatmap.scroll_into_view_if_needed()
     what_if.page.mouse.move(*what_if.cell(2, 10))
@@ -80,7 +80,7 @@ def test_a_cell_is_marked_on_both_sides(what_if: WhatIf) -> None:
 def test_on_a_phone_what_comes_of_a_tap_is_seen(browser: Browser, address: str) -> None:
     with opened(browser, address, 390, 844, touch=True, kind=WhatIf) as phone:
         phone.open("?inspect=What+if").tries("Temperature 4")
-        after = changed(minilm(), Exchange(Change(normalizer=Softmax(4.0))), EXAMPLE)
+        after = run_with_interventions(minilm(), [Intervention(normalizer=Softmax(4.0))], EXAMPLE)
         said = phone.page.locator(".attnviz-summary")
         expect(said).to_contain_text(
             f"a cosine of {cosine(minilm().output(minilm().reading(EXAMPLE)), after.output):.3f}"

@@ -8,7 +8,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from attnviz.masks import Band, Full
-from attnviz.translator import EXAMPLES, Change, Changes, load
+from attnviz.models.interventions import Intervention
+from attnviz.translator import EXAMPLES, load
+from attnviz.translator.model import USE_LAYERS
 from attnviz.ui.transformer import maps
 from tests.e2e.conftest import Shown, opened
 
@@ -36,7 +38,7 @@ def test_a_change_is_tried_and_its_maps_are_those_of_the_library(what_if: WhatIf
     what_if.tries("Cut the encoder to a window")
     translations = {
         "trained-map": load().translate(EXAMPLES[0]),
-        "changed-map": load().translate(EXAMPLES[0], Changes(encoder=Change(Band(1)))),
+        "changed-map": load().translate(EXAMPLES[0], [Intervention(Band(1), layers=USE_LAYERS["encoder"])]),
     }
     for _ in range(2):  # at once, and from the link
         expect(what_if.page.get_by_text("The translation changes where words are marked.")).to_be_visible()
@@ -55,7 +57,7 @@ def test_a_change_is_tried_and_its_maps_are_those_of_the_library(what_if: WhatIf
 def test_the_decoder_sees_the_future_and_a_cell_is_marked_on_both_sides(what_if: WhatIf) -> None:
     what_if.open("?tab=What+if&decoder-mask=Full&decoder-head=Layer+0%2C+head+3&word=8").painted(rows=8)
     shown = np.array(what_if.weights(), dtype=float)
-    translation = load().translate(EXAMPLES[0], Changes(decoder=Change(Full())))
+    translation = load().translate(EXAMPLES[0], [Intervention(Full(), layers=USE_LAYERS["decoder"])])
     np.testing.assert_allclose(shown, maps.of(translation, "decoder").weights[3], atol=2e-6)
     assert not np.isnan(shown).any()
     what_if.heatmap.scroll_into_view_if_needed()

@@ -21,11 +21,13 @@ from attnviz.lessons.steps import number as written_number
 from attnviz.masks import Full
 from attnviz.masks.language import parse
 from attnviz.mechanism import Mechanism
+from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Entmax, Hard, ReLU, Sigmoid, Softmax, Softpick, Sparsemax, TopK
 from attnviz.scores import Cosine, ScaledDot
 from attnviz.sources import Pretrained
 from attnviz.text import EXAMPLE
-from attnviz.translator import Change, Changes, load
+from attnviz.translator import load
+from attnviz.translator.model import USE_LAYERS
 from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
 from attnviz.ui.transformer import maps
 
@@ -183,7 +185,7 @@ def windows_and_sinks() -> list[str]:
     assert near[IT, ANIMAL].isnan()
     long = 10_000
     seen = [
-        int(parse(mask).bind(long, long)(*map(torch.tensor, (0, 0, long - 1)), torch.arange(long)).sum())
+        int(parse(mask).bind(long, long, 1)(*map(torch.tensor, (0, 0, long - 1)), torch.arange(long)).sum())
         for mask in (window, sink)
     ]
     return [
@@ -312,7 +314,9 @@ def three_uses() -> list[str]:
     assert cross.queries.index("chat") < cross.queries.index("noir")
     assert decoder.queries[cross.queries.index("pas")] == "regarde"  # what goes in where “pas” comes out
     assert cross.agreed(heads[2]) == len(translation.french)
-    future = load().translate(linked("09-three-uses.toml", "english"), Changes(decoder=Change(Full())))
+    future = load().translate(
+        linked("09-three-uses.toml", "english"), [Intervention(Full(), layers=USE_LAYERS["decoder"])]
+    )
     assert future.french == translation.french
     return [
         *(number(gives(encoder, heads[0], word, "cat")) for word in ("small", "black", "the")),

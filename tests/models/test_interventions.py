@@ -14,22 +14,20 @@ from transformers.models.bert import modeling_bert
 from attnviz import Inputs, Mechanism
 from attnviz.masks import Causal, Full, SlidingWindow
 from attnviz.mechanism import BLOCK
-from attnviz.models.interventions import (
-    UNCHANGED,
-    Exchange,
+from attnviz.models.intervention_run import (
     attended,
-    changed,
     cosine,
-    divergence,
-    likeliest,
-    moved,
-    similarity,
+    kl_divergence,
+    likeliest_tokens,
+    mass_shift,
+    run_with_interventions,
+    sentence_similarity,
 )
+from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.models.model import Model
 from attnviz.normalizers import Hard, Sink, Softmax
 from attnviz.scores import Cosine, Dot, ScaledDot
-from attnviz.translator.model import Change
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "dog", "run"]
 TEXT = "the cat sat on a mat and saw the dog run on and on"
@@ -116,7 +114,7 @@ def differ(changed, model):
 def test_unchanged_is_the_plain_forward(make):
     model = make()
     plain = model.output(model.reading(TEXT))
-    result = changed(model, UNCHANGED, TEXT)
+    result = run_with_interventions(model, [], TEXT)
     torch.testing.assert_close(result.output, plain, atol=1e-5, rtol=0)
     same(result, own(model))
     for layer, before in zip(result.layers, model.layers(TEXT), strict=True):
@@ -125,14 +123,14 @@ def test_unchanged_is_the_plain_forward(make):
 
 def test_a_mask_that_hides_nothing_new_changes_nothing_though_it_is_computed_here():
     model = encoder()
-    everywhere = changed(model, Exchange(Change(SlidingWindow(500) | ~Causal())), TEXT)
+    everywhere = run_with_interventions(model, [Intervention(SlidingWindow(500) | ~Causal())], TEXT)
     same(everywhere, own(model))
 
 
 @pytest.mark.parametrize("head", [0, 3])
-def test_a_head_that_is_off_in_bert_adds_nothing(head):
+def test_an_ablated_head_in_bert_adds_nothing(head):
     model = encoder()
-    result = changed(model, Exchange(Change(off=((1, head),))), TEXT)
+    result = run_with_interventions(model, [Intervention(ablated=((1, head),))], TEXT)
     differ(result, model)
     before = own(model)[1]
     model.model.encoder.layer[1].attention.output.dense.weight.data[:, head * 8 : head * 8 + 8] = 0
@@ -147,9 +145,9 @@ def test_a_head_that_is_off_in_bert_adds_nothing(head):
     assert (weights[2] - before[2]).abs().max() > 1e-3
 
 
-def test_heads_that_share_keys_are_switched_off_one_by_one():
+def test_heads_that_share_keys_are_ablated_one_by_one():
     model = reads(llama)
-    result = changed(model, Exchange(Change(off=((0, 1), (2, 2)))), TEXT)
+    result = run_with_interventions(model, [Intervention(ablated=((0, 1), (2, 2)))], TEXT)
     differ(result, model)
     for layer, head in ((0, 1), (2, 2)):
         model.model.model.layers[layer].self_attn.o_proj.weight.data[:, head * 8 : head * 8 + 8] = 0
@@ -160,7 +158,7 @@ def test_heads_that_share_keys_are_switched_off_one_by_one():
 @pytest.mark.parametrize("temperature", [0.5, 3.0])
 def test_a_temperature_is_queries_divided_by_it(layers, temperature):
     model = encoder()
-    result = changed(model, Exchange(Change(normalizer=Softmax(temperature)), layers), TEXT)
+    result = run_with_interventions(model, [Intervention(normalizer=Softmax(temperature), layers=layers)], TEXT)
     differ(result, model)
     for i in range(3) if layers is None else layers:
         for parameter in model.model.encoder.layer[i].attention.self.query.parameters():
@@ -171,7 +169,7 @@ def test_a_temperature_is_queries_divided_by_it(layers, temperature):
 def test_a_temperature_where_a_decoder_looks_at_the_encoder():
     model = reads(bart)
     cross = tuple(i for i, layer in enumerate(model.layers(TEXT)) if layer.kind == "cross")
-    result = changed(model, Exchange(Change(normalizer=Softmax(4.0)), cross), TEXT)
+    result = run_with_interventions(model, [Intervention(normalizer=Softmax(4.0), layers=cross)], TEXT)
     differ(result, model)
     model.reading(TEXT)  # what the decoder has written, it has written as it was
     for layer in model.model.model.decoder.layers:
@@ -183,7 +181,7 @@ def test_a_temperature_where_a_decoder_looks_at_the_encoder():
 
 def test_a_temperature_where_torch_computes_the_attention():
     model = reads(falcon)
-    result = changed(model, Exchange(Change(normalizer=Softmax(0.25)), (1,)), TEXT)
+    result = run_with_interventions(model, [Intervention(normalizer=Softmax(0.25), layers=(1,))], TEXT)
     differ(result, model)
     model.model.transformer.h[1].self_attention.query_key_value.weight.data[:32] *= (
         4  # the queries, then a key, a value
@@ -193,7 +191,7 @@ def test_a_temperature_where_torch_computes_the_attention():
 
 def test_a_causal_mask_in_bert():
     model, n = encoder(), len(TEXT.split())
-    result = changed(model, Exchange(Change(Causal())), TEXT)
+    result = run_with_interventions(model, [Intervention(Causal())], TEXT)
     differ(result, model)
     later = torch.full((n, n), torch.finfo(torch.float32).min).triu(1)[None, None]
     same(result, own(model, attention_mask=later))
@@ -207,7 +205,7 @@ def test_a_causal_mask_in_one_layer_of_bert_by_a_hook_on_its_scores(monkeypatch)
     def causal_second(module, query, key, value, mask, **more):
         return plain(module, query, key, value, later if module is second else mask, **more)
 
-    result = changed(model, Exchange(Change(Causal()), (1,)), TEXT)
+    result = run_with_interventions(model, [Intervention(Causal(), layers=(1,))], TEXT)
     differ(result, model)
     second = model.model.encoder.layer[1].attention.self
     monkeypatch.setattr(modeling_bert, "eager_attention_forward", causal_second)
@@ -220,7 +218,7 @@ def test_a_window_makes_a_llama_a_mistral():
     mistral.model = hf.MistralForCausalLM(hf.MistralConfig(**GROUPED, sliding_window=WINDOW)).eval()
     mistral.model.load_state_dict(model.model.state_dict())
     mistral.model.config.use_cache = False
-    result = changed(model, Exchange(Change(SlidingWindow(WINDOW))), TEXT)
+    result = run_with_interventions(model, [Intervention(SlidingWindow(WINDOW))], TEXT)
     differ(result, model)
     same(result, own(mistral))
 
@@ -232,7 +230,7 @@ def test_another_score_and_another_normalizer(monkeypatch):
         return (weights @ value).transpose(1, 2), weights
 
     model = encoder()
-    result = changed(model, Exchange(Change(score=Cosine(), normalizer=Hard())), TEXT)
+    result = run_with_interventions(model, [Intervention(score=Cosine(), normalizer=Hard())], TEXT)
     differ(result, model)
     monkeypatch.setattr(modeling_bert, "eager_attention_forward", slow)
     same(result, own(model))
@@ -240,7 +238,7 @@ def test_another_score_and_another_normalizer(monkeypatch):
 
 def test_the_plain_dot_product_is_the_scaled_one_with_longer_queries():
     model = reads(llama)
-    result = changed(model, Exchange(Change(score=Dot())), TEXT)
+    result = run_with_interventions(model, [Intervention(score=Dot())], TEXT)
     differ(result, model)
     for layer in model.model.model.layers:
         layer.self_attn.q_proj.weight.data *= math.sqrt(8)
@@ -249,7 +247,7 @@ def test_the_plain_dot_product_is_the_scaled_one_with_longer_queries():
 
 def test_a_head_of_a_trained_model_as_its_output_has_it():
     trained = minilm()
-    result = changed(trained, Exchange(Change(off=((3, 1), (5, 11)))), TEXT)
+    result = run_with_interventions(trained, [Intervention(ablated=((3, 1), (5, 11)))], TEXT)
     cut = copy.copy(trained)
     cut.model = copy.deepcopy(trained.model)
     for layer, head in ((3, 1), (5, 11)):
@@ -271,34 +269,34 @@ def test_blocks_of_rows_give_what_the_whole_gives(random_inputs):
 def test_the_model_is_left_as_it_was():
     model = reads(llama)
     plain = model.output(model.reading(TEXT))
-    changed(model, Exchange(Change(Full())), TEXT)
+    run_with_interventions(model, [Intervention(Full())], TEXT)
     assert model.model.config._attn_implementation == "sdpa"
     assert not model.model._forward_hooks
     assert torch.equal(model.output(model.reading(TEXT)), plain)
     assert [layer.mechanism.mask for layer in model.layers(TEXT)] == [Causal()] * 3
 
 
-@pytest.mark.parametrize("off", [((3, 0),), ((0, 4),), ((-1, 0),)])
-def test_a_head_that_is_not_there_is_refused_in_words(off):
+@pytest.mark.parametrize("ablated", [((3, 0),), ((0, 4),), ((-1, 0),)])
+def test_a_head_that_is_not_there_is_refused_in_words(ablated):
     model = encoder()
     with pytest.raises(ValueError, match=r"There is no head \d in a layer number -?\d"):
-        changed(model, Exchange(Change(off=off)), TEXT)
+        run_with_interventions(model, [Intervention(ablated=ablated)], TEXT)
     assert not model.model._forward_hooks
 
 
 def test_attention_whose_queries_and_keys_are_not_known_is_refused_in_words():
     model = reads(bloom)
     torch.testing.assert_close(
-        changed(model, UNCHANGED, TEXT).output, model.output(model.reading(TEXT)), atol=1e-5, rtol=0
+        run_with_interventions(model, [], TEXT).output, model.output(model.reading(TEXT)), atol=1e-5, rtol=0
     )
-    with pytest.raises(ValueError, match=r"The attention of .* 0 cannot be exchanged"):
-        changed(model, Exchange(Change(normalizer=Softmax(2.0))), TEXT)
+    with pytest.raises(ValueError, match=r"The attention of .* 0 cannot be changed"):
+        run_with_interventions(model, [Intervention(normalizer=Softmax(2.0))], TEXT)
 
 
 def test_what_a_normalizer_refuses_leaves_the_model_as_it_was():
     model = encoder()
     with pytest.raises(ValueError, match="Sink has a logit for each of 2 heads"):
-        changed(model, Exchange(Change(normalizer=Sink(torch.zeros(2)))), TEXT)
+        run_with_interventions(model, [Intervention(normalizer=Sink(torch.zeros(2)))], TEXT)
     assert model.model.config._attn_implementation == "eager"
     assert not model.model._forward_hooks
 
@@ -306,26 +304,28 @@ def test_what_a_normalizer_refuses_leaves_the_model_as_it_was():
 # What is said of the maps and the outputs
 
 
-def test_how_much_attention_has_moved_is_counted_cell_by_cell():
+def test_the_mass_shift_is_counted_cell_by_cell():
     model = encoder()
-    result = changed(model, Exchange(Change(normalizer=Softmax(3.0), off=((2, 1),)), (1,)), TEXT)
+    result = run_with_interventions(
+        model, [Intervention(normalizer=Softmax(3.0), ablated=((2, 1),), layers=(1,))], TEXT
+    )
     for i, (before, after) in enumerate(zip(model.layers(TEXT), result.layers, strict=True)):
         was, now = (one.mechanism(one.inputs).weights.tolist() for one in (before, after))
-        found = moved(before, after).tolist()
+        found = mass_shift(before, after).tolist()
         for head in range(4):
             rows = [
                 sum(max(0.0, a - b) for a, b in zip(*pair, strict=True))
                 for pair in zip(was[head], now[head], strict=True)
             ]
             assert found[head] == pytest.approx(sum(rows) / len(rows), abs=1e-6)
-            assert found[head] > 1e-3 if i > 0 else found[head] < 1e-6, "what is above the exchange sees it"
-    assert moved(model.layers(TEXT)[2], result.layers[2])[1] == pytest.approx(1)
+            assert found[head] > 1e-3 if i > 0 else found[head] < 1e-6, "what is above the intervention sees it"
+    assert mass_shift(model.layers(TEXT)[2], result.layers[2])[1] == pytest.approx(1)
 
 
 def test_the_similarity_of_two_sentences():
     model, other = encoder(), "a dog saw the mat"
-    exchange = Exchange(Change(normalizer=Softmax(3.0)))
-    plain, now = similarity(model, exchange, TEXT, other)
+    intervention = Intervention(normalizer=Softmax(3.0))
+    plain, now = sentence_similarity(model, [intervention], TEXT, other)
     vectors = [model.output(model.reading(one)) for one in (TEXT, other)]
     assert plain == pytest.approx(float(vectors[0] @ vectors[1] / vectors[0].norm() / vectors[1].norm()), abs=1e-6)
     for layer in model.model.encoder.layer:
@@ -339,12 +339,12 @@ def test_the_similarity_of_two_sentences():
 def test_the_divergence_is_that_of_torch_in_bits():
     before, after = torch.randn(2, 50) * 3
     expected = kl_div(after.double().log_softmax(-1), before.double().softmax(-1), reduction="sum") / math.log(2)
-    assert divergence(before, after) == pytest.approx(expected.item(), rel=1e-9)
-    assert divergence(before, before) == 0
+    assert kl_divergence(before, after) == pytest.approx(expected.item(), rel=1e-9)
+    assert kl_divergence(before, before) == 0
     ruled_out = before.clone()
     ruled_out[3] = -torch.inf  # what is impossible before may be anything after
-    assert math.isfinite(divergence(ruled_out, after))
-    assert divergence(after, ruled_out) == math.inf
+    assert math.isfinite(kl_divergence(ruled_out, after))
+    assert kl_divergence(after, ruled_out) == math.inf
 
 
 def test_the_likeliest_tokens_are_those_of_both():
@@ -352,7 +352,7 @@ def test_the_likeliest_tokens_are_those_of_both():
     before, after = torch.zeros(40), torch.zeros(40)
     before[3:9] = torch.tensor([9.0, 8, 7, 6, 5, 4])  # the cat sat on a mat
     after[9:13] = torch.tensor([9.0, 8, 7, 6])  # and saw dog run
-    found = likeliest(model, before, after, 4)
+    found = likeliest_tokens(model, before, after, 4)
     assert [one.token for one in found] == ["and", "the", "saw", "cat"]  # of fewer, the first has more
     for one in found:
         place = WORDS.index(one.token) + 3

@@ -2,6 +2,7 @@
 
 import io
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,32 +15,20 @@ from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.sources import SOURCES
 from attnviz.text import EXAMPLE
+from tests.support.app import errors, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = sorted(path for path in (ROOT / "assets" / "samples").iterdir() if path.suffix != ".py")
 WIDGETS = ("selectbox", "number_input", "text_input", "multiselect", "toggle")
 
 
-def page(**link: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    for name, value in link.items():
-        app.query_params[name] = value
-    return app.run()
+page = partial(open_page, "explore")
+with_charts = partial(healthy, charts=1)
 
 
 def widget(app: AppTest, label: str):
     [found] = [one for kind in WIDGETS for one in getattr(app, kind) if one.label == label]
     return found
-
-
-def healthy(app: AppTest) -> AppTest:
-    assert not app.exception
-    assert app.get("bidi_component"), "no chart"
-    return app
-
-
-def said(app: AppTest) -> str:
-    return " ".join(error.value.replace("\\", "") for error in app.error)
 
 
 def uploaded(name: str, content: bytes) -> AppTest:
@@ -61,7 +50,7 @@ def npz(**arrays: np.ndarray) -> bytes:
 
 
 def test_it_opens_on_the_example_with_all_its_labels() -> None:
-    app = healthy(page())
+    app = with_charts(page())
     for label in ("Source", "Layer", "Head", "Score", "Mask", "Normalizer", "Text"):
         assert widget(app, label)
     assert widget(app, "Text").value == EXAMPLE
@@ -81,7 +70,7 @@ def test_every_choice_of_a_menu_draws_its_picture_and_its_help(label: str, menu:
     assert len(names) == len(menu)
     for name, kind in zip(names, menu, strict=True):
         chosen = widget(app, label)
-        healthy((chosen.set_value([name]) if label == "Biases" else chosen.select(name)).run())
+        with_charts((chosen.set_value([name]) if label == "Biases" else chosen.select(name)).run())
         assert not app.error
         if label != "Biases":
             assert (kind.__doc__ or "").split()[0] in widget(app, label).help
@@ -90,7 +79,7 @@ def test_every_choice_of_a_menu_draws_its_picture_and_its_help(label: str, menu:
 @pytest.mark.parametrize("head", ["Head 3", "Mean of heads", "Maximum of heads"])
 @pytest.mark.parametrize("special", ["Shown", "Hidden", "Hidden, rows rescaled"])
 def test_heads_and_special_tokens(head: str, special: str) -> None:
-    app = healthy(page(head=head, **{"special-tokens": special}))
+    app = with_charts(page(head=head, **{"special-tokens": special}))
     assert widget(app, "Head").value == head
     text = " ".join(one.body for one in app.get("html"))
     assert ("[CLS], [SEP] are hidden" in text) == (special != "Shown")
@@ -105,16 +94,16 @@ def test_a_masks_own_parameters_appear_under_it() -> None:
 
 
 def test_a_mask_that_leaves_nothing_to_look_at_is_said() -> None:
-    app = healthy(page(mask="Padding", **{"mask.keys": "0", "pinned": "none"}))
+    app = with_charts(page(mask="Padding", **{"mask.keys": "0", "pinned": "none"}))
     assert "16 of 16 queries may look at no key shown" in " ".join(one.body for one in app.get("html"))
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\t \n"])
 def test_no_text(text: str) -> None:
     app = page()
-    healthy(widget(app, "Text").set_value(text).run())
-    assert "There is no text yet" in said(app)
-    assert "The picture below is the last one" in said(app)
+    with_charts(widget(app, "Text").set_value(text).run())
+    assert "There is no text yet" in errors(app)
+    assert "The picture below is the last one" in errors(app)
 
 
 @pytest.mark.parametrize("source", ["Pretrained", "Toy"])
@@ -137,33 +126,33 @@ def test_no_text(text: str) -> None:
 )
 def test_strange_text_is_only_text(source: str, text: str) -> None:
     app = page(source=source)
-    healthy(widget(app, "Text").set_value(text).run())
+    with_charts(widget(app, "Text").set_value(text).run())
     assert not app.error
 
 
 @pytest.mark.parametrize(("source", "tokens"), [("Pretrained", "10,002"), ("Toy", "10,000")])
 def test_ten_thousand_words(source: str, tokens: str) -> None:
     app = page(source=source)
-    healthy(widget(app, "Text").set_value("word " * 10_000).run())
-    assert f"has {tokens} tokens" in said(app)
-    assert "at most 512" in said(app)
+    with_charts(widget(app, "Text").set_value("word " * 10_000).run())
+    assert f"has {tokens} tokens" in errors(app)
+    assert "at most 512" in errors(app)
 
 
 def test_heads_that_do_not_divide() -> None:
     app = page(source="Toy")
-    healthy(widget(app, "Number of heads").set_value(5).run())
-    assert "width 64 cannot be cut into 5 equal heads. Choose one of 1, 2, 4, 8, 16, 32, 64." in said(app)
+    with_charts(widget(app, "Number of heads").set_value(5).run())
+    assert "width 64 cannot be cut into 5 equal heads. Choose one of 1, 2, 4, 8, 16, 32, 64." in errors(app)
 
 
 @pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.name)
 def test_every_sample_is_shown(file: Path) -> None:
-    app = healthy(uploaded(file.name, file.read_bytes()))
+    app = with_charts(uploaded(file.name, file.read_bytes()))
     assert not app.error
     assert widget(app, "Layer").options[0] == "layer 0"
 
 
 def test_finished_weights_put_the_controls_away_and_say_why() -> None:
-    app = healthy(uploaded("w.npz", npz(weights=np.full((2, 3, 3), 1 / 3))))
+    app = with_charts(uploaded("w.npz", npz(weights=np.full((2, 3, 3), 1 / 3))))
     labels = [one.label for kind in WIDGETS for one in getattr(app, kind)]
     assert not {"Score", "Mask", "Normalizer", "Biases", "Number of heads"} & set(labels)
     assert {"Layer", "Head"} <= set(labels)
@@ -199,20 +188,20 @@ class Evil:
 def test_a_bad_upload_is_said_and_the_last_picture_stays(name: str, content: bytes, words: str) -> None:
     app = page(source="Upload")
     app.file_uploader[0].upload("good.csv", b"a,1,2\nb,3,4\n")
-    healthy(app.run())
+    with_charts(app.run())
     assert not app.error
     app.file_uploader[0].upload(name, content)
-    healthy(app.run())
-    assert words in said(app)
+    with_charts(app.run())
+    assert words in errors(app)
     assert widget(app, "Layer").options == ["layer 0"]
     assert "a" in " ".join(widget(app, "Pinned query").options)
 
 
 def test_queries_and_keys_of_different_width() -> None:
-    app = healthy(uploaded("q.npz", npz(query=np.ones((3, 4)), key=np.ones((5, 6)), value=np.ones((5, 2)))))
-    assert "queries have 4, keys 6" in said(app)
-    assert "General or Additive" in said(app)
-    healthy(widget(app, "Score").select("General").run())
+    app = with_charts(uploaded("q.npz", npz(query=np.ones((3, 4)), key=np.ones((5, 6)), value=np.ones((5, 2)))))
+    assert "queries have 4, keys 6" in errors(app)
+    assert "General or Additive" in errors(app)
+    with_charts(widget(app, "Score").select("General").run())
     assert not app.error
 
 
@@ -225,8 +214,8 @@ def test_junk_in_every_parameter_of_the_link(junk: str) -> None:
     known = page(**PARENTS)
     names = {one.key for kind in WIDGETS for one in getattr(known, kind)} | {"file", "nonsense"}
     assert {"mask.size", "score.hidden", "soft-cap.cap", "toy.width"} <= names
-    healthy(page(**dict.fromkeys(names, junk)))
-    healthy(page(**{name: PARENTS.get(name, junk) for name in names}))
+    with_charts(page(**dict.fromkeys(names, junk)))
+    with_charts(page(**{name: PARENTS.get(name, junk) for name in names}))
 
 
 def test_the_help_of_a_link_is_that_of_its_choices() -> None:
@@ -237,8 +226,8 @@ def test_the_help_of_a_link_is_that_of_its_choices() -> None:
 
 
 def test_a_link_that_cannot_be_honored_shows_the_example_and_says_so() -> None:
-    app = healthy(page(source="Toy", **{"toy.heads": "5"}))
-    assert "The picture below is the example." in said(app)
+    app = with_charts(page(source="Toy", **{"toy.heads": "5"}))
+    assert "The picture below is the example." in errors(app)
 
 
 def test_one_refusal_is_said_once() -> None:
@@ -246,28 +235,28 @@ def test_one_refusal_is_said_once() -> None:
     app = uploaded("q.npz", npz(query=np.ones((3, 4)), key=np.ones((5, 6)), value=np.ones((5, 2))))
     assert len(app.error) == 1
     app.file_uploader[0].upload("text.csv", b"1,2\n3,abc\n")
-    healthy(app.run())
+    with_charts(app.run())
     assert len(app.error) == 1
-    assert "abc" in said(app)
+    assert "abc" in errors(app)
 
 
 def test_what_would_take_too_long_is_refused() -> None:
     array = np.zeros((64, 64, 512, 1), dtype="f2")
-    app = healthy(uploaded("large.npz", npz(vectors=array)))
+    app = with_charts(uploaded("large.npz", npz(vectors=array)))
     assert not app.error
-    healthy(widget(app, "Mosaic").select("All layers").run())
-    assert "To compute all these heads would take" in said(app)
+    with_charts(widget(app, "Mosaic").select("All layers").run())
+    assert "To compute all these heads would take" in errors(app)
 
 
 def test_a_text_without_end_is_refused_before_it_is_cut_into_tokens() -> None:
     app = page()
-    healthy(widget(app, "Text").set_value("word " * 100_000).run())
-    assert "500,000 characters" in said(app)
+    with_charts(widget(app, "Text").set_value("word " * 100_000).run())
+    assert "500,000 characters" in errors(app)
 
 
 def test_a_word_without_end_is_shortened_where_it_is_shown() -> None:
     app = page(source="Toy")
-    healthy(widget(app, "Text").set_value("x" * 50_000 + " b").run())
+    with_charts(widget(app, "Text").set_value("x" * 50_000 + " b").run())
     assert max(len(one.body) for one in app.get("html")) < 20_000
 
 
@@ -278,7 +267,7 @@ def test_the_link_brings_every_setting_back() -> None:
         "normalizer": "Softmax", "normalizer.temperature": "0.5", "biases": "Soft cap", "soft-cap.cap": "2",
         "pinned": "2 · c", "colors": "0 to 1", "table": "true",
     }  # fmt: skip
-    app = healthy(page(**link))
+    app = with_charts(page(**link))
     for label, value in (
         ("Source", "Toy"), ("Text", "a b c d"), ("Embedding width", 32), ("Number of heads", 2), ("Seed", 5),
         ("Head", "Head 1"), ("Score", "Cosine"), ("τ", 0.25), ("Mask", "Band"), ("Width", 1), ("Temperature", 0.5),

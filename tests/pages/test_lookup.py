@@ -1,6 +1,7 @@
 """The Lookup page without a browser: every control, and every bad table or link."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,22 +14,13 @@ from attnviz.scores import Cosine, Dot, ScaledDot
 from attnviz.ui import chart as charts
 from attnviz.ui.lookup import numbers, query_picker
 from attnviz.ui.lookup.dictionary_table import EXAMPLE
+from tests.support.app import healthy, open_page
 
 ROOT = Path(__file__).parents[2]
 
 
-def page(**link: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/lookup.py")
-    for name, value in link.items():
-        app.query_params[name.replace("_", "-")] = value
-    return app.run()
-
-
-def healthy(app: AppTest) -> AppTest:
-    assert not app.exception
-    assert len(app.get("bidi_component")) == 1
-    return app
+page = partial(open_page, "lookup")
+with_charts = partial(healthy, charts=1)
 
 
 def said(app: AppTest) -> str:
@@ -44,7 +36,7 @@ def row(app: AppTest, word: str) -> list[str]:
 
 
 def test_begins_with_the_dictionary_and_a_key_that_is_there() -> None:
-    app = healthy(page())
+    app = with_charts(page())
     assert "The query is the key of cat : its value 4 comes back." in " ".join(said(app).split())
     assert row(app, "cat") == ["1", "1.00", "× 4", "4"]
     assert row(app, "hen") == ["0", "0.00", "× 2", "0"]
@@ -52,11 +44,11 @@ def test_begins_with_the_dictionary_and_a_key_that_is_there() -> None:
 
 
 def test_a_query_that_no_key_equals_gets_nothing_from_the_dictionary_and_something_from_attention() -> None:
-    app = healthy(page(query_x="1.2", query_y="0.9"))
+    app = with_charts(page(query_x="1.2", query_y="0.9"))
     assert "No key equals the query (1.2, 0.9): nothing comes back." in " ".join(said(app).split())
     app.select_slider(key="softness").set_value("T = 1").run()
     answer = look_up(EXAMPLE, (1.2, 0.9), mechanism("T = 1", ScaledDot()))
-    assert f"{answer.result:.2f}" in said(healthy(app))
+    assert f"{answer.result:.2f}" in said(with_charts(app))
     assert row(app, "hen")[1] == f"{answer.weights[1]:.2f}"
 
 
@@ -65,18 +57,18 @@ def test_every_notch_and_similarity_and_coloring_is_shown(color: str) -> None:
     app = page(color=color)
     for notch in NOTCHES:
         app.select_slider(key="softness").set_value(notch)
-        assert not healthy(app.run()).error
+        assert not with_charts(app.run()).error
         assert f"<small>{notch}</small>" in " ".join(one.body for one in app.get("html"))
     app.select_slider(key="softness").set_value("T = 0.3")
     for similarity in query_picker.SIMILARITIES:
         app.selectbox(key="similarity").select(similarity)
-        assert not healthy(app.run()).error
+        assert not with_charts(app.run()).error
         assert f"<small>{similarity.lower()}</small>" in " ".join(one.body for one in app.get("html"))
 
 
 def test_the_whole_state_is_in_the_link() -> None:
     table = "1,0,3,left,;0,1,5,up"
-    app = healthy(
+    app = with_charts(
         page(table=table, query_x="-0.3", query_y="1.1", softness="hard", similarity="General", w11="0.5", w12="2",
              color="value that comes back")
     )  # fmt: skip
@@ -88,14 +80,14 @@ def test_the_whole_state_is_in_the_link() -> None:
     app.selectbox(key="similarity").select("Additive").run()
     before = row(app, "up")[0]
     app.number_input(key="seed").set_value(5).run()
-    assert row(healthy(app), "up")[0] != before
+    assert row(with_charts(app), "up")[0] != before
 
 
 def test_asking_for_a_key_puts_the_query_on_it() -> None:
     app = page()
     app.button_group(key="ask").set_value(3).run()
     assert (app.number_input(key="query-x").value, app.number_input(key="query-y").value) == (-0.8, -1.1)
-    assert "The query is the key of ant" in " ".join(said(healthy(app)).split())
+    assert "The query is the key of ant" in " ".join(said(with_charts(app)).split())
 
 
 BROKEN = (
@@ -106,7 +98,7 @@ BROKEN = (
 
 @pytest.mark.parametrize("text", BROKEN)
 def test_a_bad_table_in_the_link_falls_back_to_the_example_with_a_sentence(text: str) -> None:
-    app = healthy(page(table=text))
+    app = with_charts(page(table=text))
     if text:  # an empty parameter is none
         assert "What is shown is the last table that could be read." in said(app)
     assert "The query is the key of cat" in " ".join(said(app).split())
@@ -115,18 +107,18 @@ def test_a_bad_table_in_the_link_falls_back_to_the_example_with_a_sentence(text:
 @pytest.mark.parametrize("text", BROKEN)
 def test_a_bad_table_written_in_the_field_keeps_the_last_good_one(text: str) -> None:
     good = "1.5,0.5,7,left;0,1,5,up"
-    app = healthy(page(table=good))
+    app = with_charts(page(table=good))
     assert row(app, "left")[-1] == "7"
     app.text_input(key="table").set_value(text).run()
-    assert "What is shown is the last table that could be read." in said(healthy(app))
+    assert "What is shown is the last table that could be read." in said(with_charts(app))
     assert row(app, "left")[-1] == "7"
     app.text_input(key="table").set_value("1.5,0.5,9,left;0,1,5,up").run()
-    assert not healthy(app).error
+    assert not with_charts(app).error
     assert row(app, "left")[-1] == "9"
 
 
 def test_words_are_shown_as_text() -> None:
-    app = healthy(page(table="1.5,0.5,7,<b>**x**</b>;0,1,5,&lt"))
+    app = with_charts(page(table="1.5,0.5,7,<b>**x**</b>;0,1,5,&lt"))
     html = " ".join(one.body for one in app.get("html"))
     assert "&lt;b&gt;**x**&lt;/b&gt;" in html
     assert "&amp;lt<" in html
@@ -134,8 +126,8 @@ def test_words_are_shown_as_text() -> None:
 
 @pytest.mark.parametrize("x", ["nan", "inf", "-inf", "99", "x", ""])
 def test_a_query_in_the_link_that_is_none_becomes_one(x: str) -> None:
-    healthy(page(query_x=x, softness="T = 1"))
-    healthy(page(w11=x, similarity="General", softness="none", color="red", seed=x))
+    with_charts(page(query_x=x, softness="T = 1"))
+    with_charts(page(w11=x, similarity="General", softness="none", color="red", seed=x))
 
 
 def test_a_key_in_the_middle_and_a_query_there_are_no_trouble() -> None:
@@ -144,7 +136,7 @@ def test_a_key_in_the_middle_and_a_query_there_are_no_trouble() -> None:
     app.select_slider(key="softness").set_value("T = 1")
     for similarity in query_picker.SIMILARITIES:
         app.selectbox(key="similarity").select(similarity)
-        assert not healthy(app.run()).error
+        assert not with_charts(app.run()).error
         assert "A bit of every value comes back: 1.50" in " ".join(said(app).split())
 
 
@@ -178,10 +170,10 @@ def test_a_drop_is_taken_while_an_answer_is_on_its_way_but_not_for_other_axes(mo
     behind = ground(*stages)
 
     def shown(query: tuple[float, float], width: float = 2.0) -> int:
-        figure = plane(behind, EXAMPLE.keys.numpy(), EXAMPLE.words, EXAMPLE.values.numpy(), np.ones(5) / 5, query)
-        figure.update_xaxes(range=[-width, width])
+        picture = plane(behind, EXAMPLE.keys.numpy(), EXAMPLE.words, EXAMPLE.values.numpy(), np.ones(5) / 5, query)
+        picture.figure.update_xaxes(range=[-width, width])
         charts.chart(
-            figure, "plane", label="", name="", description="", height=9,
+            picture, "plane", label="", name="", description="", height=9,
             on_drag=lambda x, y: dropped.append((x, y)),
         )  # fmt: skip
         return int(re.search(rb'"dragStamp": (\d+)', sent["data"]).group(1))

@@ -2,6 +2,7 @@
 
 import io
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,62 +11,47 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.masks import MASKS
 from attnviz.masks.language import parse
+from tests.support.app import contents, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
 TABS = ("Where it went", "Cost", "Empty rows", "Conventions", "Stacked layers", "Code", "Gallery")
 
 
-def page(**link: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/masks.py")
-    for name, value in link.items():
-        app.query_params[name.replace("_", "-")] = value
-    return app.run()
-
-
-def healthy(app: AppTest) -> AppTest:
-    assert not app.exception
-    assert len(app.get("bidi_component")) >= 3
-    return app
+page = partial(open_page, "masks")
+with_charts = partial(healthy, charts=3)
 
 
 def in_words(app: AppTest, side: str):
     return app.text_input(key=f"mask-{side}")
 
 
-def said(app: AppTest) -> str:
-    """What stands on the page, without the backslashes that keep it text."""
-    bodies = [one.body for one in app.get("html")] + [one.value for one in (*app.error, *app.caption, *app.info)]
-    return " ".join(bodies).replace("\\", "")
-
-
 def test_begins_with_full_and_causal_and_counts_four_kinds_of_cells() -> None:
-    app = healthy(page())
+    app = with_charts(page())
     assert (in_words(app, "a").value, in_words(app, "b").value) == ("full", "causal")
-    assert "<b>120</b> removed" in said(app)
-    assert "<b>0</b> added" in said(app)
-    assert "Under B <b>it</b> no longer sees 5 keys" in said(app)
+    assert "<b>120</b> removed" in contents(app)
+    assert "<b>0</b> added" in contents(app)
+    assert "Under B <b>it</b> no longer sees 5 keys" in contents(app)
 
 
 def test_equal_masks_change_nothing() -> None:
-    app = healthy(page(mask_a="causal", mask_b="sliding_window(100)"))
-    assert "<b>136</b> kept by both, as they were" in said(app)
-    assert "Nothing changes for <b>it</b>" in said(app)
+    app = with_charts(page(mask_a="causal", mask_b="sliding_window(100)"))
+    assert "<b>136</b> kept by both, as they were" in contents(app)
+    assert "Nothing changes for <b>it</b>" in contents(app)
 
 
 @pytest.mark.parametrize("tab", TABS)
 def test_every_tab_opens_for_one_head_and_for_several(tab: str) -> None:
-    healthy(page(look=tab))
-    app = healthy(page(look=tab, head="Mean of heads", mask_a="sliding_window(2)", mask_b="~band(30)"))
+    with_charts(page(look=tab))
+    app = with_charts(page(look=tab, head="Mean of heads", mask_a="sliding_window(2)", mask_b="~band(30)"))
     assert not app.error
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=lambda mask: mask.__name__)
 def test_every_mask_of_the_catalogue_can_be_compared_taken_away_and_costed(mask: type) -> None:
     for tab in ("Where it went", "Cost", "Code"):
-        app = healthy(page(mask_b=str(mask()), look=tab))
+        app = with_charts(page(mask_b=str(mask()), look=tab))
         assert not app.error
-        assert mask().describe() in said(app)
+        assert mask().describe() in contents(app)
 
 
 def test_menu_words_and_parameters_are_one_state() -> None:
@@ -81,7 +67,7 @@ def test_menu_words_and_parameters_are_one_state() -> None:
     assert app.selectbox(key="mask-b-menu").value == "Written below"
     app.selectbox(key="mask-b-menu").select("— Sparse —").run()
     assert app.selectbox(key="mask-b-menu").value == "Strided"
-    healthy(app)
+    with_charts(app)
 
 
 def test_undo_goes_back_one_mask_after_the_other() -> None:
@@ -104,20 +90,20 @@ BROKEN = (
 @pytest.mark.parametrize("text", BROKEN)
 def test_a_mistake_is_said_with_its_place_and_the_last_good_mask_stays(text: str) -> None:
     app = page(mask_b="band(2)")
-    kept = said(app)[said(app).index("What changes") :]
+    kept = contents(app)[contents(app).index("What changes") :]
     in_words(app, "b").set_value(text).run()
-    healthy(app)
-    assert "The picture shows band(2)." in said(app)
-    assert "^</pre>" in said(app)
-    assert kept.split("</ul>")[0] in said(app)
+    with_charts(app)
+    assert "The picture shows band(2)." in contents(app)
+    assert "^</pre>" in contents(app)
+    assert kept.split("</ul>")[0] in contents(app)
     in_words(app, "b").set_value("causal").run()
-    assert "The picture shows" not in said(app)
+    assert "The picture shows" not in contents(app)
 
 
 @pytest.mark.parametrize("text", ["causal &", "nonsense(4)"])
 def test_a_link_with_a_mistake_opens_with_the_example(text: str) -> None:
-    app = healthy(page(mask_a=text))
-    assert "The picture shows full." in said(app)
+    app = with_charts(page(mask_a=text))
+    assert "The picture shows full." in contents(app)
 
 
 @pytest.mark.parametrize(
@@ -127,24 +113,24 @@ def test_a_link_with_a_mistake_opens_with_the_example(text: str) -> None:
 def test_a_grid_that_does_not_fit_is_refused_in_words(pasted: str, expected: str) -> None:
     app = page()
     app.text_area(key="pasted-B").set_value(pasted).run()
-    healthy(app)
+    with_charts(app)
     assert app.error
-    assert expected in said(app)
+    assert expected in contents(app)
 
 
 def test_a_pasted_and_an_uploaded_grid_become_the_mask() -> None:
     grid = np.tril(np.ones((16, 16), dtype=int), 1)
     app = page()
     app.text_area(key="pasted-B").set_value("\n".join(",".join(map(str, row)) for row in grid)).run()
-    np.testing.assert_array_equal(parse(in_words(healthy(app), "b").value).array(), grid)
+    np.testing.assert_array_equal(parse(in_words(with_charts(app), "b").value).array(), grid)
     assert not app.error
 
 
 def test_biases_of_one_side_leave_the_other_alone() -> None:
     app = page(mask_b="full")
     app.multiselect(key="biases-b").select("ALiBi").run()
-    assert "<b>0</b> kept by both, as they were" in said(healthy(app))
-    assert "another normalizer, or other scores" not in said(app)
+    assert "<b>0</b> kept by both, as they were" in contents(with_charts(app))
+    assert "another normalizer, or other scores" not in contents(app)
 
 
 def test_other_numbers_of_queries_than_keys_can_be_compared_but_not_stacked() -> None:
@@ -154,9 +140,9 @@ def test_other_numbers_of_queries_than_keys_can_be_compared_but_not_stacked() ->
     np.savez(file, query=query, key=key, value=key)
     app.file_uploader[0].upload("cross.npz", file.getvalue())
     app.run()
-    assert "<b>10</b> removed" not in said(healthy(app))
+    assert "<b>10</b> removed" not in contents(with_charts(app))
     in_words(app, "b").set_value("causal(bottom_right)").run()
-    assert "<b>10</b> removed" in said(healthy(app))
+    assert "<b>10</b> removed" in contents(with_charts(app))
 
 
 def test_finished_weights_cannot_be_masked_anew() -> None:
@@ -167,7 +153,7 @@ def test_finished_weights_cannot_be_masked_anew() -> None:
     app.run()
     assert not app.exception
     assert not app.get("bidi_component")
-    assert "finished weights" in said(app)
+    assert "finished weights" in contents(app)
 
 
 def test_masks_are_kept_while_another_page_is_open() -> None:
@@ -190,20 +176,20 @@ def test_undo_takes_back_a_mistake_first() -> None:
 
 
 def test_biases_are_said_with_the_mask() -> None:
-    assert "Every query sees every key. With ALiBi." in said(page(mask_b="full", biases_b="ALiBi"))
+    assert "Every query sees every key. With ALiBi." in contents(page(mask_b="full", biases_b="ALiBi"))
 
 
 def test_heads_together_are_not_explained_as_one() -> None:
-    mean = said(page(head="Mean of heads", mask_b="h < 2 & causal"))
+    mean = contents(page(head="Mean of heads", mask_b="h < 2 & causal"))
     assert "These are means of several heads" in mean
     assert "in heads where it may look at nothing" in mean
-    assert "do not add up to 1" in said(page(head="Maximum of heads"))
+    assert "do not add up to 1" in contents(page(head="Maximum of heads"))
     empty = page(head="Mean of heads", mask_b="h < 2 & causal", look="Empty rows")
     assert "heads with empty rows: 10 of 12" in " ".join(one.value for one in empty.markdown).replace("\\", "")
 
 
 @pytest.mark.parametrize("mask", ["sinks(1)", "sliding_window(4)", "k != 0"])
 def test_the_factor_is_one_divided_by_what_was_left(mask: str) -> None:
-    found = re.search(r"has 1 / ([0-9.e-]+) = ([0-9.e+]+) times", said(page(mask_b=mask)))
+    found = re.search(r"has 1 / ([0-9.e-]+) = ([0-9.e+]+) times", contents(page(mask_b=mask)))
     assert found
     assert 1 / float(found[1]) == pytest.approx(float(found[2]), rel=0.01)

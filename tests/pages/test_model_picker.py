@@ -1,5 +1,6 @@
 """Which model the Models page is asked for, without a browser: names, addresses, links, and what is refused."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,13 @@ from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.text import EXAMPLE
 from attnviz.ui.models import model_picker
 from tests.models.test_models import MODELS, TEXT, byte_level
+from tests.support.app import linked, ok, open_page
 
 ROOT = Path(__file__).parents[2]
 LAST, FIRST = "The picture below is the last one that could be made.", "The picture below is the example."
+
+
+page = partial(open_page, "models")
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +50,6 @@ def alone(monkeypatch, tmp_path):
     model_cache.shelf.cache_clear()
 
 
-def page(**link: object) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/models.py")
-    for name, value in link.items():
-        app.query_params[name.replace("_", "-")] = value if isinstance(value, list) else str(value)
-    return app.run()
-
-
-def good(app: AppTest) -> AppTest:
-    assert not app.exception
-    assert not app.error
-    return app
-
-
 def named(app: AppTest, name: object) -> AppTest:
     """The page once another model has been named."""
     [box] = [one for one in app.text_input if one.label.startswith("Its id on the hub")]
@@ -76,12 +67,6 @@ def the_error(app: AppTest) -> str:
     return error.value.replace("\\", "")
 
 
-def link(app: AppTest, key: str) -> list[str]:
-    """What the link says of it; nothing where it does not."""
-    value = app.query_params.get(key, [])
-    return value if isinstance(value, list) else [value]
-
-
 def chosen(app: AppTest) -> list[str]:
     return [app.selectbox(key=key).value for key in ("layer", "head")]
 
@@ -90,24 +75,24 @@ def chosen(app: AppTest) -> list[str]:
 
 
 def test_there_is_one_error_and_it_is_about_what_was_named_last(saved) -> None:
-    app = good(page(model=saved / "gpt2", text=TEXT))
+    app = ok(page(model=saved / "gpt2", text=TEXT))
     for name, words in (("mamba", "has no attention"), ("empty", "no config.json"), ("nowhere", "There is no folder")):
         error = the_error(named(app, saved / name))
         assert words in error
         assert LAST in error
         assert "gpt2 (GPT2LMHeadModel)" in facts(app)
-    assert "bert (BertModel)" in facts(good(named(app, saved / "bert")))
+    assert "bert (BertModel)" in facts(ok(named(app, saved / "bert")))
 
 
 def test_a_model_that_cannot_be_shown_is_not_among_those_of_this_session(saved) -> None:
-    app = named(good(page()), saved / "mamba")
+    app = named(ok(page()), saved / "mamba")
     assert app.selectbox(key="model").value == str(saved / "mamba")
-    good(app.selectbox(key="model").select(MINILM).run())
+    ok(app.selectbox(key="model").select(MINILM).run())
     assert app.selectbox(key="model").options == [MINILM]
 
 
 def test_beside_a_bad_name_the_last_good_model_goes_on_reading(saved) -> None:
-    app = named(good(page(model=saved / "gpt2", text=TEXT)), saved / "empty")
+    app = named(ok(page(model=saved / "gpt2", text=TEXT)), saved / "empty")
     the_error(app.text_input(key="text").set_value("dog").run())
     tokens = model_cache.model(str(saved / "gpt2")).layers("dog")[0].inputs.query_tokens
     assert app.selectbox(key="pinned").options[1:] == [f"{i} · {token}" for i, token in enumerate(tokens)]
@@ -119,7 +104,7 @@ def test_a_last_good_folder_that_has_gone_is_not_said_to_be_shown(saved, tmp_pat
     folder.mkdir()
     for file in (saved / "bert").iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
-    app = good(page(model=folder, text=TEXT))
+    app = ok(page(model=folder, text=TEXT))
     for file in folder.iterdir():
         file.unlink()
     folder.rmdir()
@@ -133,9 +118,9 @@ def test_a_last_good_folder_that_has_gone_is_not_said_to_be_shown(saved, tmp_pat
 
 
 def test_names_taken_one_after_the_other_each_leave_an_empty_box(saved) -> None:
-    app = good(page())
+    app = ok(page())
     for name in ("bert", "gpt2", "t5"):
-        good(named(app, f" {saved / name} "))
+        ok(named(app, f" {saved / name} "))
         [box] = [one for one in app.text_input if one.label.startswith("Its id on the hub")]
         assert box.value == ""
         assert f"{name} (" in facts(app)
@@ -156,14 +141,14 @@ def test_choices_are_those_that_are_here_and_those_of_this_session(monkeypatch) 
 def test_an_address_of_the_hub_becomes_an_id(address) -> None:
     opened = page(model=address)
     assert "to ask for “org/bert”" in the_error(opened)
-    for app in (named(good(page()), address), opened.run()):
+    for app in (named(ok(page()), address), opened.run()):
         assert "to ask for “org/bert”" in the_error(app)
         assert app.selectbox(key="model").value == "org/bert"
-        assert link(app, "model") == ["org/bert"]
+        assert linked(app, "model") == ["org/bert"]
 
 
 def test_an_address_of_another_host_is_refused(saved) -> None:
-    error = the_error(named(good(page()), "https://example.org/org/bert"))
+    error = the_error(named(ok(page()), "https://example.org/org/bert"))
     assert "not of the Hugging Face hub" in error
     assert LAST in error
 
@@ -182,15 +167,15 @@ def test_the_facts_tell_folders_of_one_name_apart(tmp_path) -> None:
         make, tokenizer = MODELS["bert"]
         make().save_pretrained(folder)
         tokenizer().save_pretrained(folder)
-        said.append(facts(good(page(model=folder, text=TEXT))))
+        said.append(facts(ok(page(model=folder, text=TEXT))))
     assert all(f"{run}/checkpoint-100 (BertModel)" in one for run, one in zip(("first", "second"), said, strict=True))
 
 
 def test_whose_limit_it_is_that_is_said(saved) -> None:
-    assert "the model reads at most 64 tokens" in facts(good(page(model=saved / "gpt2", text=TEXT)))
+    assert "the model reads at most 64 tokens" in facts(ok(page(model=saved / "gpt2", text=TEXT)))
     model = model_cache.model(str(saved / "gpt2"))
     model.limit = MOST_TOKENS
-    assert "attnviz reads at most 4,096 tokens" in facts(good(page(model=saved / "gpt2", text=TEXT)))
+    assert "attnviz reads at most 4,096 tokens" in facts(ok(page(model=saved / "gpt2", text=TEXT)))
 
 
 # A hosted instance
@@ -206,39 +191,39 @@ def test_a_hosted_instance_says_what_a_link_may_not_ask_for(saved, monkeypatch) 
         assert "all-MiniLM-L6-v2 (BertModel)" in facts(app)
         assert "again" not in [one.key for one in app.button]
         assert app.selectbox(key="model").select(MINILM).run().selectbox(key="model").options == [MINILM, "org/bert"]
-        good(app)
+        ok(app)
 
 
 # Layers, heads and what else a link says of one model
 
 
 def test_a_layer_and_a_head_that_the_model_has_not(saved) -> None:
-    app = good(page(model=saved / "bert", text=TEXT, layer="layer 7", head="Head 99"))
+    app = ok(page(model=saved / "bert", text=TEXT, layer="layer 7", head="Head 99"))
     assert chosen(app) == ["encoder 0", "Head 0"]
     assert not {"layer", "head"} & set(app.query_params)
 
 
 def test_another_model_opens_its_own_beginning_and_the_link_says_so(saved) -> None:
-    app = good(page(model=saved / "t5", text=TEXT, layer="decoder 1", head="Head 3"))
-    good(app.selectbox(key="model").select(MINILM).run())
+    app = ok(page(model=saved / "t5", text=TEXT, layer="decoder 1", head="Head 3"))
+    ok(app.selectbox(key="model").select(MINILM).run())
     assert chosen(app)[0] == "encoder 3"
     assert "layer" not in app.query_params
 
 
 def test_each_model_keeps_what_was_chosen_of_it(saved) -> None:
-    app = good(page(model=saved / "gpt2", text=TEXT, pinned="none"))
+    app = ok(page(model=saved / "gpt2", text=TEXT, pinned="none"))
     app.selectbox(key="layer").select("layer 1").run()
     app.selectbox(key="head").select("Head 2").run()
-    good(app.selectbox(key="model").select(MINILM).run())
+    ok(app.selectbox(key="model").select(MINILM).run())
     app.selectbox(key="head").select("Head 7").run()
-    good(named(app, saved / "gpt2"))
+    ok(named(app, saved / "gpt2"))
     assert chosen(app) == ["layer 1", "Head 2"]
     app.switch_page("../../pages/explore.py").run()
     assert chosen(app) == ["encoder 3", "Head 7"]  # the same model is there
-    good(app.switch_page("../../pages/models.py").run())
+    ok(app.switch_page("../../pages/models.py").run())
     assert "gpt2" in facts(app)
     assert chosen(app) == ["layer 1", "Head 2"]
-    assert link(app, "layer") == ["layer 1"]
+    assert linked(app, "layer") == ["layer 1"]
 
 
 def test_a_link_keeps_its_layer_for_a_model_that_comes_later(saved, tmp_path) -> None:
@@ -248,7 +233,7 @@ def test_a_link_keeps_its_layer_for_a_model_that_comes_later(saved, tmp_path) ->
     folder.mkdir()
     for file in (saved / "gpt2").iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
-    good(app.button(key="again").click().run())
+    ok(app.button(key="again").click().run())
     assert chosen(app) == ["layer 1", "Head 2"]
 
 
@@ -264,10 +249,10 @@ def test_what_a_link_says_of_another_model_leaves_the_link(saved) -> None:
         "part-of-queries": ["1", "3"],
         "special-tokens": "Hidden",
     }
-    app = good(page(model=saved / "gpt2", text=TEXT, **said))
+    app = ok(page(model=saved / "gpt2", text=TEXT, **said))
     assert not set(said) & set(app.query_params)
-    app = good(page(model=saved / "bert", text=TEXT, **said))
-    assert link(app, "heads-together") == ["encoder 1, head 3"]
+    app = ok(page(model=saved / "bert", text=TEXT, **said))
+    assert linked(app, "heads-together") == ["encoder 1, head 3"]
     assert set(said) & set(app.query_params) == {"heads-together", "special-tokens"}
 
 
@@ -283,15 +268,15 @@ def test_what_a_link_says_of_another_model_leaves_the_link(saved) -> None:
     ],
 )
 def test_what_was_chosen_of_another_model_leaves_the_link(saved, tab, key, value) -> None:
-    app = good(page(inspect=tab, **{key: value}))
+    app = ok(page(inspect=tab, **{key: value}))
     assert app.session_state[key] == value
-    good(named(app, saved / "gpt2"))
+    ok(named(app, saved / "gpt2"))
     assert key not in app.query_params
     assert app.session_state[key] != value
 
 
 def test_a_bad_name_leaves_what_was_chosen(saved) -> None:
-    app = good(page(inspect="Together", text=EXAMPLE + " ", heads_together=["encoder 5, head 3"], layer="encoder 2"))
+    app = ok(page(inspect="Together", text=EXAMPLE + " ", heads_together=["encoder 5, head 3"], layer="encoder 2"))
     the_error(named(app, saved / "empty"))
-    assert link(app, "heads-together") == ["encoder 5, head 3"]
-    assert link(app, "layer") == ["encoder 2"]
+    assert linked(app, "heads-together") == ["encoder 5, head 3"]
+    assert linked(app, "layer") == ["encoder 2"]

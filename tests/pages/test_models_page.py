@@ -8,7 +8,8 @@ import json
 import re
 import threading
 import time
-from html import unescape
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import huggingface_hub
@@ -22,7 +23,8 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.analysis import work
 from attnviz.analysis.head_metrics import MEASURES
-from attnviz.formatting import number
+from attnviz.formatting import byte_size, number
+from attnviz.layer import LayerId
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, Hub
 from attnviz.models.minilm import minilm
@@ -30,11 +32,15 @@ from attnviz.text import EXAMPLE
 from attnviz.ui import head_charts
 from attnviz.ui.models import grouped_query, layer_table, long, model_picker, overview, products, side_by_side, viewport
 from tests.models.test_models import MODELS, TEXT, Played, byte_level, png
+from tests.support.app import contents, ok, open_page
 
 ROOT = Path(__file__).parents[2]
 BELOW = "The picture below is the example."
 LONGER = f"{TEXT} {TEXT} {TEXT}"
 USES = ("Encoder self-attention", "Decoder self-attention", "Encoder–decoder attention")
+
+
+page = partial(open_page, "models")
 
 
 @pytest.fixture(scope="module")
@@ -99,37 +105,16 @@ def hub(saved, tmp_path, monkeypatch):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The figures that are drawn, by the keys of their charts."""
-    figures = {}
+    """The charts that are drawn, by the keys of their charts."""
+    charts = {}
     for part in (head_charts, overview, products, long, side_by_side):
 
-        def chart(figure, key, _chart=part.chart, **how):
-            figures[key] = figure
-            return _chart(figure, key, **how)
+        def chart(picture, key, _chart=part.chart, **how):
+            charts[key] = picture
+            return _chart(picture, key, **how)
 
         monkeypatch.setattr(part, "chart", chart)
-    return figures
-
-
-def page(**link: str | Path | list[str]) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/models.py")
-    for name, value in link.items():
-        app.query_params[name.replace("_", "-")] = value if isinstance(value, list) else str(value)
-    return app.run()
-
-
-def good(app: AppTest) -> AppTest:
-    assert not app.exception
-    assert not app.error
-    return app
-
-
-def said(app: AppTest) -> str:
-    assert not app.exception
-    bodies = [one.body for one in app.get("html")]
-    bodies += [one.value for one in (*app.error, *app.info, *app.caption, *app.markdown)]
-    return unescape(" ".join(bodies)).replace("\\", "")
+    return charts
 
 
 def refused(app: AppTest, words: str) -> AppTest:
@@ -150,9 +135,9 @@ def own(folder: Path, text: str = TEXT, **more) -> tuple:
         return model(**batch, **more, output_attentions=True)
 
 
-def same(figure, expected: torch.Tensor, within: float = 1e-5) -> None:
+def same(chart, expected: torch.Tensor, within: float = 1e-5) -> None:
     """The drawn weights are those of the model; nothing is drawn where it may not look."""
-    weights = figure.data[0].z
+    weights = chart.figure.data[0].z
     assert weights.shape == tuple(expected.shape)
     np.testing.assert_allclose(np.nan_to_num(weights), expected, atol=within)
 
@@ -161,31 +146,31 @@ def same(figure, expected: torch.Tensor, within: float = 1e-5) -> None:
 
 
 def test_it_opens_on_the_model_of_the_wheel(drawn) -> None:
-    app = good(page())
+    app = ok(page())
     assert app.selectbox(key="model").options == [MINILM]
     assert app.text_input(key="text").value == EXAMPLE
     assert (
         "all-MiniLM-L6-v2 (BertModel): 6 attention layers of 12 heads, 22,713,216 parameters; "
-        "the model reads at most 512 tokens" in said(app)
+        "the model reads at most 512 tokens" in contents(app)
     )
-    assert "it gives 0.68 of its attention to animal." in said(app)
-    assert len(drawn["heads"].layout.meta["names"]) == 72
-    assert drawn["heads"].layout.meta["columns"] == 6
+    assert "it gives 0.68 of its attention to animal." in contents(app)
+    assert len(drawn["heads"].spec.names) == 72
+    assert drawn["heads"].spec.columns == 6
     rows = re.findall(r"<tr[^>]*><th>(.*?)</th>(.*?)</tr>", next(h.body for h in app.get("html") if "<table" in h.body))
     cells = re.findall("<td>(.*?)</td>", rows[1][1] if rows[0][0] == "Layers" else rows[0][1])
     assert cells == ["12", "16", "Every query sees every key.", "verified"]
-    assert "Heads that share keys" not in said(app)
+    assert "Heads that share keys" not in contents(app)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gemma2"])
 def test_a_folder_shows_the_models_own_attention(saved, drawn, name) -> None:
     names = [layer.name for layer in model_cache.model(str(saved / name)).layers(TEXT)]
-    app = good(page(model=saved / name, text=TEXT, layer=names[1], head="Head 2", pinned="none"))
+    app = ok(page(model=saved / name, text=TEXT, layer=names[1], head="Head 2", pinned="none"))
     assert app.selectbox(key="model").value == str(saved / name)
     same(drawn["heatmap"], own(saved / name).attentions[1][0, 2])
-    assert "verified" in said(app)
-    assert ("4 query heads share 2 heads of keys and values" in said(app)) == (name in ("llama", "gemma2"))
-    assert len(drawn["heads"].layout.meta["names"]) == 8
+    assert "verified" in contents(app)
+    assert ("4 query heads share 2 heads of keys and values" in contents(app)) == (name in ("llama", "gemma2"))
+    assert len(drawn["heads"].spec.names) == 8
 
 
 def test_a_decoders_three_kinds_of_attention_have_their_names(saved, drawn) -> None:
@@ -194,10 +179,10 @@ def test_a_decoders_three_kinds_of_attention_have_their_names(saved, drawn) -> N
     out = own(folder, decoder_input_ids=torch.cat([torch.tensor([[0]]), ids[:, :-1]], dim=1))
     expected = {"encoder 1": out.encoder_attentions, "decoder 1": out.decoder_attentions}
     for layer, weights in (expected | {"decoder 1 cross": out.cross_attentions}).items():
-        app = good(page(model=folder, text=TEXT, second=written, layer=layer, head="Head 3", pinned="none"))
+        app = ok(page(model=folder, text=TEXT, second=written, layer=layer, head="Head 3", pinned="none"))
         same(drawn["heatmap"], weights[1][0, 3], 1e-4)  # float32, and scores that nothing divides
-        assert [use for use in USES if use in said(app)] == list(USES)
-        framed = [key for key in ("heads-0", "heads-1", "heads-2") if drawn[key].layout.shapes]
+        assert [use for use in USES if use in contents(app)] == list(USES)
+        framed = [key for key in ("heads-0", "heads-1", "heads-2") if drawn[key].figure.layout.shapes]
         assert framed == [f"heads-{[*expected, 'decoder 1 cross'].index(layer)}"]
     assert app.text_input(key="second").label == "Written so far"
 
@@ -206,48 +191,48 @@ def test_a_model_that_keeps_its_queries_to_itself_is_shown_by_its_own_weights(tm
     config = hf.BloomConfig(vocab_size=300, hidden_size=32, n_layer=2, n_head=4)
     hf.BloomModel(config).save_pretrained(tmp_path)
     byte_level().save_pretrained(tmp_path)
-    app = good(page(model=tmp_path, text=TEXT, layer="layer 1", head="Head 2", pinned="none"))
+    app = ok(page(model=tmp_path, text=TEXT, layer="layer 1", head="Head 2", pinned="none"))
     same(drawn["heatmap"], own(tmp_path).attentions[1][0, 2])
-    assert "the model's own weights: as the model computed them" in said(app).replace("**", "")
-    assert "without the queries and keys that they come from" in said(app)
+    assert "weights only: as the model computed them" in contents(app).replace("**", "")
+    assert "without the queries and keys that they come from" in contents(app)
     assert "queries" not in drawn
 
 
 def test_a_decoder_goes_on_by_itself(saved, drawn) -> None:
-    good(page(model=saved / "t5", text=TEXT, layer="decoder 0"))
-    assert len(drawn["heatmap"].layout.meta["queries"]) > 2
+    ok(page(model=saved / "t5", text=TEXT, layer="decoder 0"))
+    assert len(drawn["heatmap"].spec.query_tokens) > 2
 
 
 def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None:
-    app = good(page(model=saved / "vit", head="Head 2", pinned="none"))
+    app = ok(page(model=saved / "vit", head="Head 2", pinned="none"))
     pixels = model_cache.model(str(saved / "vit")).reading().batch["pixel_values"]
     same(drawn["heatmap"], own(saved / "vit", pixel_values=pixels).attentions[0][0, 2])
     assert "text" not in [one.key for one in app.text_input]
-    assert list(drawn["heatmap"].layout.meta["queries"][:2]) == ["[CLS]", "0·0"]
+    assert list(drawn["heatmap"].spec.query_tokens[:2]) == ["[CLS]", "0·0"]
     app.file_uploader[0].upload("red.png", png((40, 40)))
-    good(app.run())
+    ok(app.run())
     red = torch.tensor([1.0, -1.0, -1.0])[None, :, None, None].expand(1, 3, 32, 32)
     same(drawn["heatmap"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
     # Two pictures side by side; there is no text to bring.
     app.query_params["inspect"] = "Side by side"
-    app = good(app.run())
+    app = ok(app.run())
     assert [box.label for box in app.file_uploader] == ["Picture", "Picture on the right"]
     assert "right-text" not in [one.key for one in app.text_input]
     app.file_uploader[1].upload("blue.png", png((40, 40), color="blue"))
-    app = good(app.run())
+    app = ok(app.run())
     blue = model_cache.model(str(saved / "vit")).reading(image=png((40, 40), color="blue")).batch["pixel_values"]
     same(drawn["right-map"], own(saved / "vit", pixel_values=blue).attentions[0][0, 2])
     same(drawn["left-map"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
     app.query_params["inspect"] = "Overview"
-    app = good(app.run())
+    app = ok(app.run())
     app.file_uploader[0].set_value(("broken.png", b"GIF89a", "image/png"))
     app.run()
-    assert "This is no picture that can be read" in said(app)
+    assert "This is no picture that can be read" in contents(app)
     same(drawn["heatmap"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
 
 
 def test_a_pair_of_texts(saved, drawn) -> None:
-    good(page(model=saved / "bert", text="the fox", second="a dog", pinned="none"))
+    ok(page(model=saved / "bert", text="the fox", second="a dog", pinned="none"))
     batch = hf.AutoTokenizer.from_pretrained(saved / "bert")("the fox", "a dog", return_tensors="pt")
     model = hf.AutoModel.from_pretrained(saved / "bert", attn_implementation="eager").eval()
     with torch.no_grad():
@@ -256,10 +241,10 @@ def test_a_pair_of_texts(saved, drawn) -> None:
 
 @pytest.mark.parametrize("measure", [measure.name for measure in MEASURES])
 def test_heads_are_colored_by_any_measure(drawn, measure) -> None:
-    app = good(page(color_by=measure))
+    app = ok(page(color_by=measure))
     grid = drawn["heads"]
-    assert grid.data[0].z.shape == (12, 6)
-    assert grid.layout.meta["names"][1].startswith("encoder 1, head 0: ")
+    assert grid.figure.data[0].z.shape == (12, 6)
+    assert grid.spec.names[1].startswith("encoder 1, head 0: ")
     assert (type(next(one for one in MEASURES if one.name == measure)).__doc__ or "")[:40] in app.selectbox(
         key="color-by"
     ).help.replace("\n", " ")
@@ -267,7 +252,7 @@ def test_heads_are_colored_by_any_measure(drawn, measure) -> None:
         attentions = own_minilm()
         for layer, head in ((2, 8), (3, 1)):
             weights = attentions[layer][0, head]
-            assert grid.data[0].z[head, layer] == pytest.approx(float(weights.diagonal(-1).mean()), abs=1e-5)
+            assert grid.figure.data[0].z[head, layer] == pytest.approx(float(weights.diagonal(-1).mean()), abs=1e-5)
 
 
 def own_minilm():
@@ -280,7 +265,7 @@ def own_minilm():
 
 
 def test_the_products_add_up_to_the_models_own_score(drawn) -> None:
-    app = good(page())
+    app = ok(page())
     kept = minilm()
     with kept.lock, torch.no_grad():
         out = kept.model(**kept.reading(EXAMPLE).batch, output_hidden_states=True)
@@ -290,26 +275,26 @@ def test_the_products_add_up_to_the_models_own_score(drawn) -> None:
             for part in (layer.query, layer.key, layer.value)
         )
     each = query[10] * key[2] / 32**0.5
-    np.testing.assert_allclose(drawn["products"].data[0].y, each, atol=1e-5)
-    assert f"q · k / √32 = {float(each.sum()):.2f}" in re.sub("<.*?>", "", said(app))
-    assert f"Dimension {int(each.abs().argmax())} counts most" in said(app)
+    np.testing.assert_allclose(drawn["products"].figure.data[0].y, each, atol=1e-5)
+    assert f"q · k / √32 = {float(each.sum()):.2f}" in re.sub("<.*?>", "", contents(app))
+    assert f"Dimension {int(each.abs().argmax())} counts most" in contents(app)
     for name, vectors in (("queries", query), ("keys", key), ("values", value)):
-        np.testing.assert_allclose(drawn[name].data[0].z, vectors, atol=1e-5)
-    app = good(app.selectbox(key="key").select("8 · street").run())
-    np.testing.assert_allclose(drawn["products"].data[0].y, query[10] * key[8] / 32**0.5, atol=1e-5)
-    assert "becomes a weight of 0.050." in said(app)
-    app = good(app.selectbox(key="pinned").select("none").run())
-    assert "Pin a query, or click a cell of the map above." in said(app)
+        np.testing.assert_allclose(drawn[name].figure.data[0].z, vectors, atol=1e-5)
+    app = ok(app.selectbox(key="key").select("8 · street").run())
+    np.testing.assert_allclose(drawn["products"].figure.data[0].y, query[10] * key[8] / 32**0.5, atol=1e-5)
+    assert "becomes a weight of 0.050." in contents(app)
+    app = ok(app.selectbox(key="pinned").select("none").run())
+    assert "Pin a query, or click a cell of the map above." in contents(app)
 
 
 def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) -> None:
     layer = model_cache.model(str(saved / "llama")).layers(TEXT)[0]
     tokens = layer.inputs.query_tokens
-    app = good(page(model=saved / "llama", text=TEXT, head="Head 3", pinned=f"1 · {tokens[1].replace(' ', '␣')}"))
+    app = ok(page(model=saved / "llama", text=TEXT, head="Head 3", pinned=f"1 · {tokens[1].replace(' ', '␣')}"))
     last = app.selectbox(key="key").options[-1]
-    app = good(app.selectbox(key="key").select(last).run())
-    assert "The mask hides this key." in said(app)
-    np.testing.assert_allclose(drawn["keys"].data[0].z, layer.inputs.key[1])
+    app = ok(app.selectbox(key="key").select(last).run())
+    assert "The mask hides this key." in contents(app)
+    np.testing.assert_allclose(drawn["keys"].figure.data[0].z, layer.inputs.key[1])
     shown = next(one.body for one in app.get("html") if "attnviz-groups" in one.body)
     assert re.findall("<li( class=attnviz-chosen)?>(.)", shown) == [
         ("", "0"),
@@ -320,12 +305,12 @@ def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) 
 
 
 def test_together_there_are_no_queries_and_a_guess_is_not_given_away(drawn) -> None:
-    app = good(page(head="Mean of heads"))
-    assert "Choose one head to see its queries, keys and values." in said(app)
+    app = ok(page(head="Mean of heads"))
+    assert "Choose one head to see its queries, keys and values." in contents(app)
     assert "products" not in drawn
-    app = good(page(predict="true"))
+    app = ok(page(predict="true"))
     assert "products" not in drawn
-    assert np.isnan(drawn["heatmap"].data[0].z[10]).all()
+    assert np.isnan(drawn["heatmap"].figure.data[0].z[10]).all()
 
 
 def test_groups(random_inputs) -> None:
@@ -345,15 +330,15 @@ def test_groups(random_inputs) -> None:
 
 def test_layers_of_other_shapes_are_said(saved, drawn, monkeypatch) -> None:
     monkeypatch.setattr(overview, "APART", 1)
-    app = good(page(model=saved / "t5", text=TEXT, layer="decoder 1"))
-    assert "encoder 0–1, decoder 0–1 cross have other numbers of heads or tokens" in said(app)
-    assert len(drawn["heads"].layout.meta["names"]) == 8
+    app = ok(page(model=saved / "t5", text=TEXT, layer="decoder 1"))
+    assert "encoder 0–1, decoder 0–1 cross have other numbers of heads or tokens" in contents(app)
+    assert len(drawn["heads"].spec.names) == 8
 
 
 def test_kinds_of_one_stack_are_told_apart(tmp_path, drawn) -> None:
     config = hf.SwinConfig(image_size=32, patch_size=2, embed_dim=16, depths=[1, 1], num_heads=[2, 4], window_size=4)
     hf.SwinModel(config).save_pretrained(tmp_path)
-    text = said(good(page(model=tmp_path)))
+    text = contents(ok(page(model=tmp_path)))
     assert "Encoder: 2 heads, 256 tokens" in text
     assert "Encoder: 4 heads, 64 tokens" in text
 
@@ -361,27 +346,27 @@ def test_kinds_of_one_stack_are_told_apart(tmp_path, drawn) -> None:
 def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
     monkeypatch.setattr(viewport, "MOST_CELLS", 50)
     monkeypatch.setattr(viewport, "CELLS", 5)
-    app = good(page(model=saved / "gpt2", text=LONGER, layer="layer 1", head="Head 1"))
+    app = ok(page(model=saved / "gpt2", text=LONGER, layer="layer 1", head="Head 1"))
     weights = own(saved / "gpt2", LONGER).attentions[1][0, 1].numpy()
     count = len(weights)
     assert count > 10
     parts = [slice(i * count // 5, -(-(i + 1) * count // 5)) for i in range(5)]
     expected = [[weights[rows, keys].max() for keys in parts] for rows in parts]
-    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].data[0].z), expected, atol=1e-5)
+    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), expected, atol=1e-5)
     best = f"({count - 1}) gives {number(float(weights[-1].max()))} of its attention to "  # the last query is pinned
-    assert best in said(app)
-    assert f"({int(weights[-1].argmax())})." in said(app).partition(best)[2].splitlines()[0]
-    np.testing.assert_allclose(drawn["products"].data[0].y.sum(), weights_score(saved, weights), atol=1e-4)
-    app = good(app.slider[0].set_value((2, 4)).run())
-    app = good(app.slider[1].set_value((0, 3)).run())
-    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].data[0].z), weights[2:5, :4], atol=1e-5)
-    app = good(page(model=saved / "gpt2", text=LONGER, part_of_queries=["9", "11"], part_of_keys=["0", "9"]))
-    assert drawn["heatmap"].data[0].z.shape == (3, 5)
-    app = good(app.text_input(key="text").set_value(TEXT).run())  # with fewer tokens than there were
-    assert drawn["heatmap"].data[0].z.shape == (5, 5)
-    app = good(app.selectbox(key="head").select("Mean of heads").run())
+    assert best in contents(app)
+    assert f"({int(weights[-1].argmax())})." in contents(app).partition(best)[2].splitlines()[0]
+    np.testing.assert_allclose(drawn["products"].figure.data[0].y.sum(), weights_score(saved, weights), atol=1e-4)
+    app = ok(app.slider[0].set_value((2, 4)).run())
+    app = ok(app.slider[1].set_value((0, 3)).run())
+    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), weights[2:5, :4], atol=1e-5)
+    app = ok(page(model=saved / "gpt2", text=LONGER, part_of_queries=["9", "11"], part_of_keys=["0", "9"]))
+    assert drawn["heatmap"].figure.data[0].z.shape == (3, 5)
+    app = ok(app.text_input(key="text").set_value(TEXT).run())  # with fewer tokens than there were
+    assert drawn["heatmap"].figure.data[0].z.shape == (5, 5)
+    app = ok(app.selectbox(key="head").select("Mean of heads").run())
     mean = own(saved / "gpt2", TEXT).attentions[1][0].mean(0).numpy()
-    assert np.nanmax(drawn["heatmap"].data[0].z) == pytest.approx(mean.max(), abs=1e-5)
+    assert np.nanmax(drawn["heatmap"].figure.data[0].z) == pytest.approx(mean.max(), abs=1e-5)
 
 
 def weights_score(saved, weights) -> float:
@@ -398,21 +383,21 @@ def weights_score(saved, weights) -> float:
 def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn, monkeypatch) -> None:
     layer = 4 * len(model_cache.model(str(saved / "gpt2")).layers(TEXT)[0].inputs.query_tokens) ** 2
     monkeypatch.setattr(work, "MOST_WORK", layer)
-    app = good(page(model=saved / "gpt2", text=TEXT))
-    assert "the mosaic has layer 0 alone" in said(app)
-    assert len(drawn["heads"].layout.meta["names"]) == 4
+    app = ok(page(model=saved / "gpt2", text=TEXT))
+    assert "the mosaic has layer 0 alone" in contents(app)
+    assert len(drawn["heads"].spec.names) == 4
     app = page(model=saved / "gpt2", text=TEXT, color_by="Entropy")
-    assert "To measure all heads would take" in said(app)
+    assert "To measure all heads would take" in contents(app)
     monkeypatch.setattr(work, "MOST_WORK", layer - 1)
-    assert "To compute all these heads would take" in said(page(model=saved / "gpt2", text=TEXT, head="Head 1"))
+    assert "To compute all these heads would take" in contents(page(model=saved / "gpt2", text=TEXT, head="Head 1"))
 
 
 def test_names_of_neighbors_are_put_together() -> None:
-    assert layer_table.named(["encoder 0", "encoder 1", "encoder 2", "decoder 0", "decoder 2"]) == (
-        "encoder 0–2, decoder 0, decoder 2"
-    )
-    assert layer_table.named(["decoder 0 cross", "decoder 1 cross"]) == "decoder 0–1 cross"
-    assert layer_table.named(["pooler", "encoder 0.1", "encoder 0.2"]) == "pooler, encoder 0.1, encoder 0.2"
+    layers = [LayerId("encoder", i) for i in range(3)] + [LayerId("decoder", 0), LayerId("decoder", 2)]
+    assert layer_table.named(layers) == "encoder 0–2, decoder 0, decoder 2"
+    assert layer_table.named([LayerId("decoder", i, cross=True) for i in range(2)]) == "decoder 0–1 cross"
+    layers = [LayerId("layer", "pooler"), *(LayerId("encoder", 0, sub_indices=(i,)) for i in (1, 2))]
+    assert layer_table.named(layers) == "layer pooler, encoder 0.1, encoder 0.2"
 
 
 # What is in the way
@@ -460,12 +445,12 @@ def without_attention(copied) -> Path:
     ],
 )
 def test_a_bad_folder_is_said_and_the_last_good_model_stays(saved, copied, drawn, make, words) -> None:
-    app = good(page(model=saved / "gpt2", text=TEXT, pinned="none"))
-    before = drawn["heatmap"].data[0].z.copy()
+    app = ok(page(model=saved / "gpt2", text=TEXT, pinned="none"))
+    before = drawn["heatmap"].figure.data[0].z.copy()
     app = refused(app.text_input(key="another").set_value(str(make(copied))).run(), words)
-    assert "The picture below is the last one that could be made." in said(app)
-    np.testing.assert_array_equal(drawn["heatmap"].data[0].z, before)
-    assert not good(app.selectbox(key="model").select(MINILM).run()).error
+    assert "The picture below is the last one that could be made." in contents(app)
+    np.testing.assert_array_equal(drawn["heatmap"].figure.data[0].z, before)
+    assert not ok(app.selectbox(key="model").select(MINILM).run()).error
 
 
 def test_a_bad_folder_in_a_link_shows_the_example_and_is_tried_again_on_request(copied) -> None:
@@ -473,23 +458,23 @@ def test_a_bad_folder_in_a_link_shows_the_example_and_is_tried_again_on_request(
     config = (folder / "config.json").read_text()
     (folder / "config.json").write_text("{")
     app = refused(page(model=folder), "is no JSON")
-    assert BELOW in said(app)
-    assert "it gives 0.68 of its attention to animal." in said(app)
+    assert BELOW in contents(app)
+    assert "it gives 0.68 of its attention to animal." in contents(app)
     (folder / "config.json").write_text(config)
     refused(app.run(), "is no JSON")  # not tried on every run
-    app = good(app.button(key="again").click().run())
-    assert "bert (BertModel): 2 attention layers of 4 heads" in said(app)
+    app = ok(app.button(key="again").click().run())
+    assert "bert (BertModel): 2 attention layers of 4 heads" in contents(app)
 
 
 def test_a_folder_that_goes_away_or_is_saved_anew(copied, saved, drawn) -> None:
     folder = copied()
-    app = good(page(model=folder, text=TEXT, pinned="none"))
-    before = drawn["heatmap"].data[0].z
+    app = ok(page(model=folder, text=TEXT, pinned="none"))
+    before = drawn["heatmap"].figure.data[0].z
     weights = safetensors.torch.load_file(folder / "model.safetensors")
     changed = {key: value * (0.5 if "query.weight" in key else 1) for key, value in weights.items()}
     safetensors.torch.save_file(changed, folder / "model.safetensors", {"format": "pt"})
-    good(app.run())
-    assert not np.array_equal(drawn["heatmap"].data[0].z, before)
+    ok(app.run())
+    assert not np.array_equal(drawn["heatmap"].figure.data[0].z, before)
     same(drawn["heatmap"], own(folder).attentions[0][0, 0])
     for file in folder.iterdir():
         file.unlink()
@@ -506,19 +491,19 @@ def test_a_folder_that_goes_away_or_is_saved_anew(copied, saved, drawn) -> None:
     ],
 )
 def test_a_text_that_cannot_be_read(saved, drawn, text, words) -> None:
-    app = good(page(model=saved / "bert", text=TEXT, pinned="none"))
+    app = ok(page(model=saved / "bert", text=TEXT, pinned="none"))
     refused(app.text_input(key="text").set_value(text).run(), words)
     same(drawn["heatmap"], own(saved / "bert").attentions[0][0, 0])
 
 
 @pytest.mark.parametrize("name", ["org / bert", "a" * 200, "<b>x</b>", "$x$ **bold**"])
 def test_a_name_that_can_be_none(name) -> None:
-    assert "is no name of a model" in said(refused(page(model=name), "is no name of a model"))
+    assert "is no name of a model" in contents(refused(page(model=name), "is no name of a model"))
 
 
 def test_no_network() -> None:
     app = refused(page(model="openai-community/gpt2"), "The hub cannot be reached to ask for “openai-community/gpt2”.")
-    assert "No model of the hub is on this computer yet." in said(app)
+    assert "No model of the hub is on this computer yet." in contents(app)
     assert app.button(key="again")
 
 
@@ -533,19 +518,19 @@ def test_a_model_of_the_hub_says_its_size_and_is_downloaded(hub, saved, drawn) -
         (saved / "bert" / name).stat().st_size
         for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
     )
-    assert f"org/bert is not on this computer yet. It has 20,376 parameters; {round(size / 1000)} kB" in said(app) or (
-        f"{round(size / 1000)} kB would be downloaded" in said(app)
+    assert f"org/bert is not on this computer yet. It has 20,376 parameters; {byte_size(size)}" in contents(app) or (
+        f"{byte_size(size)} would be downloaded" in contents(app)
     )
-    assert "it gives 0.68" not in said(app)  # the text is for another model already
+    assert "it gives 0.68" not in contents(app)  # the text is for another model already
     [button] = [one for one in app.button if one.key == "download"]
-    assert button.label == f"Download {round(size / 1000)} kB"
+    assert button.label == f"Download {byte_size(size)}"
     app = button.click().run()
     deadline = time.monotonic() + 60
     while app.info and time.monotonic() < deadline:
         app = app.run()
-    good(app)
+    ok(app)
     same(drawn["heatmap"], own(saved / "bert").attentions[0][0, 0])
-    assert good(page()).selectbox(key="model").options == [MINILM, "org/bert"]
+    assert ok(page()).selectbox(key="model").options == [MINILM, "org/bert"]
 
 
 def test_a_download_that_fails_says_so_and_can_be_tried_again(hub, saved) -> None:
@@ -555,25 +540,25 @@ def test_a_download_that_fails_says_so_and_can_be_tried_again(hub, saved) -> Non
     deadline = time.monotonic() + 60
     while not app.error and time.monotonic() < deadline:
         app = app.run()
-    assert "The hub answered with the error 410" in said(app)
+    assert "The hub answered with the error 410" in contents(app)
     Played.refused.clear()
     app = app.button(key="again").click().run()
     assert app.button(key="download")
 
 
 def test_another_model_is_named_and_stays_in_the_menu(saved) -> None:
-    app = good(page())
-    app = good(app.text_input(key="another").set_value(f" {saved / 'bert'} ").run())
-    assert "bert (BertModel): 2 attention layers" in said(app)
-    app = good(app.selectbox(key="model").select(MINILM).run())
+    app = ok(page())
+    app = ok(app.text_input(key="another").set_value(f" {saved / 'bert'} ").run())
+    assert "bert (BertModel): 2 attention layers" in contents(app)
+    app = ok(app.selectbox(key="model").select(MINILM).run())
     assert app.selectbox(key="model").options == [MINILM, str(saved / "bert")]
 
 
 def test_a_hosted_instance_shows_only_what_its_owner_lists(saved, monkeypatch) -> None:
     monkeypatch.setenv("ATTNVIZ_MODELS", "org/bert")
-    app = good(page())
+    app = ok(page())
     assert app.selectbox(key="model").options == [MINILM, "org/bert"]
-    assert "22,713,216 parameters" in said(app)
+    assert "22,713,216 parameters" in contents(app)
     assert "another" not in [one.key for one in app.text_input]
     refused(app.selectbox(key="model").select("org/bert").run(), "The hub cannot be reached")
 
@@ -586,9 +571,9 @@ def test_a_hosted_instance_refuses_a_folder_that_was_forced_upon_it(saved, monke
 
 def test_notes_of_a_model_and_of_layers_that_are_missing_are_said(copied, monkeypatch) -> None:
     folder = copied(auto_map={"AutoModel": "own.Model"})
-    assert "bert comes with code of its own, which was not run" in said(good(page(model=folder, text=TEXT)))
+    assert "bert comes with code of its own, which was not run" in contents(ok(page(model=folder, text=TEXT)))
     layers = model_cache.model(str(folder)).layers(TEXT)
-    layers.missing = [f"layer {i} is not shown." for i in range(5)]
+    layers = replace(layers, missing=tuple(f"layer {i} is not shown." for i in range(5)))
     notes = model_picker.notes_of(model_cache.model(str(folder)), layers)
     assert notes[1:] == [
         "layer 0 is not shown.",
@@ -600,23 +585,23 @@ def test_notes_of_a_model_and_of_layers_that_are_missing_are_said(copied, monkey
 
 def test_the_way_to_explore_and_back(saved) -> None:
     text = "the quick fox and the lazy dog"
-    app = good(page(model=saved / "bert", text=text, pinned="none"))
+    app = ok(page(model=saved / "bert", text=text, pinned="none"))
     app = app.switch_page("../../pages/explore.py").run()
     assert not app.exception
     assert app.text_input(key="text").value == text  # the same words there
-    app = good(app.switch_page("../../pages/models.py").run())
-    assert "bert (BertModel): 2 attention layers" in said(app)
+    app = ok(app.switch_page("../../pages/models.py").run())
+    assert "bert (BertModel): 2 attention layers" in contents(app)
 
 
 def test_a_link_of_another_text_opens_the_head_that_was_seen(drawn) -> None:
-    typed = good(page())
+    typed = ok(page())
     typed.text_input(key="text").set_value("a cat sat on the mat").run()
-    opened = good(page(text="a cat sat on the mat"))
-    for app in (good(typed), opened):
+    opened = ok(page(text="a cat sat on the mat"))
+    for app in (ok(typed), opened):
         assert [app.selectbox(key=key).value for key in ("layer", "head")] == ["encoder 3", "Head 1"]
 
 
 def test_another_model_begins_with_its_own_first_head(drawn, saved) -> None:
-    app = good(page())
+    app = ok(page())
     app.text_input(key="another").set_value(str(saved / "bert")).run()
-    assert [good(app).selectbox(key=key).value for key in ("layer", "head")] == ["encoder 0", "Head 0"]
+    assert [ok(app).selectbox(key=key).value for key in ("layer", "head")] == ["encoder 0", "Head 0"]

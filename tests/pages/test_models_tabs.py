@@ -5,7 +5,6 @@ What is drawn is compared with what the model itself says of its attention, run 
 
 import functools
 import itertools
-from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from attnviz.models.hub import MINILM
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from attnviz.ui.models import aggregation, head_aggregate, head_metrics, side_by_side, viewport
+from tests.support.app import contents, healthy, ok, open_page
 
 ROOT = Path(__file__).parents[2]
 TABS = ("What heads do", "Together", "Side by side")
@@ -31,42 +31,22 @@ WIDE = EXAMPLE.replace("tired", "wide")
 PARTS = (head_metrics, aggregation, side_by_side)
 
 
+def page(tab: str, **link: object) -> AppTest:
+    return open_page("models", inspect=tab, **link)
+
+
 @pytest.fixture
 def drawn(monkeypatch):
-    """The figures that are drawn, by the keys of their charts."""
-    figures = {}
+    """The charts that are drawn, by the keys of their charts."""
+    charts = {}
     for part in PARTS:
 
-        def chart(figure, key, _chart=part.chart, **how):
-            figures[key] = figure
-            return _chart(figure, key, **how)
+        def chart(picture, key, _chart=part.chart, **how):
+            charts[key] = picture
+            return _chart(picture, key, **how)
 
         monkeypatch.setattr(part, "chart", chart)
-    return figures
-
-
-def page(part: str, **link: str | list[str]) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/models.py")
-    for name, value in {"inspect": part, **link}.items():
-        app.query_params[name.replace("_", "-")] = value
-    return app.run()
-
-
-def healthy(app: AppTest) -> AppTest:
-    assert not app.exception
-    assert app.get("bidi_component"), "no chart"
-    return app
-
-
-def good(app: AppTest) -> AppTest:
-    assert not healthy(app).error
-    return app
-
-
-def said(app: AppTest) -> str:
-    bodies = [one.body for one in app.get("html")]
-    return unescape(" ".join(bodies + [one.value for one in (*app.error, *app.caption, *app.info)])).replace("\\", "")
+    return charts
 
 
 @functools.cache
@@ -84,8 +64,8 @@ def ran(text: str = EXAMPLE) -> tuple[np.ndarray, np.ndarray, list[str]]:
     return torch.stack(out.attentions)[:, 0].double().numpy(), torch.stack(values).double().numpy(), tokens
 
 
-def cells(figure) -> np.ndarray:
-    return np.array(figure.data[0].z, dtype=float)
+def cells(chart) -> np.ndarray:
+    return np.array(chart.figure.data[0].z, dtype=float)
 
 
 def near(shown, expected) -> None:
@@ -95,7 +75,7 @@ def near(shown, expected) -> None:
 @pytest.mark.parametrize(("head", "special"), [("Head 1", "Hidden, rows rescaled"), ("Maximum of heads", "Hidden")])
 @pytest.mark.parametrize("part", TABS)
 def test_every_tab_opens_for_one_head_and_for_several(part: str, head: str, special: str) -> None:
-    good(page(part, head=head, special_tokens=special))
+    ok(page(part, head=head, special_tokens=special))
 
 
 @pytest.mark.parametrize("value", ["", "<b>", "1e999"])
@@ -110,7 +90,7 @@ def test_a_link_with_nonsense_opens(part: str, value: str) -> None:
 
 
 def test_the_table_has_every_measure_of_every_head(drawn) -> None:
-    app = good(page("What heads do"))
+    app = ok(page("What heads do"))
     [table] = app.dataframe
     names = [measure.name for measure in MEASURES if measure.name in table.value]
     assert list(table.value.columns) == ["Layer", "Head", *names]
@@ -130,60 +110,62 @@ def test_the_table_has_every_measure_of_every_head(drawn) -> None:
 
 
 def test_a_point_is_a_head_with_its_two_measures(drawn) -> None:
-    app = good(page("What heads do", across="Itself", up="First token", layer="encoder 2", head="Head 5"))
-    figure, table = drawn["heads-scatter"], app.dataframe[0].value
-    near(figure.data[0].x, table["Itself"])
-    near(figure.data[0].y, table["First token"])
-    assert list(figure.data[0].marker.color) == [layer for layer in range(6) for _ in range(12)]
+    app = ok(page("What heads do", across="Itself", up="First token", layer="encoder 2", head="Head 5"))
+    chart, table = drawn["heads-scatter"], app.dataframe[0].value
+    near(chart.figure.data[0].x, table["Itself"])
+    near(chart.figure.data[0].y, table["First token"])
+    assert list(chart.figure.data[0].marker.color) == [layer for layer in range(6) for _ in range(12)]
     opened = 2 * 12 + 5
-    near([figure.data[1].x[0], figure.data[1].y[0]], [table["Itself"][opened], table["First token"][opened]])
-    assert figure.layout.meta["points"][opened].startswith("encoder 2, head 5: itself 0.")
+    near(
+        [chart.figure.data[1].x[0], chart.figure.data[1].y[0]], [table["Itself"][opened], table["First token"][opened]]
+    )
+    assert chart.spec.sentences[opened].startswith("encoder 2, head 5: itself 0.")
     near(cells(drawn["opened-map"]), ran()[0][2, 5])
     for name in ("Itself", "First token"):
         measure = next(one for one in MEASURES if one.name == name)
-        assert head_metrics.help_text(type(measure)).split("\n\n")[0].replace("\n", " ") in said(app)
+        assert head_metrics.help_text(type(measure)).split("\n\n")[0].replace("\n", " ") in contents(app)
 
 
 def test_the_opened_head_is_the_selected_row() -> None:
-    app = good(page("What heads do", layer="encoder 1", head="Head 3"))
+    app = ok(page("What heads do", layer="encoder 1", head="Head 3"))
     assert app.session_state[head_metrics.TABLE]["selection"]["rows"] == [15]
     app.selectbox(key="head").select("Mean of heads").run()
-    assert good(app).session_state[head_metrics.TABLE]["selection"]["rows"] == []
+    assert ok(app).session_state[head_metrics.TABLE]["selection"]["rows"] == []
 
 
 def test_special_tokens_and_the_first_are_left_out_as_queries_and_as_keys(drawn) -> None:
     weights, _, _ = ran()
     flat = weights.reshape(72, *weights.shape[-2:])
-    app = good(page("What heads do", leave_out="Special tokens"))
+    app = ok(page("What heads do", leave_out="Special tokens"))
     inner = flat[:, 1:-1, 1:-1]
     near(app.dataframe[0].value["Row sum"], inner.sum(-1).mean(-1))
     near(app.dataframe[0].value["Itself"], [np.trace(one) / one.sum() for one in inner])
     assert "Special tokens" not in app.dataframe[0].value
     app.selectbox(key="leave-out").select("The first token").run()
-    assert "First token" not in good(app).dataframe[0].value
+    assert "First token" not in ok(app).dataframe[0].value
     inner = flat[:, 1:, 1:]
     near(app.dataframe[0].value["Special tokens"], inner[:, :, -1].sum(-1) / inner.sum((-1, -2)))
     app.selectbox(key="up").select("First token").run()
-    assert "No head here has a number for “First token”" in said(good(app))
+    assert "No head here has a number for “First token”" in contents(ok(app))
 
 
 def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn_in_fewer_cells(drawn, monkeypatch) -> None:
     monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
     monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
     monkeypatch.setattr(viewport, "CELLS", 5)
-    app = good(page("What heads do", layer="encoder 4", head="Head 2", text=EXAMPLE))
+    app = ok(page("What heads do", layer="encoder 4", head="Head 2", text=EXAMPLE))
     assert set(app.dataframe[0].value["Layer"]) == {"encoder 4"}
     assert len(app.dataframe[0].value) == 12
-    assert "These are the heads of encoder 4" in said(app)
-    near(drawn["heads-scatter"].data[1].x, [app.dataframe[0].value["Distance"][2]])
+    assert "These are the heads of encoder 4" in contents(app)
+    near(drawn["heads-scatter"].figure.data[1].x, [app.dataframe[0].value["Distance"][2]])
     one = ran()[0][4, 2]
     near(cells(drawn["opened-map"]), fewer(one))
     app.selectbox(key="head").select("Mean of heads").run()
     near(cells(drawn["opened-map"]), fewer(ran()[0][4].mean(0)))
-    app = good(page("Side by side", layer="encoder 4", head="Head 2"))
+    app = ok(page("Side by side", layer="encoder 4", head="Head 2"))
     near(cells(drawn["left-map"]), fewer(one))
     near(cells(drawn["right-map"]), fewer(ran(WIDE)[0][4, 2]))
-    assert drawn["left-map"].layout.meta["link"] == drawn["right-map"].layout.meta["link"] != ""
+    assert drawn["left-map"].spec.link == drawn["right-map"].spec.link != ""
     assert not app.toggle
 
 
@@ -204,14 +186,15 @@ def fewer(weights: np.ndarray, most: int = 5) -> list[list[float]]:
 @pytest.mark.parametrize(("name", "how"), [("Mean", np.mean), ("Maximum", np.max), ("Minimum", np.min)])
 def test_all_heads_and_chosen_ones_together(drawn, name: str, how) -> None:
     weights = ran()[0]
-    app = good(page("Together", together=name))
+    app = ok(page("Together", together=name))
     near(cells(drawn["together-map"]), how(weights, (0, 1)))
-    assert f"{name} of all 72 heads" in said(app)
+    assert f"{name} of all 72 heads" in contents(app)
     app.multiselect(key=aggregation.HEADS).set_value(["encoder 3", "encoder 1, head 4"]).run()
     some = np.concatenate([weights[3], weights[1, 4:5]])
     near(cells(drawn["together-map"]), how(some, 0))
-    assert f"{name} of encoder 1, head 4 and encoder 3" in said(good(app))
-    one, layer = drawn["together-heads"].layout.shapes  # a frame around the head, and one around all of the layer
+    assert f"{name} of encoder 1, head 4 and encoder 3" in contents(ok(app))
+    # A frame around the head, and one around all of the layer.
+    one, layer = drawn["together-heads"].figure.layout.shapes
     assert one.x1 - one.x0 == layer.x1 - layer.x0
     assert layer.y1 - layer.y0 > 12 * (one.y1 - one.y0)
     app.selectbox(key="special-tokens").select("Hidden").run()
@@ -224,9 +207,9 @@ def test_rollout_goes_through_the_layers_up_to_the_chosen_one(drawn, layer: int)
     rolled = np.eye(len(tokens))
     for one in weights[: layer + 1].mean(1):
         rolled = (one / 2 + np.eye(len(tokens)) / 2) @ rolled
-    app = good(page("Together", together="Rollout", layer=f"encoder {layer}"))
+    app = ok(page("Together", together="Rollout", layer=f"encoder {layer}"))
     near(cells(drawn["together-map"]), rolled)
-    assert ("Rollout, encoder 0 to encoder 3" if layer else "Rollout, encoder 0") in said(app)
+    assert ("Rollout, encoder 0 to encoder 3" if layer else "Rollout, encoder 0") in contents(app)
     app.selectbox(key="special-tokens").select("Hidden, rows rescaled").run()
     inner = rolled[1:-1, 1:-1]
     near(cells(drawn["together-map"]), inner / inner.sum(-1, keepdims=True))
@@ -235,45 +218,45 @@ def test_rollout_goes_through_the_layers_up_to_the_chosen_one(drawn, layer: int)
 def test_value_weighted_attention_is_the_weight_times_the_length_of_the_value(drawn) -> None:
     weights, lengths, _ = ran()
     expected = weights * lengths[:, :, None]
-    app = good(page("Together", together="Value-weighted", layer="encoder 2", head="Head 7"))
+    app = ok(page("Together", together="Value-weighted", layer="encoder 2", head="Head 7"))
     np.testing.assert_allclose(cells(drawn["together-map"]), expected[2, 7], rtol=1e-4, atol=1e-6)
     app.selectbox(key="head").select("Mean of heads").run()
     np.testing.assert_allclose(cells(drawn["together-map"]), expected[2].mean(0), rtol=1e-4, atol=1e-6)
     app.selectbox(key="head").select("Maximum of heads").run()
     np.testing.assert_allclose(cells(drawn["together-map"]), expected[2].max(0), rtol=1e-4, atol=1e-6)
-    assert "Value-weighted, encoder 2" in said(good(app))
+    assert "Value-weighted, encoder 2" in contents(ok(app))
 
 
 def test_several_tokens_are_summed_over_their_keys(drawn) -> None:
     total = ran()[0].mean((0, 1))[[10, 13]].sum(0)
-    app = good(page("Together", tokens_together=["10 · it", "13 · tired"]))
-    shown = drawn["together-sum"].data
+    app = ok(page("Together", tokens_together=["10 · it", "13 · tired"]))
+    shown = drawn["together-sum"].figure.data
     near(np.nan_to_num(shown[0].y), total)
     assert np.isnan(shown[1].y).all()
-    assert "it + tired: " in said(app)
-    marked = [label for label in drawn["together-map"].layout.meta["queryLabels"] if "●" in label]
+    assert "it + tired: " in contents(app)
+    marked = [label for label in drawn["together-map"].spec.query_labels if "●" in label]
     assert marked == ["<b>it ●</b>", "<b>tired ●</b>"]
     # The tokens of another text: those that are there are still chosen, with the numbers of the new one.
     app.text_input(key="text").set_value(WIDE).run()
-    assert "it: " in said(good(app))
-    near(np.nan_to_num(drawn["together-sum"].data[0].y), ran(WIDE)[0].mean((0, 1))[10])
+    assert "it: " in contents(ok(app))
+    near(np.nan_to_num(drawn["together-sum"].figure.data[0].y), ran(WIDE)[0].mean((0, 1))[10])
 
 
 @pytest.mark.parametrize("name", [*head_aggregate.WAYS])
 def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, monkeypatch, name: str) -> None:
     asked = {"together": name, "layer": "encoder 1", "head": "Head 3", "special_tokens": "Hidden"}
-    good(page("Together", **asked))
+    ok(page("Together", **asked))
     whole = cells(drawn["together-map"])
     monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
     monkeypatch.setattr(viewport, "CELLS", 5)
-    app = good(page("Together", **asked, tokens_together=["10 · it", "13 · tired"]))
+    app = ok(page("Together", **asked, tokens_together=["10 · it", "13 · tired"]))
     near(cells(drawn["together-map"]), fewer(whole))
-    near(np.nan_to_num(drawn["together-sum"].data[0].y), whole[[9, 12]].sum(0))
-    assert "it (10) + tired (13): " in said(app)
-    assert not any("●" in label for label in drawn["together-map"].layout.meta["queryLabels"])
-    good(page("Together", **asked, part_of_queries=["9", "13"], part_of_keys=["2", "4"], tokens_together="10 · it"))
+    near(np.nan_to_num(drawn["together-sum"].figure.data[0].y), whole[[9, 12]].sum(0))
+    assert "it (10) + tired (13): " in contents(app)
+    assert not any("●" in label for label in drawn["together-map"].spec.query_labels)
+    ok(page("Together", **asked, part_of_queries=["9", "13"], part_of_keys=["2", "4"], tokens_together="10 · it"))
     near(cells(drawn["together-map"]), whole[8:13, 1:4])
-    labels = drawn["together-map"].layout.meta["queryLabels"]
+    labels = drawn["together-map"].spec.query_labels
     assert labels == ["because", "<b>it ●</b>", "was", "too", "tired"]
 
 
@@ -281,25 +264,25 @@ def test_a_long_text_on_the_right_has_sliders_of_its_part(drawn, monkeypatch) ->
     monkeypatch.setattr(viewport, "MOST_CELLS", 8 * 8)
     monkeypatch.setattr(viewport, "CELLS", 5)
     link = {"text": "the animal", "layer": "encoder 4", "head": "Head 2", "right_text": EXAMPLE}
-    app = good(page("Side by side", **link))
+    app = ok(page("Side by side", **link))
     near(cells(drawn["right-map"]), fewer(ran()[0][4, 2]))
     assert [slider.value for slider in app.slider] == [(0, 15), (0, 15)]
-    good(app.slider[0].set_value((9, 12)).run())
+    ok(app.slider[0].set_value((9, 12)).run())
     near(cells(drawn["right-map"]), fewer(ran()[0][4, 2][9:13]))
     # The wrong way around in a link, it is the same part.
-    good(page("Side by side", **link, part_of_queries=["12", "9"]))
+    ok(page("Side by side", **link, part_of_queries=["12", "9"]))
     near(cells(drawn["right-map"]), fewer(ran()[0][4, 2][9:13]))
-    good(page("Overview", **link, part_of_queries=["9", "12"]))
+    ok(page("Overview", **link, part_of_queries=["9", "12"]))
 
 
 def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:
     monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
-    app = good(page("Together", layer="encoder 2"))
+    app = ok(page("Together", layer="encoder 2"))
     near(cells(drawn["together-map"]), ran()[0][2].mean(0))
-    assert "Of so long a text these are the heads of encoder 2" in said(app)
+    assert "Of so long a text these are the heads of encoder 2" in contents(app)
     app = page("Together", layer="encoder 2", together="Rollout")
     assert not app.exception
-    assert "To take 36 heads together would take 9,216 steps; at most 3,072 are done" in said(app)
+    assert "To take 36 heads together would take 9,216 steps; at most 3,072 are done" in contents(app)
 
 
 @given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 11))), st.booleans())
@@ -323,28 +306,28 @@ def test_neighbors_have_one_frame(places: set[int]) -> None:
 
 
 def test_two_texts_have_one_range_of_colors_and_are_linked(drawn) -> None:
-    app = good(page("Side by side", layer="encoder 3", head="Head 1"))
+    app = ok(page("Side by side", layer="encoder 3", head="Head 1"))
     left, right = drawn["left-map"], drawn["right-map"]
     near(cells(left), ran()[0][3, 1])
     near(cells(right), ran(WIDE)[0][3, 1])
     most = max(ran()[0][3, 1].max(), ran(WIDE)[0][3, 1].max())
-    assert [figure.layout.coloraxis.cmax for figure in (left, right)] == pytest.approx([most, most])
-    assert left.layout.meta["link"] == right.layout.meta["link"] != ""
+    assert [chart.figure.layout.coloraxis.cmax for chart in (left, right)] == pytest.approx([most, most])
+    assert left.spec.link == right.spec.link != ""
     app.text_input(key="right-text").set_value("Another text, of its own.").run()
-    assert not drawn["left-map"].layout.meta["link"]
-    assert "do not stand for the same tokens" in said(good(app))
+    assert not drawn["left-map"].spec.link
+    assert "do not stand for the same tokens" in contents(ok(app))
 
 
 def test_the_difference_is_right_minus_left_with_both_tokens(drawn) -> None:
-    app = good(page("Side by side", layer="encoder 3", head="Head 1", difference="true"))
+    app = ok(page("Side by side", layer="encoder 3", head="Head 1", difference="true"))
     near(cells(drawn["sides-difference"]), ran(WIDE)[0][3, 1] - ran()[0][3, 1])
-    assert drawn["sides-difference"].layout.meta["queries"][13] == "tired / wide"
+    assert drawn["sides-difference"].spec.query_tokens[13] == "tired / wide"
     app.text_input(key="right-text").set_value("Another text, of its own.").run()
-    assert not good(app).toggle
+    assert not ok(app).toggle
 
 
 def test_another_layer_and_head_on_the_right(drawn) -> None:
-    good(page("Side by side", right_layer="encoder 5", right_head="Mean of heads", right_text=EXAMPLE))
+    ok(page("Side by side", right_layer="encoder 5", right_head="Mean of heads", right_text=EXAMPLE))
     near(cells(drawn["right-map"]), ran()[0][5].mean(0))
     near(cells(drawn["left-map"]), ran()[0][3, 1])
 
@@ -354,7 +337,7 @@ def test_another_layer_and_head_on_the_right(drawn) -> None:
 )
 def test_a_model_that_is_not_there_is_named_and_the_last_stays(drawn, monkeypatch, model: str, why: str) -> None:
     monkeypatch.setattr(model_cache, "choices", lambda *_: [MINILM, model])
-    app = good(page("Side by side"))
+    app = ok(page("Side by side"))
     app.selectbox(key="right-model").select(model).run()
     assert why in app.error[0].value.replace("\\", "")
     near(cells(drawn["left-map"]), ran()[0][3, 1])
@@ -364,7 +347,7 @@ def test_a_model_that_is_not_there_is_named_and_the_last_stays(drawn, monkeypatc
 def test_no_text_on_the_right_is_said() -> None:
     app = page("Side by side")
     app.text_input(key="right-text").set_value(" ").run()
-    assert "There is no text yet." in said(healthy(app))
+    assert "There is no text yet." in contents(healthy(app))
 
 
 # A model with an encoder and a decoder
@@ -398,36 +381,36 @@ def saved(tmp_path_factory) -> str:
 
 def test_only_heads_of_one_kind_are_taken_together(drawn, bart: str) -> None:
     link = {"model": bart, "text": "the animal was too tired", "second": "the street"}
-    app = good(page("Together", **link))
+    app = ok(page("Together", **link))
     layers = {name for name in app.multiselect(key=aggregation.HEADS).options if "head" not in name}
     assert len(layers) == 2
     assert all(name.startswith("encoder") for name in layers)
     cross = next(name for name in app.selectbox(key="layer").options if "cross" in name)
     app.selectbox(key="layer").select(cross).run()
-    assert "of all 4 heads" in said(good(app))
+    assert "of all 4 heads" in contents(ok(app))
     assert cells(drawn["together-map"]).shape[0] != cells(drawn["together-map"]).shape[1]
     app.segmented_control(key="together").set_value("Rollout").run()
-    assert "Rollout goes through layers in which the same" in said(healthy(app))
+    assert "Rollout goes through layers in which the same" in contents(healthy(app))
 
 
 def test_heads_that_look_across_have_no_distance(drawn, bart: str) -> None:
-    app = good(page("What heads do", model=bart, text="the animal was too tired"))
+    app = ok(page("What heads do", model=bart, text="the animal was too tired"))
     table = app.dataframe[0].value
     across = table["Layer"].str.contains("cross")
     assert across.sum() == 4
     assert table.loc[across, "Distance"].isna().all()
     assert not table.loc[~across, "Distance"].isna().any()
-    assert "distance none" in " ".join(drawn["heads-scatter"].layout.meta["points"])
-    assert "4 of 12 heads have no distance and no point; the table has them." in said(app)
-    assert "● Encoder self-attention · ■ Decoder self-attention · ◆ Encoder–decoder attention" in said(app)
-    marker = drawn["heads-scatter"].data[0].marker
+    assert "distance none" in " ".join(drawn["heads-scatter"].spec.sentences)
+    assert "4 of 12 heads have no distance and no point; the table has them." in contents(app)
+    assert "● Encoder self-attention · ■ Decoder self-attention · ◆ Encoder–decoder attention" in contents(app)
+    marker = drawn["heads-scatter"].figure.data[0].marker
     assert [marker.symbol.count(shape) for shape in ("circle", "square", "diamond")] == [4, 4, 4]
     assert marker.color.max() == 1  # two layers of each kind
 
 
 def test_a_model_with_fewer_layers_has_its_last_beside_the_other(drawn, bart: str) -> None:
-    app = good(page("Side by side", layer="encoder 5", head="Head 11"))
+    app = ok(page("Side by side", layer="encoder 5", head="Head 11"))
     app.selectbox(key="right-model").set_value(bart).run()
-    assert "There is no encoder 5 on the right: it is decoder 1 cross that is shown there." in said(good(app))
-    assert "There is no head 11 on the right: it is head 1 that is shown there." in said(app)
-    assert not drawn["right-map"].layout.meta["link"]
+    assert "There is no encoder 5 on the right: it is decoder 1 cross that is shown there." in contents(ok(app))
+    assert "There is no head 11 on the right: it is head 1 that is shown there." in contents(app)
+    assert not drawn["right-map"].spec.link

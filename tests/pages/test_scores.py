@@ -1,6 +1,7 @@
 """The Scores page without a browser."""
 
 import io
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,18 +12,14 @@ from streamlit.testing.v1 import AppTest
 from attnviz.analysis.head_maps import row_summary
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
-from attnviz.ui.controls import title
 from attnviz.ui.scores.normalizers import said
+from attnviz.ui.widgets import title
+from tests.support.app import open_page
 
 ROOT = Path(__file__).parents[2]
 
 
-def page(**link: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/scores.py")
-    for name, value in link.items():
-        app.query_params[name] = value
-    return app.run()
+page = partial(open_page, "scores")
 
 
 def charts(app: AppTest) -> int:

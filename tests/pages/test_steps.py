@@ -1,6 +1,7 @@
 """The Steps page without a browser: what a link says is shown, and bad input is said and loses nothing."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,14 @@ from attnviz.lessons.scaling import WIDTHS, scaling
 from attnviz.lessons.steps import Example, Steps, Translated, steps
 from attnviz.masks import Causal
 from attnviz.translator import load
-from attnviz.ui.controls import title
 from attnviz.ui.steps.example_picker import SECOND
+from attnviz.ui.widgets import title
+from tests.support.app import errors, open_page
 
 ROOT = Path(__file__).parents[2]
 
 
-def page(**link: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/steps.py")
-    for name, value in link.items():
-        app.query_params[name.replace("_", "-")] = value
-    return app.run()
+page = partial(open_page, "steps")
 
 
 def shown(app: AppTest) -> dict:
@@ -31,10 +28,6 @@ def shown(app: AppTest) -> dict:
     assert not app.exception
     [one] = app.get("bidi_component")
     return json.loads(one.proto.json)
-
-
-def said(app: AppTest) -> str:
-    return " ".join(one.value for one in (*app.error, *app.warning)).replace("\\", "")
 
 
 def shows(app: AppTest, expected: Steps, head: int = 0) -> bool:
@@ -55,7 +48,7 @@ def test_begins_with_the_example_and_its_first_stage() -> None:
     assert [stage["title"] for stage in data["stages"]] == [
         "Vectors", "Similarity", "Scaling", "Exponential", "Softmax", "Weighted sum"
     ]  # fmt: skip
-    assert not said(app)
+    assert not errors(app)
 
 
 def test_a_link_holds_the_whole_state() -> None:
@@ -106,7 +99,7 @@ def test_each_stage_says_what_is_true_of_its_numbers() -> None:
 def test_every_bias_can_be_followed(bias: type) -> None:
     app = page(biases=title(bias))
     assert shows(app, steps(Example(biases=(bias(),))))
-    assert not said(app)
+    assert not errors(app)
 
 
 def test_too_many_words_are_refused_and_the_last_good_stays() -> None:
@@ -114,18 +107,18 @@ def test_too_many_words_are_refused_and_the_last_good_stays() -> None:
     good = steps(Example("to be or not"), {"X": {(0, 0): 1.0}})
     for text, why in (("w " * 9, "has 9 words"), ("one", "has 1 word"), ("", "There is no text yet")):
         app.text_input(key="sentence").set_value(text).run()
-        assert why in said(app)
+        assert why in errors(app)
         assert why in shown(app)["problem"]
         assert shows(app, good)
     app.text_input(key="sentence").set_value("not to be").run()
-    assert not said(app)
+    assert not errors(app)
     assert shows(app, steps(Example("not to be"), {"X": {(0, 0): 1.0}}))
 
 
 def test_an_empty_second_sentence_is_refused() -> None:
     app = page(attention="Cross")
     app.text_input(key="second").set_value(" ").run()
-    assert "There is no text yet" in said(app)
+    assert "There is no text yet" in errors(app)
     assert shows(app, steps(Example(second=SECOND)))
 
 
@@ -149,7 +142,7 @@ def test_fewer_heads_than_the_one_shown_begin_with_the_first() -> None:
 )
 def test_edits_of_a_link_that_cannot_be_are_said(edits: str, why: str) -> None:
     app = page(sentence="to be or not", edits=edits)
-    assert why in said(app)
+    assert why in errors(app)
     assert shown(app)["matrices"]
 
 
@@ -213,7 +206,7 @@ def test_a_link_opens_a_head_of_the_translator() -> None:
     expected = steps(Translated(english, "general", "cross", 1, 2), {"Q0": {(1, 15): 0.5}, "W": {(2, 3): -1.0}})
     assert shows(app, expected)
     assert shown(app)["stage"] == "softmax"
-    assert not said(app)
+    assert not errors(app)
 
 
 def test_the_numbers_shown_are_those_that_ran() -> None:
@@ -234,20 +227,20 @@ def test_what_the_translator_cannot_read_or_show_is_refused_and_the_last_good_st
     app.text_input(key="english").set_value("the cat sleeps .").run()
     assert shows(app, good)
     app.text_input(key="english").set_value("the dgo sleeps .").run()
-    assert "does not know the word “dgo”" in said(app)
+    assert "does not know the word “dgo”" in errors(app)
     assert shows(app, good)
     app.text_input(key="english").set_value("the cat sleeps .").run()
     app.selectbox(key="similarity").select("Additive").run()
-    assert "Choose another similarity, or a self-attention" in said(app)
+    assert "Choose another similarity, or a self-attention" in errors(app)
     assert shows(app, good)
     app.selectbox(key="translator-use").select("encoder").run()
-    assert not said(app)
+    assert not errors(app)
     assert shows(app, steps(Translated("the cat sleeps .", "additive", "encoder")))
 
 
 def test_a_link_to_what_cannot_be_shown_begins_with_an_example_of_its_kind() -> None:
     app = page(attention="Translator", similarity="Additive")
-    assert "too many to be written out" in said(app)
+    assert "too many to be written out" in errors(app)
     assert shows(app, steps(Translated()))
 
 

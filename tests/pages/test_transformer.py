@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from html import unescape
 from pathlib import Path
 
@@ -11,39 +12,27 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from attnviz.masks import Band, Causal, Full
+from attnviz.models.interventions import Intervention
 from attnviz.normalizers import NORMALIZERS, Softmax
 from attnviz.scores import Additive, Cosine, General
-from attnviz.translator import EXAMPLES, Change, Changes, Step, Translation, load
+from attnviz.translator import EXAMPLES, Step, Translation, load
 from attnviz.translator.live_training import State, Training
-from attnviz.ui.controls import title
+from attnviz.translator.model import USE_LAYERS
 from attnviz.ui.transformer import maps, training_dynamics, what_if
 from attnviz.ui.transformer.training import ASKED, DESK
+from attnviz.ui.widgets import title
+from tests.support.app import contents, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
 TABS = ("Three uses", "What if", "How attention forms", "In symbols")
 CONTROLS = ("mask", "score", "normalizer")
 
 
-def page(**link: str | list[str]) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/transformer.py")
-    for name, value in link.items():
-        app.query_params[name] = value
-    return app.run()
+page = partial(open_page, "transformer")
 
 
 def what_if_page(**link: str | list[str]) -> AppTest:
     return page(tab="What if", **link)
-
-
-def healthy(app: AppTest) -> AppTest:
-    assert not app.exception
-    return app
-
-
-def said(app: AppTest) -> str:
-    bodies = [one.body for one in app.get("html")] + [one.value for one in (*app.error, *app.caption, *app.info)]
-    return unescape(" ".join(bodies)).replace("\\", "")
 
 
 def words(app: AppTest) -> list[list[tuple[str, str]]]:
@@ -60,8 +49,8 @@ def marked(app: AppTest) -> list[list[str]]:
     return [[unescape(word) for word in re.findall(r"<li class='attnviz-differs'[^>]*>([^<]*)<", one)] for one in lists]
 
 
-def expected(changes: Changes, text: str = EXAMPLES[0], variant: str = "scaled dot") -> list[str]:
-    return [step.word for step in load(variant).translate(text, changes).steps]
+def expected(interventions: Sequence[Intervention], text: str = EXAMPLES[0], variant: str = "scaled dot") -> list[str]:
+    return [step.word for step in load(variant).translate(text, interventions).steps]
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -74,7 +63,7 @@ def test_every_tab_opens(tab: str, variant: str) -> None:
 
 def test_an_unknown_word_is_named_and_the_example_stays() -> None:
     app = healthy(page(english="the small zebra sleeps ."))
-    assert "zebra" in said(app)
+    assert "zebra" in contents(app)
     assert "la petite voiture rouge" in re.sub("<[^>]*>", "", french(app))
 
 
@@ -142,24 +131,24 @@ def test_a_word_that_comes_many_times_is_counted_once() -> None:
 def test_nothing_is_changed_until_somebody_changes_it() -> None:
     app = healthy(what_if_page())
     assert words(app)[0] == words(app)[1]
-    assert "Nothing is changed." in said(app)
+    assert "Nothing is changed." in contents(app)
     assert app.pills(key="try").value == "Everything as trained"
 
 
 @pytest.mark.parametrize("variant", ["scaled dot", "additive"])
 def test_every_preset_gives_what_the_library_gives(variant: str) -> None:
     app = what_if_page(similarity=variant.capitalize())
-    for name, changes in what_if.presets(load(variant)).items():
+    for name, interventions in what_if.presets(load(variant)).items():
         app.pills(key="try").select(name).run()
-        made = load(variant).translate(EXAMPLES[0], changes)
+        made = load(variant).translate(EXAMPLES[0], interventions)
         shown = words(healthy(app))
-        assert [word for word, _ in shown[0]] == expected(Changes(), variant=variant)
+        assert [word for word, _ in shown[0]] == expected([], variant=variant)
         assert [word for word, _ in shown[1]] == [step.word for step in made.steps]
         assert [float(number) for _, number in shown[1]] == pytest.approx(
             [step.probability for step in made.steps], abs=0.006
         )
         assert app.pills(key="try").value == name
-        looked_at = [use for use in ("encoder", "decoder", "cross") if getattr(changes, use) != Change()]
+        looked_at = [use for use in ("encoder", "decoder", "cross") if not what_if.of_use(interventions, use).is_empty]
         assert not looked_at or app.session_state["change"] == maps.SHORT[looked_at[0]]
 
 
@@ -167,17 +156,17 @@ def test_presets_are_instructive() -> None:
     """Some break the translation of some examples, some leave them all right, as trained."""
     translator = load()
     right = {
-        name: [translator.translate(text, changes).alignment is not None for text in EXAMPLES]
-        for name, changes in what_if.presets(translator).items()
+        name: [translator.translate(text, interventions).alignment is not None for text in EXAMPLES]
+        for name, interventions in what_if.presets(translator).items()
     }
     assert all(right["Everything as trained"])
     assert all(right["Let the decoder see the future"])
-    assert all(right["Switch off the head that aligns best"])
+    assert all(right["Ablate the head that aligns best"])
     breaking = set(right) - {name for name, all_right in right.items() if all(all_right)}
     assert breaking == {
         "Show the decoder its last word only",
         "Cut the encoder to a window",
-        "Switch off all heads that align",
+        "Ablate all heads that align",
         "Encoder–decoder: temperature 5",
         "Encoder–decoder: cosine",
     }
@@ -186,29 +175,33 @@ def test_presets_are_instructive() -> None:
 def test_the_decoder_sees_the_future_and_stays_right() -> None:
     app = healthy(what_if_page(**{"decoder-mask": "Full"}))
     before, after = words(app)
-    assert [word for word, _ in before] == [word for word, _ in after] == expected(Changes(decoder=Change(Full())))
-    assert "The translation stays the same; its probabilities and maps change." in said(app)
-    assert "its last row has no future to see" in said(app)
+    assert (
+        [word for word, _ in before]
+        == [word for word, _ in after]
+        == expected([Intervention(Full(), layers=USE_LAYERS["decoder"])])
+    )
+    assert "The translation stays the same; its probabilities and maps change." in contents(app)
+    assert "its last row has no future to see" in contents(app)
     assert marked(app) == [[], []]
-    assert "has no future" not in said(what_if_page(**{"decoder-mask": "Sliding window"}))
-    assert "has no future" not in said(what_if_page(**{"encoder-mask": "Causal"}))
+    assert "has no future" not in contents(what_if_page(**{"decoder-mask": "Sliding window"}))
+    assert "has no future" not in contents(what_if_page(**{"encoder-mask": "Causal"}))
 
 
 def test_a_mask_that_hides_nothing_changes_nothing() -> None:
     app = healthy(what_if_page(**{"decoder-mask": "Sliding window", "decoder-mask.size": "100"}))
-    assert "The translation stays the same, and so do its probabilities." in said(app)
+    assert "The translation stays the same, and so do its probabilities." in contents(app)
 
 
 def test_words_that_differ_are_marked() -> None:
     app = healthy(what_if_page(**{"encoder-mask": "Band", "encoder-mask.width": "1"}))
-    before, after = expected(Changes()), expected(Changes(encoder=Change(Band(1))))
+    before, after = expected([]), expected([Intervention(Band(1), layers=USE_LAYERS["encoder"])])
     assert [[word for word, _ in one] for one in words(app)] == [before, after]
     kept_before = [word for word in before if word not in marked(app)[0]]
     kept_after = [word for word in after if word not in marked(app)[1]]
     assert kept_before == kept_after
     assert set(before) - set(after) <= set(marked(app)[0])
     assert set(after) - set(before) <= set(marked(app)[1])
-    assert "The translation changes where words are marked." in said(app)
+    assert "The translation changes where words are marked." in contents(app)
 
 
 def test_all_three_uses_can_be_changed_together() -> None:
@@ -218,12 +211,13 @@ def test_all_three_uses_can_be_changed_together() -> None:
         "english": EXAMPLES[4],
     }  # fmt: skip
     app = healthy(what_if_page(**link))
-    changes = Changes(
-        Change(normalizer=next(kind for kind in NORMALIZERS if title(kind) == "Hard")()),
-        Change(Full(), off=((1, 0), (1, 3))),
-        Change(score=Cosine(0.1), normalizer=Softmax(3.0)),
-    )
-    assert [word for word, _ in words(app)[1]] == expected(changes, EXAMPLES[4])
+    hard = next(kind for kind in NORMALIZERS if title(kind) == "Hard")()
+    interventions = [
+        Intervention(normalizer=hard, layers=USE_LAYERS["encoder"]),
+        Intervention(Full(), ablated=((4, 0), (4, 3)), layers=USE_LAYERS["decoder"]),
+        Intervention(score=Cosine(0.1), normalizer=Softmax(3.0), layers=USE_LAYERS["cross"]),
+    ]
+    assert [word for word, _ in words(app)[1]] == expected(interventions, EXAMPLES[4])
     assert app.pills(key="try").value is None
     assert len(app.get("bidi_component")) == 5  # the lines, and two charts on either side
 
@@ -232,7 +226,7 @@ def test_menus_of_masks_and_normalizers_change_the_translator() -> None:
     app = what_if_page()
     for part, name in (("mask", "Prefix LM"), ("mask", "Causal"), ("normalizer", "Sink"), ("normalizer", "Softmax")):
         app.selectbox(key=f"decoder-{part}").select(name).run()
-        assert ("Nothing is changed." in said(healthy(app))) == (name in ("Causal", "Softmax"))
+        assert ("Nothing is changed." in contents(healthy(app))) == (name in ("Causal", "Softmax"))
 
 
 def test_scores_with_weights_of_their_own_are_only_where_they_were_trained() -> None:
@@ -242,7 +236,7 @@ def test_scores_with_weights_of_their_own_are_only_where_they_were_trained() -> 
         assert not {title(General), title(Additive)} & {one for menu in menus.values() for one in menu.options}
         assert menus["cross"].value == "As in the model"
         assert isinstance(what_if.trained(load(variant))["cross"].score, kind)
-        assert "Nothing is changed." in said(app)
+        assert "Nothing is changed." in contents(app)
         menus["cross"].select("Dot").run()
         app.pills(key="try").select("Everything as trained").run()
         assert healthy(app).selectbox(key="cross-score").value == "As in the model"
@@ -252,12 +246,14 @@ def test_another_translator_is_as_it_was_trained_too() -> None:
     app = what_if_page()
     for variant in ("Additive", "General", "Dot", "Scaled dot"):
         app.selectbox(key="similarity").select(variant).run()
-        assert "Nothing is changed." in said(healthy(app)), variant
+        assert "Nothing is changed." in contents(healthy(app)), variant
     app.selectbox(key="cross-score").select("Cosine").run()
     app.selectbox(key="similarity").select("Dot").run()
     before, after = words(healthy(app))
-    assert [word for word, _ in before] == expected(Changes(), variant="dot")
-    assert [word for word, _ in after] == expected(Changes(cross=Change(score=Cosine())), variant="dot")
+    assert [word for word, _ in before] == expected([], variant="dot")
+    assert [word for word, _ in after] == expected(
+        [Intervention(score=Cosine(), layers=USE_LAYERS["cross"])], variant="dot"
+    )
 
 
 def test_a_refused_sentence_leaves_the_last_good_one_to_the_translator_that_is_chosen() -> None:
@@ -293,7 +289,7 @@ def ended(state: State, problem: str = "") -> Training:
 def test_who_trains_is_told_how_it_stands(make: Callable[[], Training], sentence: str) -> None:
     app = page(tab="How attention forms", training="Trained here")
     app.session_state[ASKED] = training = make()
-    assert sentence in said(healthy(app.run()))
+    assert sentence in contents(healthy(app.run()))
     assert [one.label for one in app.button if one.key == "train-stop"] == ["Leave the line"] * (not training.over)
     DESK._line.clear()
 
@@ -302,11 +298,11 @@ def test_a_refused_change_is_said_and_the_last_good_one_stays() -> None:
     app = what_if_page(**{"encoder-mask": "Longformer"})
     good = words(healthy(app))
     app.number_input(key="encoder-mask.window").set_value(3).run()
-    assert "needs an even window" in said(healthy(app))
+    assert "needs an even window" in contents(healthy(app))
     assert words(app) == good
     app.text_input(key="english").set_value(EXAMPLES[3]).run()
-    assert "needs an even window" in said(healthy(app))
-    assert [word for word, _ in words(app)[1]] == expected(Changes(), EXAMPLES[3])
+    assert "needs an even window" in contents(healthy(app))
+    assert [word for word, _ in words(app)[1]] == expected([], EXAMPLES[3])
     app.number_input(key="encoder-mask.window").set_value(2).run()
     assert not app.error
     assert words(app)[1] != words(app)[0]
@@ -315,7 +311,7 @@ def test_a_refused_change_is_said_and_the_last_good_one_stays() -> None:
 def test_a_refused_change_in_a_link_leaves_what_was_trained() -> None:
     app = healthy(what_if_page(**{"decoder-mask": "Longformer", "decoder-mask.longformer.global_positions": "two"}))
     assert app.error
-    assert [word for word, _ in words(app)[1]] == expected(Changes())
+    assert [word for word, _ in words(app)[1]] == expected([])
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -336,7 +332,7 @@ def test_a_link_with_nonsense_opens(value: str) -> None:
 
 def test_a_masks_number_out_of_range_falls_back() -> None:
     app = healthy(what_if_page(**{"encoder-mask": "Band", "encoder-mask.width": "1e999"}))
-    assert [word for word, _ in words(app)[1]] == expected(Changes(encoder=Change(Band())))
+    assert [word for word, _ in words(app)[1]] == expected([Intervention(Band(), layers=USE_LAYERS["encoder"])])
 
 
 def test_the_chosen_head_carries_over_between_tabs() -> None:
@@ -363,7 +359,7 @@ def test_changes_are_kept_while_another_tab_or_page_is_open() -> None:
 
 def test_the_changed_translation_is_at_its_end_with_the_other() -> None:
     link = {"decoder-mask": "Sinks", "english": EXAMPLES[5]}
-    last = str(len(expected(Changes(), EXAMPLES[5])))
+    last = str(len(expected([], EXAMPLES[5])))
     assert [end for _, end in _current(what_if_page(**link, word=last))] == [True, True]
     [(before, first), (after, second)] = _current(what_if_page(**link, word="5"))
     assert (before, first, second) == (after, False, False) == (4, False, False)
@@ -380,12 +376,12 @@ def _current(app: AppTest) -> list[tuple[int, bool]]:
 
 def test_what_a_head_does_is_said_under_its_map() -> None:
     app = healthy(what_if_page(**{"cross-off-0": ["0"], "change": "Encoder–decoder", "cross-head": "Layer 0, head 0"}))
-    assert "Every query sees every key. Scaled dot, Softmax." in said(app)
-    assert "This head is off" in said(app)
+    assert "Every query sees every key. Scaled dot, Softmax." in contents(app)
+    assert "This head is ablated" in contents(app)
     app.selectbox(key="cross-head").select("Layer 0, head 1").run()
-    assert "This head is off" not in said(app)
+    assert "This head is ablated" not in contents(app)
     app.number_input(key="cross-normalizer.temperature").set_value(3.0).run()
-    assert "Softmax with temperature 3." in said(app)
+    assert "Softmax with temperature 3." in contents(app)
 
 
 def test_the_trained_masks_are_those_of_the_paper() -> None:

@@ -10,9 +10,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz import Mechanism, translator
 from attnviz.masks import Band, Causal, Full
+from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.scores import Additive, Dot, General
-from attnviz.translator import EXAMPLES, VARIANTS, Change, Changes, parse, sentences, weights
+from attnviz.translator import EXAMPLES, VARIANTS, parse, sentences, weights
 from attnviz.translator.grammar import drawn
 from attnviz.translator.model import (
     END,
@@ -23,6 +24,7 @@ from attnviz.translator.model import (
     SOURCE,
     START,
     TARGET,
+    USE_LAYERS,
     WIDTH,
     Cache,
     Pass,
@@ -39,9 +41,9 @@ def some():
     return list(islice(sentences("test", seed=7), 12))
 
 
-def last_row(shown, french, changes=translator.Changes(), english=TEXT):  # noqa: B008
+def last_row(shown, french, interventions=(), english=TEXT):
     """Logarithms of the probabilities of the word after this French, with nothing kept from before."""
-    told = Pass(changes)
+    told = Pass(interventions)
     memory = shown.model.encode(source([translator.check(english)]), told)
     return shown.model.decode(torch.tensor([french]), memory, told)[0, -1].log_softmax(-1)
 
@@ -283,7 +285,7 @@ def test_steps_tell_how_likely_each_word_was():
     assert made.text == "le petit chat noir ne regarde pas les jeunes oiseaux."
 
 
-def slow_beam_search(shown, text, beams, changes):
+def slow_beam_search(shown, text, beams, interventions):
     """Every beginning with every word after it, sorted whole; the beginnings are told apart by their words alone."""
     kept = [((START,), 0.0)]
     while not (kept[0][0][-1] == END or len(kept[0][0]) > LIMIT):
@@ -292,7 +294,7 @@ def slow_beam_search(shown, text, beams, changes):
             if words[-1] == END or len(words) > LIMIT:
                 longer.append((words, score))
             else:
-                row = last_row(shown, list(words), changes, text).tolist()
+                row = last_row(shown, list(words), interventions, text).tolist()
                 longer += [((*words, word), score + row[word]) for word in range(len(TARGET))]
         kept = sorted(longer, key=lambda one: -one[1])[:beams]
     return tuple(TARGET[word] for word in kept[0][0][1:])
@@ -303,9 +305,9 @@ def slow_beam_search(shown, text, beams, changes):
 def test_searches_find_what_a_slow_loop_finds(beams, step, as_installed):
     shown = translator.load(step=step)
     for text in (TEXT, "does the queen swim today ?"):
-        changes = Changes(cross=Change(normalizer=Softmax(1.5)))
-        made = shown.translate(text, changes, beams=beams)
-        assert tuple(one.word for one in made.steps) == slow_beam_search(shown, text, beams, changes)
+        interventions = [Intervention(normalizer=Softmax(1.5), layers=USE_LAYERS["cross"])]
+        made = shown.translate(text, interventions, beams=beams)
+        assert tuple(one.word for one in made.steps) == slow_beam_search(shown, text, beams, interventions)
 
 
 def test_greedy_takes_the_likeliest_word_each_time():
@@ -368,9 +370,9 @@ def test_french_is_spelled_as_it_is_written():
 # What if.
 
 
-def test_a_head_that_is_off_adds_nothing():
+def test_an_ablated_head_adds_nothing():
     shown = translator.load()
-    off = Changes(decoder=Change(off=((0, 1),)), cross=Change(off=((1, 2), (1, 0))))
+    ablated = Intervention(ablated=((2, 1), (5, 2), (5, 0)))
     without = translator.Translator(copy.deepcopy(shown.model), "scaled dot", 0)
     size = WIDTH // HEADS
     with torch.no_grad():
@@ -380,7 +382,7 @@ def test_a_head_that_is_off_adds_nothing():
             (without.model.decoder[1].cross, 2),
         ):
             attention.output.weight[:, head * size : (head + 1) * size] = 0
-    made = shown.translate(TEXT, off)
+    made = shown.translate(TEXT, [ablated])
     torch.testing.assert_close(made.steps[0].probabilities, without.translate(TEXT).steps[0].probabilities)
     by_name = {layer.name: layer for layer in made.layers()}
     for name, heads in (("decoder 0", {1}), ("decoder 1 cross", {0, 2}), ("encoder 0", set())):
@@ -390,7 +392,13 @@ def test_a_head_that_is_off_adds_nothing():
 
 def test_masks_can_be_swapped():
     shown = translator.load()
-    made = shown.translate(TEXT, Changes(encoder=Change(mask=Band(1)), decoder=Change(mask=Full())))
+    made = shown.translate(
+        TEXT,
+        [
+            Intervention(mask=Band(1), layers=USE_LAYERS["encoder"]),
+            Intervention(mask=Full(), layers=USE_LAYERS["decoder"]),
+        ],
+    )
     layers = {layer.name: layer for layer in made.layers()}
     near = layers["encoder 1"].mechanism(layers["encoder 1"].inputs).weights
     assert near[:, 0, 2:].eq(0).all()
@@ -402,34 +410,39 @@ def test_masks_can_be_swapped():
 
 def test_score_and_temperature_can_be_swapped():
     shown = translator.load()
-    made = shown.translate(TEXT, Changes(cross=Change(score=Dot(), normalizer=Softmax(4.0))))
+    made = shown.translate(TEXT, [Intervention(score=Dot(), normalizer=Softmax(4.0), layers=USE_LAYERS["cross"])])
     same = shown.translate(TEXT)  # a dot product of width 16, divided by 4, is a scaled one
     assert made.french == same.french
     for a, b in zip(made.steps, same.steps, strict=True):
         torch.testing.assert_close(a.probabilities, b.probabilities, atol=1e-5, rtol=1e-3)
-    warm = shown.translate(TEXT, Changes(cross=Change(normalizer=Softmax(100.0))))
+    warm = shown.translate(TEXT, [Intervention(normalizer=Softmax(100.0), layers=USE_LAYERS["cross"])])
     cross = next(layer for layer in warm.layers(0) if layer.kind == "cross")
     torch.testing.assert_close(
         cross.mechanism(cross.inputs).weights, torch.full((HEADS, 1, 12), 1 / 12), atol=0.05, rtol=0
     )
-    other = shown.translate(TEXT, Changes(cross=Change(score=General(seed=3))))
+    other = shown.translate(TEXT, [Intervention(score=General(seed=3), layers=USE_LAYERS["cross"])])
     assert other.french != same.french
     assert {type(one.mechanism.score) for one in other.layers() if one.kind == "cross"} == {General}
 
 
-def test_changes_are_told_apart_by_their_text():
-    texts = {
-        repr(one)
-        for one in (
-            Changes(),
-            Changes(encoder=Change(mask=Band(1))),
-            Changes(decoder=Change(mask=Band(1))),
-            Changes(decoder=Change(mask=Band(2))),
-            Changes(cross=Change(off=((0, 1),))),
-            Changes(cross=Change(score=Additive(seed=1))),
-        )
-    }
-    assert len(texts) == 6
+def test_each_use_has_layers_of_its_own():
+    names = [layer.name for layer in translator.load().translate(TEXT).layers()]
+    uses = {"encoder": ["encoder 0", "encoder 1"], "decoder": ["decoder 0", "decoder 1"]}
+    uses["cross"] = ["decoder 0 cross", "decoder 1 cross"]
+    assert {use: [names[i] for i in layers] for use, layers in USE_LAYERS.items()} == uses
+
+
+def test_interventions_are_told_apart_by_their_text():
+    layers = USE_LAYERS["decoder"]
+    interventions = [
+        Intervention(),
+        Intervention(mask=Band(1)),
+        Intervention(mask=Band(1), layers=layers),
+        Intervention(mask=Band(2), layers=layers),
+        Intervention(ablated=((0, 1),)),
+        Intervention(score=Additive(seed=1)),
+    ]
+    assert len(set(interventions)) == len({repr(one) for one in interventions}) == 6
 
 
 # Training.

@@ -1,7 +1,7 @@
 """The maps of the three uses of attention: as they ran, as they are marked, and what the page says of them."""
 
 import json
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -11,12 +11,14 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from attnviz.masks import Full
-from attnviz.translator import VARIANTS, Change, Changes, Translator, load, sentences
+from attnviz.models.interventions import Intervention
+from attnviz.translator import VARIANTS, Translator, load, sentences
 from attnviz.translator.grammar import ADJECTIVE, NOUN, Sentence
-from attnviz.translator.model import Pass, Use
+from attnviz.translator.model import USE_LAYERS, Pass, Use
 from attnviz.translator.translation import source, target
 from attnviz.ui.transformer import maps, three_uses
 from attnviz.ui.transformer.maps import HEAD_NAMES, USES
+from tests.support.app import contents, open_page
 
 ROOT = Path(__file__).parents[2]
 NEGATED = "the old king does not see the young birds ."
@@ -24,22 +26,12 @@ LONGEST = "is her white apple of every beautiful flower pretty under these lette
 SHORTEST = "I dance ."
 
 
+page = partial(open_page, "transformer")
+
+
 @cache
 def some(count: int) -> list[Sentence]:
     return list(islice(sentences("test"), count))
-
-
-def page(**link: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/transformer.py")
-    for name, value in link.items():
-        app.query_params[name.replace("_", "-")] = value
-    return app.run()
-
-
-def said(app: AppTest) -> str:
-    assert not app.exception
-    return " ".join(one.value for one in app.markdown)
 
 
 @pytest.mark.parametrize("text", [SHORTEST, NEGATED, LONGEST])
@@ -75,8 +67,8 @@ def test_rows_are_named_by_what_goes_in_or_comes_out() -> None:
     assert maps.of(translation, "cross").keys == ("I", "dance", ".")
 
 
-def test_a_decoder_that_sees_the_future_waits_for_words_and_a_head_that_is_off_for_nothing() -> None:
-    seeing = load().translate(NEGATED, Changes(decoder=Change(mask=Full(), off=((1, 2),))))
+def test_a_decoder_that_sees_the_future_waits_for_words_and_an_ablated_head_for_nothing() -> None:
+    seeing = load().translate(NEGATED, [Intervention(mask=Full(), ablated=((4, 2),), layers=USE_LAYERS["decoder"])])
     shown = maps.of(seeing, "decoder", 3)
     assert not np.isnan(shown.weights[0, :4, :4]).any()
     assert shown.coming[0, :4, 4:].all()
@@ -103,34 +95,34 @@ def test_the_true_alignment_is_outlined_in_the_rows_that_are_there() -> None:
     # le vieux roi ne voit pas: "ne" and "pas" both stand for "not".
     expected = [(0, 0), (1, 1), (2, 2), (3, 4), (4, 5), (5, 4)]
     assert shown.marked == expected
-    figure = maps.picture(shown, 7, largest=1.0)
-    outlined = {(round((one.y0 + one.y1) / 2), round((one.x0 + one.x1) / 2)) for one in figure.layout.shapes}
+    chart = maps.picture(shown, 7, largest=1.0)
+    outlined = {(round((one.y0 + one.y1) / 2), round((one.x0 + one.x1) / 2)) for one in chart.figure.layout.shapes}
     assert outlined == set(expected)
-    cells = figure.layout.meta["cells"]
-    assert {cell for cell, words in cells.items() if "stands for" in words} == {f"{row} {key}" for row, key in expected}
-    assert cells["6 0"] == cells["10 9"] == "“{query}” has not come out yet."
-    assert "5 0" not in cells
+    cells = chart.spec.cell_sentences
+    assert {cell for cell, words in cells.items() if "stands for" in words} == set(expected)
+    assert cells[6, 0] == cells[10, 9] == "“{query}” has not come out yet."
+    assert (5, 0) not in cells
 
 
 def test_masked_cells_and_words_to_come_look_and_read_differently() -> None:
-    figure = maps.picture(maps.of(load().translate(NEGATED), "decoder", 3), 0, largest=1.0)
-    cells = figure.layout.meta["cells"]
-    assert cells["4 0"] == "“{query}” has not gone in yet."  # a row to come
-    assert "0 4" not in cells  # masked, whatever comes
-    assert "4 5" not in cells
-    assert figure.layout.meta["masked"] == "“{query}” may not look at “{key}”."
-    covered = ~np.isnan(figure.data[1].z)
+    chart = maps.picture(maps.of(load().translate(NEGATED), "decoder", 3), 0, largest=1.0)
+    cells = chart.spec.cell_sentences
+    assert cells[4, 0] == "“{query}” has not gone in yet."  # a row to come
+    assert (0, 4) not in cells  # masked, whatever comes
+    assert (4, 5) not in cells
+    assert chart.spec.sentences.masked == "“{query}” may not look at “{key}”."
+    covered = ~np.isnan(chart.figure.data[1].z)
     assert covered[4, 0]
     assert not covered[4, 5]
     assert not covered[:4].any()
-    labels = figure.layout.meta["queryLabels"]
+    labels = chart.spec.query_labels
     assert ["span" in label for label in labels] == [False] * 4 + [True] * (len(labels) - 4)
 
 
 def test_nothing_is_outlined_where_no_true_alignment_is_known() -> None:
     shown = maps.of(load().translate("cat the sleeps red"), "cross")
     assert not shown.marked
-    assert not maps.picture(shown, 0, largest=1.0).layout.shapes
+    assert not maps.picture(shown, 0, largest=1.0).figure.layout.shapes
 
 
 def described(words: tuple[str, ...], place: int) -> int | None:
@@ -142,22 +134,22 @@ def described(words: tuple[str, ...], place: int) -> int | None:
     return first if words[0] not in ("I", "he", "she", "they", "who") else None
 
 
-def looked(translator: Translator, asked: list[Sentence]) -> dict[Use, torch.Tensor]:
+def looked(translator: Translator, examples: list[Sentence]) -> dict[Use, torch.Tensor]:
     """Where each word of each sentence looks most: sentences, layers times heads, words."""
-    english, ran = [one.english for one in sentence_picker], []
+    english, ran = [one.english for one in examples], []
     told = Pass(lengths=torch.tensor([len(words) for words in english]), ran=ran)
     memory = translator.model.encode(source(english), told)
-    translator.model.decode(target([one.french for one in sentence_picker]), memory, told)
+    translator.model.decode(target([one.french for one in examples]), memory, told)
     return {use: torch.cat([one.weights for one in ran if one.use == use], 1).argmax(-1) for use in USES}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_said_of_the_telling_heads_is_so(variant: str) -> None:
     translator = load(variant)
-    sentence_picker = some(150)
-    top = looked(translator, sentence_picker)
+    examples = some(150)
+    top = looked(translator, examples)
     nouns, negations = [], []
-    for sentence, encoder, decoder in zip(sentence_picker, top["encoder"], top["decoder"], strict=True):
+    for sentence, encoder, decoder in zip(examples, top["encoder"], top["decoder"], strict=True):
         for place, word in enumerate(sentence.english):
             if word in ADJECTIVE and (noun := described(sentence.english, place)) is not None:
                 nouns.append(int(encoder[maps.first_head("encoder", translator), place]) == noun)
@@ -183,7 +175,7 @@ def test_the_head_that_is_shown_first_agrees_most(variant: str) -> None:
 
 def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
     app = page(english=NEGATED)
-    words = said(app)
+    words = contents(app)
     for name in USES.values():
         assert f"**{name}**" in words
     shown = maps.of(load().translate(NEGATED), "cross")
@@ -191,19 +183,19 @@ def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
     assert "97% in 500 test sentences" in words
     assert three_uses.TELLING["encoder"] in words
     assert three_uses.TELLING["decoder"] in words
-    other = said(app.selectbox(key="cross-head").select("Layer 1, head 2").run())
+    other = contents(app.selectbox(key="cross-head").select("Layer 1, head 2").run())
     assert f"**{shown.agreed(6)} of 10 words**" in other
     assert "71% in 500 test sentences" in other
 
 
 def test_what_a_sentence_does_not_have_is_not_said() -> None:
-    words = said(page(english=SHORTEST))
+    words = contents(page(english=SHORTEST))
     assert three_uses.TELLING["encoder"] not in words
     assert three_uses.TELLING["decoder"] not in words
 
 
 def test_a_sentence_that_the_grammar_does_not_know_has_no_score() -> None:
-    words = said(page(english="cat the sleeps red"))
+    words = contents(page(english="cat the sleeps red"))
     assert "The grammar does not know this sentence" in words
     assert "look most at a word" not in words
 
@@ -216,13 +208,6 @@ def test_a_link_pins_a_row_of_the_encoder_or_none(row: str, pinned: int | None) 
     sent = [one.proto.bytes for one in app.get("bidi_component")]
     headers = [json.loads(bytes_[8 : 8 + int.from_bytes(bytes_[:8], "little")]) for bytes_ in sent]
     assert [one["pinned"] for one in headers if one["key"] == "encoder-map"] == [pinned]
-
-
-@pytest.mark.parametrize(
-    ("share", "text"), [(0.0, "0%"), (0.126, "13%"), (0.99, "99%"), (0.9969, "99.6%"), (0.9999, "99.9%"), (1.0, "100%")]
-)
-def test_a_share_is_not_said_to_be_all_before_it_is(share: float, text: str) -> None:
-    assert maps.percent(share) == text
 
 
 def script() -> None:

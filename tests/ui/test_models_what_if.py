@@ -1,39 +1,48 @@
 """What if, on the Models page, without a browser: what is drawn and said is what the library gives."""
 
 import re
-from html import unescape
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import transformers as hf
-from streamlit.testing.v1 import AppTest
 
 from attnviz.analysis.head_maps import head_map
 from attnviz.formatting import number
 from attnviz.masks import Band, Causal
 from attnviz.models import model_cache
-from attnviz.models.interventions import Exchange, Next, changed, cosine, moved, similarity
+from attnviz.models.intervention_run import (
+    NextToken,
+    cosine,
+    mass_shift,
+    run_with_interventions,
+    sentence_similarity,
+)
+from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.normalizers import Sink, Softmax
 from attnviz.scores import Cosine
 from attnviz.text import EXAMPLE
-from attnviz.translator.model import Change
 from attnviz.ui.models import intervention_run, viewport, what_if
 from tests.models.test_interventions import GROUPED, TEXT, bart, bert, bloom, llama, reads
+from tests.support.app import contents, ok, open_page
 
 ROOT = Path(__file__).parents[2]
 OTHER = "The dog ran over the road."
 ALL = tuple(range(6))
 WHOLE = tuple((3, head) for head in range(12))
 TRIES = {
-    "Switch this head off": Exchange(Change(off=((3, 1),)), ALL),
-    "Switch this layer’s heads off": Exchange(Change(off=WHOLE), ALL),
-    "Temperature 4": Exchange(Change(normalizer=Softmax(4.0)), ALL),
-    "Only the neighbors": Exchange(Change(Band(1)), ALL),
-    "Only what came before": Exchange(Change(Causal()), ALL),
+    "Ablate this head": Intervention(ablated=((3, 1),), layers=ALL),
+    "Ablate this layer’s heads": Intervention(ablated=WHOLE, layers=ALL),
+    "Temperature 4": Intervention(normalizer=Softmax(4.0), layers=ALL),
+    "Only the neighbors": Intervention(Band(1), layers=ALL),
+    "Only what came before": Intervention(Causal(), layers=ALL),
 }
+
+
+page = partial(open_page, "models", inspect="What if")
 
 
 def gemma2():
@@ -43,15 +52,15 @@ def gemma2():
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The figures that are drawn, by the keys of their charts."""
-    figures, chart = {}, what_if.chart
+    """The charts that are drawn, by the keys of their charts."""
+    charts, chart = {}, what_if.chart
 
-    def kept(figure, key, **how):
-        figures[key] = figure
-        return chart(figure, key, **how)
+    def kept(picture, key, **how):
+        charts[key] = picture
+        return chart(picture, key, **how)
 
     monkeypatch.setattr(what_if, "chart", kept)
-    return figures
+    return charts
 
 
 @pytest.fixture
@@ -68,93 +77,79 @@ def folder(tmp_path):
     return saved
 
 
-def page(**link):
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/models.py")
-    for name, value in {"inspect": "What if", **link}.items():
-        app.query_params[name] = value
-    return app.run()
+def cells(chart):
+    return np.array(chart.figure.data[0].z, dtype=float)
 
 
-def good(app):
-    assert not app.exception
-    assert not app.error, [one.value for one in app.error]
-    return app
-
-
-def said(app):
-    bodies = [one.body for one in app.get("html")]
-    return unescape(" ".join(bodies + [one.value for one in (*app.error, *app.caption, *app.info)])).replace("\\", "")
-
-
-def cells(figure):
-    return np.array(figure.data[0].z, dtype=float)
-
-
-def check(drawn, exchange, layer=3, head=1, text=EXAMPLE, pair=None):
+def check(drawn, intervention, layer=3, head=1, text=EXAMPLE, pair=None):
     """Both maps and the grid are those of the library; gives the cosine of the vectors with and without."""
-    result = changed(minilm(), exchange, text, pair)
+    result = run_with_interventions(minilm(), [intervention], text, pair)
     before, after = minilm().layers(text, pair), result.layers
     for key, layers in (("if-before", before), ("if-after", after)):
         one = layers[layer]
         np.testing.assert_allclose(cells(drawn[key]), head_map(one.inputs, one.mechanism, head), atol=2e-6)
-    ends = [drawn[key].layout[axis].cmax for key in what_if.SIDES for axis in drawn[key].layout if "coloraxis" in axis]
+    ends = [
+        drawn[key].figure.layout[axis].cmax
+        for key in what_if.SIDES
+        for axis in drawn[key].figure.layout
+        if "coloraxis" in axis
+    ]
     assert len(set(ends)) == 1, "one range of colors"
-    expected = np.stack([moved(*pair).numpy() for pair in zip(before, after, strict=True)])
-    for place in exchange.change.off:
+    expected = np.stack([mass_shift(*pair).numpy() for pair in zip(before, after, strict=True)])
+    for place in intervention.ablated:
         expected[place] = np.nan
     np.testing.assert_allclose(cells(drawn["if-moved"]), expected, atol=1e-5)
     return cosine(minilm().output(minilm().reading(text, pair)), result.output)
 
 
 def test_nothing_is_changed_until_somebody_changes_it(drawn):
-    app = good(page())
-    assert "Nothing is changed." in said(app)
+    app = ok(page())
+    assert "Nothing is changed." in contents(app)
     assert app.pills(key="if-try").value == "Everything as it is"
-    check(drawn, Exchange())
+    check(drawn, Intervention())
     assert cells(drawn["if-moved"]).max() < 1e-6
 
 
 def test_every_try_gives_what_the_library_gives(drawn):
-    app = good(page())
+    app = ok(page())
     assert app.pills(key="if-try").options == ["Everything as it is", *TRIES]
-    for name, exchange in TRIES.items():
+    for name, intervention in TRIES.items():
         app.pills(key="if-try").select(name).run()
-        assert f"a cosine of {check(drawn, exchange):.3f} with" in said(good(app))
+        assert f"a cosine of {check(drawn, intervention):.3f} with" in contents(ok(app))
         assert app.pills(key="if-try").value == name
     app.pills(key="if-try").select("Everything as it is").run()
-    assert "Nothing is changed." in said(good(app))
+    assert "Nothing is changed." in contents(ok(app))
 
 
 def test_what_is_made_by_hand_is_what_a_link_makes(drawn):
-    app = good(page(layer="encoder 2", head="Head 5"))
+    app = ok(page(layer="encoder 2", head="Head 5"))
     app.selectbox(key="if-normalizer").select("Softmax").run()
     app.number_input(key="if-normalizer.temperature").set_value(2.5).run()
     app.selectbox(key="if-score").select("Cosine").run()
     app.selectbox(key="if-where").select("This layer").run()
     app.multiselect(key="if-off").select("encoder 4, head 0").run()
-    exchange = Exchange(Change(score=Cosine(), normalizer=Softmax(2.5), off=((4, 0),)), (2,))
-    check(drawn, exchange, 2, 5)
+    intervention = Intervention(score=Cosine(), normalizer=Softmax(2.5), ablated=((4, 0),), layers=(2,))
+    check(drawn, intervention, 2, 5)
     link = {"if-normalizer": "Softmax", "if-normalizer.temperature": "2.5", "if-score": "Cosine"}
     link |= {"if-where": "This layer", "if-off": "encoder 4, head 0", "layer": "encoder 2", "head": "Head 5"}
     drawn.clear()
-    again = good(page(**link))
-    assert f"a cosine of {check(drawn, exchange, 2, 5):.3f} with" in said(again)
+    again = ok(page(**link))
+    assert f"a cosine of {check(drawn, intervention, 2, 5):.3f} with" in contents(again)
     assert again.pills(key="if-try").value is None
 
 
 def test_the_caption_says_how_each_side_attends():
-    app = good(page(**{"if-off": "encoder 3, head 1", "if-normalizer": "Softmax", "if-normalizer.temperature": "2.0"}))
+    app = ok(page(**{"if-off": "encoder 3, head 1", "if-normalizer": "Softmax", "if-normalizer.temperature": "2.0"}))
     captions = [one.value.replace("\\", "") for one in app.caption]
     assert "Scores: Scaled dot. Every query sees every key. Weights: Softmax." in captions
-    assert "Head 1 is off: it sees nothing, and adds nothing." in captions
+    assert "Head 1 is ablated: it sees nothing, and adds nothing." in captions
     app.selectbox(key="head").select("Head 2").run()
     captions = [one.value.replace("\\", "") for one in app.caption]
     assert "Scores: Scaled dot. Every query sees every key. Weights: Softmax with temperature 2." in captions
 
 
 def test_the_caption_names_biases_in_the_order_in_which_they_act(folder):
-    app = good(page(model=folder(gemma2), text=TEXT, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "2"}))
+    app = ok(page(model=folder(gemma2), text=TEXT, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "2"}))
     captions = [one.value.replace("\\", "") for one in app.caption]
     capped = "Scores: Scaled dot with scale 0.0625, squeezed between −20 and 20 (soft cap). "
     capped += "A query sees a key if the key is not after it."
@@ -165,23 +160,23 @@ def test_the_caption_names_biases_in_the_order_in_which_they_act(folder):
 
 def test_what_is_changed_is_said_beside_what_comes_of_it():
     link = {"if-mask": "Causal", "if-score": "Cosine", "if-where": "This layer"}
-    text = said(good(page(**link, **{"if-off": ["encoder 3, head 1", "encoder 3, head 4", "encoder 5, head 0"]})))
-    assert "Changed in encoder 3. Scores: Cosine. A query sees a key if the key is not after it. Off: " in text
-    assert "Off: encoder 3, heads 1, 4; encoder 5, head 0." in text
+    text = contents(ok(page(**link, **{"if-off": ["encoder 3, head 1", "encoder 3, head 4", "encoder 5, head 0"]})))
+    assert "Changed in encoder 3. Scores: Cosine. A query sees a key if the key is not after it. Ablated: " in text
+    assert "Ablated: encoder 3, heads 1, 4; encoder 5, head 0." in text
 
 
 @pytest.mark.parametrize(
-    ("exchange", "words"),
+    ("intervention", "words"),
     [
-        (Exchange(), ""),
-        (Exchange(Change(normalizer=Softmax(4.0))), "Changed in all layers. Weights: Softmax with temperature 4."),
+        (Intervention(), ""),
+        (Intervention(normalizer=Softmax(4.0)), "Changed in all layers. Weights: Softmax with temperature 4."),
         (TRIES["Temperature 4"], "Changed in all layers. Weights: Softmax with temperature 4."),
-        (Exchange(Change(Band(1)), (0, 1, 4)), f"Changed in encoder 0–1, encoder 4. {Band(1).describe()}"),
-        (TRIES["Switch this layer’s heads off"], "Off: all heads of encoder 3."),
+        (Intervention(Band(1), layers=(0, 1, 4)), f"Changed in encoder 0–1, encoder 4. {Band(1).describe()}"),
+        (TRIES["Ablate this layer’s heads"], "Ablated: all heads of encoder 3."),
     ],
 )
-def test_what_is_changed_in_words(exchange, words):
-    assert what_if.listed(minilm().layers(EXAMPLE), exchange) == words
+def test_what_is_changed_in_words(intervention, words):
+    assert what_if.listed(minilm().layers(EXAMPLE), intervention) == words
 
 
 def test_sinks_that_a_model_has_learned_are_named_without_their_numbers():
@@ -190,16 +185,16 @@ def test_sinks_that_a_model_has_learned_are_named_without_their_numbers():
 
 
 def test_of_two_texts_it_says_how_similar_they_are(drawn):
-    exchange = TRIES["Temperature 4"]
-    app = good(page(second=OTHER, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
-    check(drawn, exchange, 3, 1, pair=OTHER)
-    plain, now = similarity(minilm(), exchange, EXAMPLE, OTHER)
-    assert f"have vectors with a cosine of {plain:.3f}; with the change it is {now:.3f}." in said(app)
+    intervention = TRIES["Temperature 4"]
+    app = ok(page(second=OTHER, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
+    check(drawn, intervention, 3, 1, pair=OTHER)
+    plain, now = sentence_similarity(minilm(), [intervention], EXAMPLE, OTHER)
+    assert f"have vectors with a cosine of {plain:.3f}; with the change it is {now:.3f}." in contents(app)
 
 
 def test_the_next_token_with_and_without(drawn, folder):
     path = folder(llama)
-    app = good(page(model=path, text=TEXT, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "3.0"}))
+    app = ok(page(model=path, text=TEXT, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "3.0"}))
     model = model_cache.model(path)
     before = model.output(model.reading(TEXT))
     for layer in model.model.model.layers:
@@ -207,53 +202,53 @@ def test_the_next_token_with_and_without(drawn, folder):
     after = model.output(model.reading(TEXT))
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = sorted(range(40), key=lambda i: -max(p[i], q[i]))[:10]
-    for trace, distribution in zip(drawn["if-next"].data, (p, q), strict=True):
+    for trace, distribution in zip(drawn["if-next"].figure.data, (p, q), strict=True):
         np.testing.assert_allclose(np.array(trace.y, dtype=float), distribution[first], atol=1e-5)
-    assert [trace.name for trace in drawn["if-next"].data] == ["As it is", "Changed"]
-    read = drawn["if-next"].layout.meta["points"][0]
+    assert [trace.name for trace in drawn["if-next"].figure.data] == ["As it is", "Changed"]
+    read = drawn["if-next"].spec.sentences[0]
     assert read.endswith(f": {number(float(p[first[0]]))} as it is, {number(float(q[first[0]]))} changed")
     bits = float((p * (p / q).log2()).sum())
     assert bits > 1e-3
-    assert f"KL(as it is ‖ changed) is {number(bits)} bits." in said(app)
+    assert f"KL(as it is ‖ changed) is {number(bits)} bits." in contents(app)
     model_cache.shelf.cache_clear()
 
 
 def test_a_model_that_hands_over_no_queries_is_told_in_a_sentence(folder):
     path = folder(bloom)
-    app = good(page(model=path, text=TEXT))
+    app = ok(page(model=path, text=TEXT))
     assert re.search(
-        r"Nothing can be exchanged in .*the score, the mask and the normalizer cannot be changed", said(app)
+        r"Nothing can be exchanged in .*the score, the mask and the normalizer cannot be changed", contents(app)
     )
     model_cache.shelf.cache_clear()
 
 
 def test_a_model_without_an_output_shows_maps_alone(drawn, folder):
-    app = good(page(model=folder(bert), text=TEXT, **{"if-mask": "Causal"}))
-    assert "gives neither a next token nor a vector of a sentence" in said(app)
+    app = ok(page(model=folder(bert), text=TEXT, **{"if-mask": "Causal"}))
+    assert "gives neither a next token nor a vector of a sentence" in contents(app)
     assert "if-next" not in drawn
     assert np.isnan(cells(drawn["if-after"])[0, 1:]).all()
     model_cache.shelf.cache_clear()
 
 
 def test_what_cannot_be_computed_leaves_the_last_good_picture(drawn):
-    app = good(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
+    app = ok(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
     app.selectbox(key="if-mask").select("Longformer").run()
     box = next(one for one in app.text_input if one.key.startswith("if-mask"))
-    good(app)
+    ok(app)
     last = cells(drawn["if-after"])
     box.input("two three").run()
     assert not app.exception
-    assert "“two” is none" in said(app)
-    assert "The picture below is the last one that could be made." in said(app)
+    assert "“two” is none" in contents(app)
+    assert "The picture below is the last one that could be made." in contents(app)
     np.testing.assert_array_equal(cells(drawn["if-after"]), last)
     box.input("4 5 7").run()
-    good(app)
+    ok(app)
 
 
 def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder):
     path = folder(bart)
     off = {"if-off": [f"decoder {layer} cross, head {head}" for layer in range(2) for head in range(4)]}
-    app = good(page(model=path, text=TEXT, second="the cat sat", **off))
+    app = ok(page(model=path, text=TEXT, second="the cat sat", **off))
     model = model_cache.model(path)
     read = model.reading(TEXT, "the cat sat")
     before = model.output(read)
@@ -262,17 +257,17 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
         layer.encoder_attn.v_proj.bias.data *= 0
     after = model.output(read)
     assert (before - after).abs().max() > 1e-3
-    for trace, logits in zip(drawn["if-next"].data, (before, after), strict=True):
+    for trace, logits in zip(drawn["if-next"].figure.data, (before, after), strict=True):
         first = torch.maximum(before.softmax(-1), after.softmax(-1)).argsort(descending=True, stable=True)[:10]
         np.testing.assert_allclose(np.array(trace.y, dtype=float), logits.softmax(-1)[first], atol=1e-5)
-    assert "The decoder’s likeliest next token " in said(app)
+    assert "The decoder’s likeliest next token " in contents(app)
     typed = model.tokenizer.decode(read.batch["decoder_input_ids"][0, 1:])
     assert typed.startswith("the cat")
-    assert f"The decoder has written “{typed}”, as you typed. What may come next?" in said(app)
+    assert f"The decoder has written “{typed}”, as you typed. What may come next?" in contents(app)
     app.text_input(key="second").set_value("").run()
     written = " ".join(model.reading(TEXT).target.tokens[1:])  # [1] and the like, which the tokenizer does not know
-    assert f"{written[-20:]}” by itself, without the change. What may come next?" in said(good(app))
-    names = list(drawn["if-moved"].layout.yaxis.ticktext)
+    assert f"{written[-20:]}” by itself, without the change. What may come next?" in contents(ok(app))
+    names = list(drawn["if-moved"].figure.layout.yaxis.ticktext)
     assert names == ["encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross"]
     model_cache.shelf.cache_clear()
 
@@ -281,44 +276,44 @@ def test_a_model_that_sees_says_nothing_of_sentences(tmp_path):
     model_cache.shelf.cache_clear()
     config = hf.ViTConfig(image_size=32, patch_size=8, num_hidden_layers=2, num_attention_heads=4, hidden_size=32)
     hf.ViTModel(config).save_pretrained(tmp_path)
-    app = good(page(model=str(tmp_path), **{"if-mask": "Causal"}))
-    assert f"What {tmp_path.name} makes of the picture in the end is not compared: it is the maps" in said(app)
-    assert "of a sentence" not in said(app)
+    app = ok(page(model=str(tmp_path), **{"if-mask": "Causal"}))
+    assert f"What {tmp_path.name} makes of the picture in the end is not compared: it is the maps" in contents(app)
+    assert "of a sentence" not in contents(app)
     model_cache.shelf.cache_clear()
 
 
 def test_the_result_stands_above_the_widgets_of_ones_own(drawn):
     """On a phone the sentence and the maps are seen after a tap: the widgets are folded away, and still count."""
-    app = good(page(**{"if-mask": "Causal"}))
+    app = ok(page(**{"if-mask": "Causal"}))
     [own] = [one for one in app.expander if one.label == "Change it yourself"]
     assert not own.proto.expanded
     assert {"if-mask", "if-score", "if-normalizer", "if-where"} <= {one.key for one in own.selectbox}
-    assert "a cosine of" in said(app)
+    assert "a cosine of" in contents(app)
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(drawn, monkeypatch):
     monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
     monkeypatch.setattr(viewport, "CELLS", 5)
-    good(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
+    ok(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
     for key, layers in (("if-before", minilm().layers(EXAMPLE)), ("if-after", None)):
-        layers = layers or changed(minilm(), TRIES["Temperature 4"], EXAMPLE).layers
+        layers = layers or run_with_interventions(minilm(), [TRIES["Temperature 4"]], EXAMPLE).layers
         whole = head_map(layers[3].inputs, layers[3].mechanism, 1).numpy()
         ends = [slice(i * 16 // 5, -(-(i + 1) * 16 // 5)) for i in range(5)]
         np.testing.assert_allclose(cells(drawn[key]), [[whole[a, b].max() for b in ends] for a in ends], atol=2e-6)
-        assert drawn[key].layout.meta["link"] == "what-if"
+        assert drawn[key].spec.link == "what-if"
 
 
 def test_links_that_make_no_sense_change_nothing():
-    app = good(page(**{"if-off": ["encoder 9, head 1", "x"], "if-where": "Nowhere", "if-mask": "Mask", "if-score": ""}))
-    assert "Nothing is changed." in said(app)
+    app = ok(page(**{"if-off": ["encoder 9, head 1", "x"], "if-where": "Nowhere", "if-mask": "Mask", "if-score": ""}))
+    assert "Nothing is changed." in contents(app)
 
 
 def test_another_model_with_a_head_off_that_it_has_not(folder):
-    app = good(page(**{"if-off": "encoder 3, head 1"}))
-    assert "a cosine of" in said(app)
+    app = ok(page(**{"if-off": "encoder 3, head 1"}))
+    assert "a cosine of" in contents(app)
     app.text_input(key="another").input(folder(llama)).run()
-    good(app)
-    assert "Nothing is changed." in said(app)
+    ok(app)
+    assert "Nothing is changed." in contents(app)
     model_cache.shelf.cache_clear()
 
 
@@ -326,11 +321,11 @@ def test_another_model_with_a_head_off_that_it_has_not(folder):
 
 
 def test_the_sentence_about_tokens():
-    stays = [Next("cat", 0.5, 0.25), Next("dog", 0.25, 0.125)]
+    stays = [NextToken("cat", 0.5, 0.25), NextToken("dog", 0.25, 0.125)]
     assert intervention_run.of_tokens(stays, 0.5).startswith(
         "The likeliest next token stays “cat”: 0.50 before, 0.25 with the"
     )
-    turns = [Next("cat", 0.5, 0.25), Next("\n", 0.25, 0.625)]
+    turns = [NextToken("cat", 0.5, 0.25), NextToken("\n", 0.25, 0.625)]
     assert "was “cat” (0.50, and 0.25 with the change); now it is “␊” (0.63)." in intervention_run.of_tokens(turns, 0.5)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import streamlit as st
 
 from attnviz.masks import GROUPS, Mask
-from attnviz.ui.controls import title
 from attnviz.ui.masks.mask_editor import SIDES, write
+from attnviz.ui.widgets import title
 
 CELLS, PIXELS = 16, 6
 ALLOWED, MASKED = (33, 123, 214, 255), (140, 132, 122, 70)  # seen on both themes

@@ -1,4 +1,4 @@
-"""A model run with its attention exchanged, and what is said of its output."""
+"""A model under an intervention, and the sentences about its output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -10,22 +10,21 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.work import check_work, heads_work
-from attnviz.formatting import number, visible
-from attnviz.layer import Layer
-from attnviz.models.interventions import (
-    Changed,
-    Exchange,
-    Next,
-    changed,
+from attnviz.formatting import fixed, number, visible
+from attnviz.layer import Layer, Trace
+from attnviz.models.intervention_run import (
+    InterventionRun,
+    NextToken,
     cosine,
-    divergence,
-    likeliest,
-    moved,
-    similarity,
+    kl_divergence,
+    likeliest_tokens,
+    mass_shift,
+    run_with_interventions,
+    sentence_similarity,
 )
+from attnviz.models.interventions import Intervention
 from attnviz.models.model import Model
 from attnviz.models.text_inputs import Reading
-from attnviz.translator.model import Change
 from attnviz.ui.models.model_picker import Example
 
 UNCHANGED = "Nothing is changed. Try one of the changes above, or make one of your own."
@@ -35,78 +34,79 @@ NEITHER = "{name} gives neither a next token nor a vector of a sentence, so it i
 
 
 @dataclass(frozen=True)
-class Ask(Example):
-    """An example under an exchange."""
+class IntervenedExample(Example):
+    """An example under an intervention."""
 
-    exchange: Exchange = field(default_factory=Exchange)
+    intervention: Intervention = field(default_factory=Intervention)
 
     @classmethod
-    def of(cls, example: Example, exchange: Exchange) -> "Ask":
-        return cls(**{one.name: getattr(example, one.name) for one in fields(example)}, exchange=exchange)
+    def of(cls, example: Example, intervention: Intervention) -> "IntervenedExample":
+        return cls(**{one.name: getattr(example, one.name) for one in fields(example)}, intervention=intervention)
 
-    def layers(self) -> list[Layer]:
-        return ran(self).layers
+    def layers(self) -> Trace:
+        return Trace(tuple(outcome(self).layers))
 
 
 @dataclass(frozen=True, eq=False)
-class Ran:
-    """What became of an example under an exchange."""
+class Outcome:
+    """The maps and the output of an example under an intervention."""
 
-    layers: list[Layer]
-    moved: Float[np.ndarray, "layers heads"]  # of each head's attention, NaN where a layer has no such head
-    said: str  # of the output, in a sentence
-    next: list[Next]  # the likeliest tokens, where the output is a token
+    layers: Sequence[Layer]
+    mass_shift: Float[np.ndarray, "layers heads"]  # of each head's attention, NaN where a layer has no such head
+    sentence: str  # about the output
+    next_tokens: list[NextToken]  # the likeliest tokens, where the output is a token
     written: str  # what stands before it, in a sentence, where it is the decoder that writes it
 
 
-def ran(ask: Ask) -> Ran:
-    """The run, computed once for all who ask. Raises ValueError, in words, where it cannot be done."""
-    return _ran(ask, repr(ask))
+def outcome(example: IntervenedExample) -> Outcome:
+    """Returns the outcome of a forward pass, computed once. Raises ValueError if the model cannot be run so."""
+    return _outcome(example, repr(example))
 
 
 @st.cache_resource(max_entries=4, show_spinner="Running the model …")
-def _ran(_ask: Ask, asked: str) -> Ran:
-    model, exchange = _ask.model(), _ask.exchange
-    given = _ask.text, _ask.pair, _ask.image.data if _ask.image else None
+def _outcome(_example: IntervenedExample, key: str) -> Outcome:
+    model, intervention = _example.model(), _example.intervention
+    given = _example.text, _example.pair, _example.image.data if _example.image else None
     before = model.layers(*given)
     read = model.reading(*given)
     output = model.output(read) if model.outputs else None
-    if exchange.change == Change():
-        result, said = Changed(before, output), UNCHANGED
+    if intervention.is_empty:
+        result, sentence = InterventionRun(before, output), UNCHANGED
     else:
-        _check_cost(before, exchange)
-        result = changed(model, exchange, *given)
-        said = _said(_ask, output, result.output)
+        _check_cost(before, intervention)
+        result = run_with_interventions(model, [intervention], *given)
+        sentence = _sentence(_example, output, result.output)
     share = np.full((len(before), max(layer.inputs.heads for layer in before)), np.nan, dtype="f4")
     for i, both in enumerate(zip(before, result.layers, strict=True)):
-        share[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else moved(*both).numpy()
-    tokens: list[Next] = []
+        share[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else mass_shift(*both).numpy()
+    tokens: list[NextToken] = []
     written = ""
     if output is not None and result.output is not None and model.outputs == "next token":
-        tokens = likeliest(model, output, result.output)
+        tokens = likeliest_tokens(model, output, result.output)
         if model.decodes:
-            written = of_written(_written(model, read), typed=bool(_ask.pair.strip()))
-    return Ran(result.layers, share, said, tokens, written)
+            written = of_written(_written(model, read), typed=bool(_example.pair.strip()))
+    return Outcome(result.layers, share, sentence, tokens, written)
 
 
-def _check_cost(layers: Sequence[Layer], exchange: Exchange) -> None:
+def _check_cost(layers: Sequence[Layer], intervention: Intervention) -> None:
     """Refuses what would keep a core busy for long: every layer's heads are computed twice, and compared."""
-    work = heads_work(layers, [exchange.of(layer.mechanism, i) for i, layer in enumerate(layers)])
+    work = heads_work(layers, [intervention.apply(layer.mechanism, i) for i, layer in enumerate(layers)])
     check_work(work, "To run the model so", "Take a shorter text, or another score.")
 
 
 # What is said of the output
 
 
-def _said(ask: Ask, before: Tensor | None, after: Tensor | None) -> str:
-    model = ask.model()
+def _sentence(example: IntervenedExample, before: Tensor | None, after: Tensor | None) -> str:
+    model = example.model()
     if before is None or after is None:
         return (PICTURE if model.reads == "picture" else NEITHER).format(name=model.name)
     if model.outputs == "next token":
         whose = "The decoder’s" if model.decodes else "The"
-        return of_tokens(likeliest(model, before, after), divergence(before, after), whose)
-    if ask.pair.strip():
-        return of_similarity(*similarity(model, ask.exchange, ask.text, ask.pair))
+        return of_tokens(likeliest_tokens(model, before, after), kl_divergence(before, after), whose)
+    if example.pair.strip():
+        similarities = sentence_similarity(model, [example.intervention], example.text, example.pair)
+        return of_similarity(*similarities)
     return of_vector(cosine(before, after))
 
 
@@ -116,7 +116,7 @@ def _written(model: Model, read: Reading) -> str:
     return text if text.strip() or read.target is None else " ".join(read.target.tokens[1:])
 
 
-def of_tokens(tokens: Sequence[Next], bits: float, whose: str = "The") -> str:
+def of_tokens(tokens: Sequence[NextToken], bits: float, whose: str = "The") -> str:
     """What becomes of the next token."""
     was, now = max(tokens, key=lambda one: one.before), max(tokens, key=lambda one: one.after)
     told = f"{whose} likeliest next token "
@@ -140,17 +140,13 @@ def of_written(text: str, typed: bool) -> str:
 def of_vector(angle: float) -> str:
     """What becomes of the vector of a sentence."""
     return (
-        f"The vector of the sentence has a cosine of {_cosine(angle)} with the vector that it has without the change."
+        f"The vector of the sentence has a cosine of {fixed(angle, 3)} with the vector that it has without the change."
     )
 
 
 def of_similarity(before: float, after: float) -> str:
     """What becomes of the similarity of two sentences."""
     return (
-        f"The two sentences, each read by itself, have vectors with a cosine of {_cosine(before)}; with the change it "
-        f"is {_cosine(after)}."
+        f"The two sentences, each read by itself, have vectors with a cosine of {fixed(before, 3)}; with the change it "
+        f"is {fixed(after, 3)}."
     )
-
-
-def _cosine(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")

@@ -13,18 +13,19 @@ from attnviz.analysis.head_maps import Special, strongest_keys
 from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.capture.opaque_parts import ModelBias
 from attnviz.figures.products import scaled
-from attnviz.formatting import number, visible
+from attnviz.figures.sentences import CellSentences
+from attnviz.formatting import number, significant, visible
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, ScaledDot
 from attnviz.ui import pinned_query
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
-from attnviz.ui.controls import title
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import told
 from attnviz.ui.view import View, tokens_stamp
+from attnviz.ui.widgets import title
 
 STRONGEST = "Its strongest key"
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions
@@ -47,8 +48,8 @@ def show(seen: LookedAt, view: View, row: int | None, weights: Float[np.ndarray,
     `weights` are those of the pinned row, NaN where not allowed.
     """
     inputs, head = seen.shown.inputs, seen.head
-    if seen.shown.fixed:
-        st.caption(plain(seen.shown.fixed))
+    if seen.shown.locked:
+        st.caption(plain(seen.shown.locked_reason))
         return
     if not isinstance(head, int):
         st.caption("Choose one head to see its queries, keys and values.")
@@ -134,7 +135,7 @@ def biased(layer: Layer, head: int, query: int, key: int, score: float) -> list[
     inputs = layer.inputs
     at = [torch.tensor(place) for place in (0, head, query, key)]
     now, made = torch.tensor(score), []
-    for bias in layer.mechanism.fit(inputs.queries, inputs.keys, inputs.heads).biases:
+    for bias in layer.mechanism.bind(inputs.queries, inputs.keys, inputs.heads).biases:
         now = bias(now, *at)
         made.append((in_words(bias), float(now)))
     return made
@@ -143,7 +144,7 @@ def biased(layer: Layer, head: int, query: int, key: int, score: float) -> list[
 def in_words(bias: Bias) -> str:
     """What a bias does to a score, in words that follow the score."""
     if isinstance(bias, SoftCap):
-        return f"squeezed between −{bias.cap:g} and {bias.cap:g} (soft cap)"
+        return f"squeezed between {significant(-bias.cap)} and {significant(bias.cap)} (soft cap)"
     if isinstance(bias, Distances):
         return "plus the model’s number for the distance from query to key"
     if isinstance(bias, ModelBias):
@@ -185,13 +186,13 @@ def _vectors(
     if vectors.size > MOST_CELLS:
         st.caption(plain(f"{name}: {vectors.shape[0]:,} × {vectors.shape[1]:,} numbers are too many for one picture."))
         return
-    figure = figures.heatmap(
+    picture = figures.heatmap(
         vectors, tokens, [str(i) for i in range(vectors.shape[1])], largest=largest_weight([vectors]), scale="changes",
-        says="{query} has {weight} in dimension {key}.", fan=False, zoom=f"{name} {zoom}",
+        sentences=CellSentences("{query} has {weight} in dimension {key}."), fan=False, zoom_key=f"{name} {zoom}",
     )  # fmt: skip
-    figure.update_xaxes(title_text="dimensions").update_yaxes(title_text=name.lower())
+    picture.figure.update_xaxes(title_text="dimensions").update_yaxes(title_text=name.lower())
     chart(
-        figure,
+        picture,
         name.lower(),
         label=name,
         name=f"{name.lower()} of one head",

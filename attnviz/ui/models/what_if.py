@@ -11,20 +11,18 @@ from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
 
 from attnviz.biases import Bias
-from attnviz.figures import head_at
 from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
 from attnviz.formatting import number, visible
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer
 from attnviz.masks import Band, Causal, Full, Mask, SlidingWindow
-from attnviz.models.interventions import Exchange
+from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Normalizer, Softmax
 from attnviz.scores import Score
-from attnviz.translator.model import Change
-from attnviz.ui import cache, controls
+from attnviz.ui import cache, mechanism_controls, widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.markdown import plain
-from attnviz.ui.models.intervention_run import Ask, Ran, ran
+from attnviz.ui.models.intervention_run import IntervenedExample, Outcome, outcome
 from attnviz.ui.models.layer_table import named
 from attnviz.ui.models.one_head import OneHead, open_head
 from attnviz.ui.models.products import in_words
@@ -35,7 +33,7 @@ MASK, SCORE, NORMALIZER, OFF, WHERE = "if-mask", "if-score", "if-normalizer", "i
 EVERYWHERE, ALIKE, HERE = "All layers", "Layers of this kind", "This layer"
 NAMES = ("As it is", "Changed")
 SIDES = dict(zip(("if-before", "if-after"), NAMES, strict=True))  # by the keys of their charts
-SCORE_MENU = {controls.title(kind): kind for kind in parts.PLAIN_SCORES}
+SCORE_MENU = {widgets.title(kind): kind for kind in parts.PLAIN_SCORES}
 KEPT = "what if on a model"  # the name of what could be computed last
 HEIGHT = 400
 LEAST = 0.1  # where the colors of what has moved end at least
@@ -48,7 +46,7 @@ SEEING = (
     "**What you are seeing.** The model reads the text once more, and attends otherwise where you say so. Layers below "
     "stay as they are; every layer above works with what comes of it, so its maps move too. Both maps have one color "
     "range. A small cell is a head: the share of a query’s attention that is no longer where it was, on average over "
-    "its queries; a head that is off has no color."
+    "its queries; a head that is ablated has no color."
 )
 
 
@@ -60,57 +58,60 @@ class AsItIs:
 def show(seen: LookedAt) -> None:
     """Draws changes to try, what becomes of the output, and the map of the chosen head as it is and changed."""
     if not _open(seen):
-        st.info(plain(f"Nothing can be exchanged in {seen.model.name}. {seen.shown.fixed}"))
+        st.info(plain(f"Nothing can be exchanged in {seen.model.name}. {seen.shown.locked_reason}"))
         return
     top = st.container()
     with st.expander("Change it yourself", key="if-own", icon=":material/tune:", bind="query-params"):
-        exchange, refused = _choose(seen)
+        intervention, refused = _choose(seen)
     with top:
-        _menu(seen, exchange)
+        _menu(seen, intervention)
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
-    ask, result = _made(seen, exchange, refused, notes)
+    example, result = _made(seen, intervention, refused, notes)
     with notes:
-        told = escape(listed(seen.layers, ask.exchange)) or "&nbsp;"  # a line that what stands below does not jump by
-        st.html(f"<p class='attnviz-summary' role='status'>{escape(result.said)}</p><p class='attnviz-note'>{told}</p>")
+        changes = escape(listed(seen.layers, example.intervention)) or "&nbsp;"  # a line, so that nothing below jumps
+        st.html(
+            f"<p class='attnviz-summary' role='status'>{escape(result.sentence)}</p>"
+            f"<p class='attnviz-note'>{changes}</p>"
+        )
         if len(_open(seen)) < len(seen.layers):
-            closed = [layer.name for layer in seen.layers if layer.fixed]
+            closed = [layer.id for layer in seen.layers if layer.locked]
             st.caption(plain(f"Nothing can be exchanged in {named(closed)}, whose queries and keys are not known."))
-    _maps(seen, ask, result)
+    _maps(seen, example, result)
     left, right = st.columns([0.45, 0.55], gap="medium")
     with left:
-        _grid(seen, ask, result)
+        _grid(seen, example, result)
     with right:
         _tokens(result)
         st.caption(SEEING)
 
 
-def listed(layers: Sequence[Layer], exchange: Exchange) -> str:
+def listed(layers: Sequence[Layer], intervention: Intervention) -> str:
     """What is changed and where, in words; nothing where nothing is."""
-    change, open_ones = exchange.change, [i for i, layer in enumerate(layers) if not layer.fixed]
-    places = open_ones if exchange.layers is None else exchange.layers
-    where = "all layers" if set(open_ones) <= set(places) else named([layers[i].name for i in places])
+    open_ones = [i for i, layer in enumerate(layers) if not layer.locked]
+    places = open_ones if intervention.layers is None else intervention.layers
+    where = "all layers" if set(open_ones) <= set(places) else named([layers[i].id for i in places])
     said = []
-    if parts := in_order(change.score, (), change.mask, change.normalizer):
+    if parts := in_order(intervention.score, (), intervention.mask, intervention.normalizer):
         said.append(f"Changed in {where}. {parts}")
-    off = []
-    for i in sorted({layer for layer, _ in change.off}):
-        heads = [str(head) for layer, head in change.off if layer == i]
+    ablated = []
+    for i in sorted({layer for layer, _ in intervention.ablated}):
+        heads = [str(head) for layer, head in intervention.ablated if layer == i]
         numbers = f"{layers[i].name}, head{'s' * (len(heads) > 1)} {', '.join(heads)}"
-        off.append(f"all heads of {layers[i].name}" if len(heads) == layers[i].inputs.heads else numbers)
-    return " ".join(said + [f"Off: {'; '.join(off)}."] * bool(off))
+        ablated.append(f"all heads of {layers[i].name}" if len(heads) == layers[i].inputs.heads else numbers)
+    return " ".join(said + [f"Ablated: {'; '.join(ablated)}."] * bool(ablated))
 
 
 def _open(seen: LookedAt) -> list[int]:
     """The places of the layers whose attention can be exchanged."""
-    return [i for i, layer in enumerate(seen.layers) if not layer.fixed]
+    return [i for i, layer in enumerate(seen.layers) if not layer.locked]
 
 
-def _choose(seen: LookedAt) -> tuple[Exchange, list[str]]:
+def _choose(seen: LookedAt) -> tuple[Intervention, list[str]]:
     """Draws the widgets; gives what is to be exchanged, and why some of it was refused."""
     refused: list[str] = []
     columns = st.columns(4, gap="small")
     with columns[0]:
-        mask = _part("Mask", controls.MASK_MENU, MASK, refused)
+        mask = _part("Mask", mechanism_controls.MASK_MENU, MASK, refused)
     with columns[1]:
         score = _part("Score", SCORE_MENU, SCORE, refused)
     with columns[2]:
@@ -122,14 +123,14 @@ def _choose(seen: LookedAt) -> tuple[Exchange, list[str]]:
         )  # fmt: skip
     heads = _heads(seen)
     about = "They see nothing, and add nothing to what their layer gives."
-    off = st.multiselect("Heads off", list(heads), key=OFF, bind="query-params", placeholder="None", help=about)
-    change = Change(mask, score, normalizer, tuple(heads[one] for one in sorted(off, key=list(heads).index)))
-    return Exchange(change, _places(seen)[where]), refused
+    off = st.multiselect("Ablated heads", list(heads), key=OFF, bind="query-params", placeholder="None", help=about)
+    ablated = tuple(heads[one] for one in sorted(off, key=list(heads).index))
+    return Intervention(mask, score, normalizer, ablated, _places(seen)[where]), refused
 
 
 def _part(label: str, menu: dict[str, type], key: str, refused: list[str]) -> Any:
     """One part of every mechanism, or None where each layer keeps its own."""
-    part = controls.part(label, cast("dict[str, type[object]]", menu), AsItIs(), key, refused.append)
+    part = widgets.choose(label, cast("dict[str, type[object]]", menu), AsItIs(), key, refused.append)
     return None if isinstance(part, AsItIs) else part
 
 
@@ -143,7 +144,7 @@ def _places(seen: LookedAt) -> dict[str, tuple[int, ...]]:
 
 
 def _heads(seen: LookedAt) -> dict[str, tuple[int, int]]:
-    """The heads that can be switched off, by name: their layer and their place in it."""
+    """The heads that can be ablated, by name: their layer and their place in it."""
     return {
         f"{seen.layers[i].name}, head {head}": (i, head)
         for i in _open(seen)
@@ -151,26 +152,26 @@ def _heads(seen: LookedAt) -> dict[str, tuple[int, int]]:
     }
 
 
-def tries(seen: LookedAt) -> dict[str, tuple[Change, str]]:
+def tries(seen: LookedAt) -> dict[str, tuple[Intervention, str]]:
     """Changes worth trying, and where, by name."""
     all_of_it = ALIKE if ALIKE in _places(seen) else EVERYWHERE
-    found = {"Everything as it is": (Change(), EVERYWHERE)}
-    if not seen.shown.fixed:
+    found = {"Everything as it is": (Intervention(), EVERYWHERE)}
+    if not seen.shown.locked:
         whole = tuple((seen.layer, head) for head in range(seen.shown.inputs.heads))
         if isinstance(seen.head, int):
-            found["Switch this head off"] = (Change(off=(whole[seen.head],)), EVERYWHERE)
-        found["Switch this layer’s heads off"] = (Change(off=whole), EVERYWHERE)
-    found["Temperature 4"] = (Change(normalizer=Softmax(4.0)), EVERYWHERE)
-    if seen.shown.kind == "causal":
-        found["Only the last 4 tokens"] = (Change(SlidingWindow(4)), all_of_it)
-        found["See the future"] = (Change(Full()), all_of_it)
-    elif seen.shown.kind == "self":
-        found["Only the neighbors"] = (Change(Band(1)), all_of_it)
-        found["Only what came before"] = (Change(Causal()), all_of_it)
+            found["Ablate this head"] = (Intervention(ablated=(whole[seen.head],)), EVERYWHERE)
+        found["Ablate this layer’s heads"] = (Intervention(ablated=whole), EVERYWHERE)
+    found["Temperature 4"] = (Intervention(normalizer=Softmax(4.0)), EVERYWHERE)
+    if seen.shown.kind is Kind.CAUSAL:
+        found["Only the last 4 tokens"] = (Intervention(SlidingWindow(4)), all_of_it)
+        found["See the future"] = (Intervention(Full()), all_of_it)
+    elif seen.shown.kind is Kind.SELF:
+        found["Only the neighbors"] = (Intervention(Band(1)), all_of_it)
+        found["Only what came before"] = (Intervention(Causal()), all_of_it)
     return found
 
 
-def _menu(seen: LookedAt, exchange: Exchange) -> None:
+def _menu(seen: LookedAt, intervention: Intervention) -> None:
     """The changes worth trying; the one that is tried is marked."""
     choices = tries(seen)
     places = _places(seen)
@@ -179,47 +180,49 @@ def _menu(seen: LookedAt, exchange: Exchange) -> None:
         if (name := st.session_state["if-try"]) is not None:
             _write(seen, *choices[name])
 
-    tried = (name for name, (change, where) in choices.items() if exchange == Exchange(change, places[where]))
+    tried = (name for name, (one, where) in choices.items() if intervention == replace(one, layers=places[where]))
     st.session_state["if-try"] = next(tried, None)
     st.pills("Try", list(choices), key="if-try", on_change=try_it, label_visibility="collapsed")
 
 
-def _write(seen: LookedAt, change: Change, where: str) -> None:
+def _write(seen: LookedAt, intervention: Intervention, where: str) -> None:
     """Makes this the change that the widgets show."""
     for menu, part, key in (
-        (controls.MASK_MENU, change.mask, MASK),
-        (SCORE_MENU, change.score, SCORE),
-        (parts.NORMALIZER_MENU, change.normalizer, NORMALIZER),
+        (mechanism_controls.MASK_MENU, intervention.mask, MASK),
+        (SCORE_MENU, intervention.score, SCORE),
+        (parts.NORMALIZER_MENU, intervention.normalizer, NORMALIZER),
     ):
         parts.show_part(cast("dict[str, type[object]]", menu), part or AsItIs(), key)
     st.session_state[WHERE] = where
-    st.session_state[OFF] = [name for name, head in _heads(seen).items() if head in change.off]
+    st.session_state[OFF] = [name for name, head in _heads(seen).items() if head in intervention.ablated]
 
 
-def _made(seen: LookedAt, asked: Exchange, refused: list[str], notes: DeltaGenerator) -> tuple[Ask, Ran]:
+def _made(
+    seen: LookedAt, asked: Intervention, refused: list[str], notes: DeltaGenerator
+) -> tuple[IntervenedExample, Outcome]:
     """What is asked, or the last that could be run of this example, and what it gives."""
-    plain_one = Ask.of(seen.example, Exchange())
+    plain_one = IntervenedExample.of(seen.example, Intervention())
     if st.session_state.get(f"{KEPT} of") != seen.example:
         st.session_state[f"{KEPT} of"] = seen.example
         cache.remember(KEPT, plain_one)
 
-    def make() -> Ask:
+    def make() -> IntervenedExample:
         if refused:
             raise ValueError(" ".join(refused))
-        ask = Ask.of(seen.example, asked)
-        ran(ask)
-        return ask
+        example = IntervenedExample.of(seen.example, asked)
+        outcome(example)
+        return example
 
-    ask = cache.or_last_good(KEPT, make, lambda: plain_one, notes)
-    return ask, ran(ask)
+    example = cache.or_last_good(KEPT, make, lambda: plain_one, notes)
+    return example, outcome(example)
 
 
 # The pictures
 
 
-def _maps(seen: LookedAt, ask: Ask, result: Ran) -> None:
+def _maps(seen: LookedAt, example: IntervenedExample, result: Outcome) -> None:
     """Draws the map of the chosen head as it is and changed, in one range of colors."""
-    pairs = ((seen.example, seen.layers), (ask, result.layers))
+    pairs = ((seen.example, seen.layers), (example, result.layers))
     try:
         sides = [OneHead(of, layers, seen.layer, seen.head, seen.special, seen.part) for of, layers in pairs]
     except ValueError as problem:  # too long to be drawn; the rest is not
@@ -239,17 +242,16 @@ def _maps(seen: LookedAt, ask: Ask, result: Ran) -> None:
                 hint="Point at a cell: it is marked in both maps.",
                 on_view=side.screen.on_view,
             )
-            st.caption(plain(described(seen, ask.exchange if key == "if-after" else Exchange())))
+            st.caption(plain(described(seen, example.intervention if key == "if-after" else Intervention())))
 
 
-def described(seen: LookedAt, exchange: Exchange) -> str:
-    """How the chosen head attends under an exchange, in words."""
-    if (seen.layer, seen.head) in exchange.change.off:
-        return f"Head {seen.head} is off: it sees nothing, and adds nothing."
-    if seen.shown.fixed:
+def described(seen: LookedAt, intervention: Intervention) -> str:
+    """How the chosen head attends under an intervention, in words."""
+    if (seen.layer, seen.head) in intervention.ablated:
+        return f"Head {seen.head} is ablated: it sees nothing, and adds nothing."
+    if seen.shown.locked:
         return "As the model itself has computed it."
-    others_on = replace(exchange, change=replace(exchange.change, off=()))
-    mechanism = others_on.of(seen.shown.mechanism, seen.layer)
+    mechanism = replace(intervention, ablated=()).apply(seen.shown.mechanism, seen.layer)
     return in_order(mechanism.score, mechanism.biases, mechanism.mask, mechanism.normalizer)
 
 
@@ -263,34 +265,34 @@ def in_order(score: Score | None, biases: Sequence[Bias], mask: Mask | None, nor
 def called(part: Score | Normalizer) -> str:
     """What a part is called, with its values, but for those that a model has learned for each head."""
     learned = any(isinstance(value, Tensor) for value in vars(part).values())
-    return controls.title(type(part)) if learned else parts.named(part)
+    return widgets.title(type(part)) if learned else parts.named(part)
 
 
-def _grid(seen: LookedAt, ask: Ask, result: Ran) -> None:
-    """Draws how much of its attention each head of each layer has moved; a head that is off has no color."""
-    shares, off = result.moved.copy(), ask.exchange.change.off
+def _grid(seen: LookedAt, example: IntervenedExample, result: Outcome) -> None:
+    """Draws how much of its attention each head of each layer has moved; a head that is ablated has no color."""
+    shares, ablated = result.mass_shift.copy(), example.intervention.ablated
     names = [
-        _moved(layer.name, i, head, float(shares[i, head]), off)
+        _moved(layer.name, i, head, float(shares[i, head]), ablated)
         for i, layer in enumerate(seen.layers)
         for head in range(shares.shape[1])
     ]
-    for place in off:
+    for place in ablated:
         shares[place] = np.nan
     rows, columns = shares.shape
     chosen = [seen.layer * columns + seen.head] if isinstance(seen.head, int) else []
-    figure = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
+    picture = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
     if rows <= LABELED:
         written = [escape(layer.name, quote=False) for layer in seen.layers]
-        figure.update_yaxes(tickvals=list(range(rows)), ticktext=written, title=None)
+        picture.figure.update_yaxes(tickvals=list(range(rows)), ticktext=written, title=None)
 
     def open_at(row: int, column: int) -> None:
-        place = head_at(figure, row, column)
+        place = picture.spec.head_at(row, column)
         if place is not None and names[place]:
             open_head(seen.layers, *divmod(place, columns))
 
     st.markdown("**How much of its attention each head has moved**")
     chart(
-        figure,
+        picture,
         "if-moved",
         label="How much of its attention each head has moved",
         name="attention moved",
@@ -303,26 +305,29 @@ def _grid(seen: LookedAt, ask: Ask, result: Ran) -> None:
     )
 
 
-def _moved(layer: str, i: int, head: int, share: float, off: Sequence[tuple[int, int]]) -> str:
+def _moved(layer: str, i: int, head: int, share: float, ablated: Sequence[tuple[int, int]]) -> str:
     """What a cell of the grid says; nothing where a layer has no such head."""
     if np.isnan(share):
         return ""
-    told = "off" if (i, head) in off else f"{number(share)} of its attention is elsewhere"
+    told = "ablated" if (i, head) in ablated else f"{number(share)} of its attention is elsewhere"
     return f"{layer}, head {head}: {told}."
 
 
-def _tokens(result: Ran) -> None:
+def _tokens(result: Outcome) -> None:
     """Draws the likeliest next tokens, without the change and with it."""
-    if not result.next:
+    if not result.next_tokens:
         return
-    before, after = (np.array([getattr(one, side) for one in result.next], dtype="f4") for side in ("before", "after"))
-    said = [f"{visible(one.token)}: {number(one.before)} as it is, {number(one.after)} changed" for one in result.next]
-    figure = bars(before, after, [one.token for one in result.next], NAMES)
-    figure.layout.meta = figure.layout.meta | {"columns": 1, "bars": True, "points": said}
-    figure.update_yaxes(title_text="probability")
+    tokens = result.next_tokens
+    before, after = (np.array([getattr(one, side) for one in tokens], dtype="f4") for side in ("before", "after"))
+    said = [
+        f"{visible(one.token)}: {number(one.before)} as it is, {number(one.after)} changed"
+        for one in result.next_tokens
+    ]
+    picture = bars(before, after, [one.token for one in tokens], NAMES, sentences=said)
+    picture.figure.update_yaxes(title_text="probability")
     st.markdown("**The likeliest next tokens**")
     chart(
-        figure,
+        picture,
         "if-next",
         label="The likeliest next tokens",
         name="next tokens",

@@ -8,12 +8,13 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.formatting import number, visible
-from attnviz.translator import Change, Changes, Translation, Translator
-from attnviz.translator.model import UNCHANGED, Use
+from attnviz.translator import Translation, Translator
+from attnviz.translator.model import Use
 from attnviz.ui import cache
 from attnviz.ui.color_range import largest_weight
 from attnviz.ui.markdown import plain
 from attnviz.ui.transformer import decoding, maps, what_if
+from attnviz.ui.transformer.what_if import Interventions
 
 SIDES = ("As trained", "Changed")
 KEYS = ("trained", "changed")  # of their charts
@@ -31,13 +32,13 @@ def show(translator: Translator, translation: Translation, step: int, heads: dic
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     beside = st.columns(2, gap="medium")
     use, asked, refused = what_if.choose(translator, top)
-    changes, changed = _made(translator, translation, asked, refused, notes)
+    interventions, changed = _made(translator, translation, asked, refused, notes)
     both = (translation, changed)
     with notes:
-        st.html(f"<p class='attnviz-summary' role='status'>{escape(verdict(both, changes))}</p>")
+        st.html(f"<p class='attnviz-summary' role='status'>{escape(verdict(both, interventions))}</p>")
     for i, column in enumerate(beside):
         column.html(words(SIDES[i], both[i], differing(both)[i], _at(both, step)[i]))
-    _maps(translator, both, changes, use, heads[use], _at(both, step))
+    _maps(translator, both, interventions, use, heads[use], _at(both, step))
 
 
 def _at(both: Both, step: int) -> tuple[int, int]:
@@ -46,14 +47,16 @@ def _at(both: Both, step: int) -> tuple[int, int]:
     return step, after if step == before else min(step, after)
 
 
-def _maps(translator: Translator, both: Both, changes: Changes, use: Use, head: int, at: tuple[int, int]) -> None:
+def _maps(
+    translator: Translator, both: Both, interventions: Interventions, use: Use, head: int, at: tuple[int, int]
+) -> None:
     """Draws the maps of one use, as trained and as changed."""
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}")
     shown = [maps.of(one, use, step) for one, step in zip(both, at, strict=True)]
     linked = (shown[0].queries, shown[0].keys) == (shown[1].queries, shown[1].keys)
     end, rows = max(1.0, largest_weight([one.weights for one in shown])), max(len(one.queries) for one in shown)
-    trained, changed = what_if.trained(translator)[use], getattr(changes, use)
-    described = [what_if.described(change, trained, head) for change in (Change(), changed)]
+    trained = what_if.trained(translator)[use]
+    described = [what_if.described(what_if.of_use(one, use), use, trained, head) for one in ((), interventions)]
     for key, side, one, column in zip(KEYS, SIDES, shown, st.columns(2, gap="medium"), strict=True):
         with column:
             st.markdown(f"**{side}**")
@@ -68,33 +71,33 @@ def _maps(translator: Translator, both: Both, changes: Changes, use: Use, head: 
 
 
 def _made(
-    translator: Translator, translation: Translation, asked: Changes, refused: list[str], notes: DeltaGenerator
-) -> tuple[Changes, Translation]:
-    """The changes and the translation under them; or the last that could be made of this sentence."""
+    translator: Translator, translation: Translation, asked: Interventions, refused: list[str], notes: DeltaGenerator
+) -> tuple[Interventions, Translation]:
+    """The interventions and the translation under them; or the last that could be made of this sentence."""
     of = (translator.variant, translator.step, translation.english)
     if st.session_state.get(f"{KEPT} of") != of:
         st.session_state[f"{KEPT} of"] = of
-        cache.remember(KEPT, (UNCHANGED, translation))
+        cache.remember(KEPT, ((), translation))
 
-    def make() -> tuple[Changes, Translation]:
+    def make() -> tuple[Interventions, Translation]:
         if refused:
             raise ValueError(" ".join(refused))
         return asked, translator.translate(" ".join(translation.english), asked)
 
-    return cache.or_last_good(KEPT, make, lambda: (UNCHANGED, translation), notes)
+    return cache.or_last_good(KEPT, make, lambda: ((), translation), notes)
 
 
-def verdict(both: Both, changes: Changes) -> str:
-    """What the changes do to the translation, in a sentence or two."""
+def verdict(both: Both, interventions: Interventions) -> str:
+    """What the interventions do to the translation, in a sentence or two."""
     before, after = both
-    if changes == UNCHANGED:
+    if not interventions:
         return "Nothing is changed. Try one of the changes above, or make one of your own below."
     told = "The translation changes where words are marked."
     if before.french == after.french and before.finished == after.finished:
         told = "The translation stays the same; its probabilities and maps change."
         if all(a.probability == b.probability for a, b in zip(before.steps, after.steps, strict=True)):
             told = "The translation stays the same, and so do its probabilities."
-    sees_future = changes.decoder.mask and not all(
+    sees_future = what_if.of_use(interventions, "decoder").mask and not all(
         one.looks_back for one in after.steps[-1].ran if one.use == "decoder"
     )
     return f"{told} {FUTURE}" if sees_future else told

@@ -4,7 +4,7 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.formatting import visible
+from attnviz.formatting import percent, visible
 from attnviz.translator import Translation, Translator
 from attnviz.translator.grammar import ADJECTIVE
 from attnviz.translator.model import Use
@@ -47,7 +47,7 @@ def _show(use: Use, translator: Translator, translation: Translation, step: int,
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}  \n{WHAT[use]}")
     shown = maps.of(translation, use, step)
     shares = (
-        [maps.percent(share) for share in maps.agreement(translator)] if use == "cross" else [""] * len(maps.HEAD_NAMES)
+        [percent(share, 2) for share in maps.agreement(translator)] if use == "cross" else [""] * len(maps.HEAD_NAMES)
     )
     maps.show_mosaic(
         shown,
@@ -98,7 +98,7 @@ def _said(use: Use, translator: Translator, translation: Translation, head: int)
     if use != "cross":
         words, told = (translation.english, ADJECTIVE) if use == "encoder" else (translation.french, NE)
         return TELLING[use] if head == maps.first_head(use, translator) and any(map(told.__contains__, words)) else ""
-    share = maps.percent(maps.agreement(translator)[head])
+    share = percent(maps.agreement(translator)[head], 2)
     whole = maps.of(translation, use)
     if not whole.true:
         why = "This is not the right translation" if translation.true else "The grammar does not know this sentence"

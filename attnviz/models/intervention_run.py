@@ -1,0 +1,191 @@
+"""A Hugging Face model under interventions: every layer above one that is changed works with what comes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from attnviz.inputs import Inputs
+from attnviz.layer import Layer
+from attnviz.mechanism import Mechanism, blocks
+from attnviz.models.interventions import Intervention, intervene
+from attnviz.models.model import Model
+from attnviz.models.text_inputs import decoded
+
+LIKELIEST = 10
+
+
+@dataclass(frozen=True, eq=False)
+class InterventionRun:
+    """The attention and the output of one example under interventions."""
+
+    layers: Sequence[Layer]  # named as the model's own, each with the mechanism that it ran with
+    output: Float[Tensor, " numbers"] | None  # as Model.output gives it; None where the model has none
+
+
+@torch.no_grad()
+def run_with_interventions(
+    model: Model,
+    interventions: Sequence[Intervention],
+    text: str = "",
+    pair: str | None = None,
+    image: bytes | None = None,
+) -> InterventionRun:
+    """Runs a forward pass of the model on this example with its attention changed.
+
+    A decoder is given the words that it writes without interventions. Raises ValueError if a layer cannot be changed
+    because its queries and keys are not known, or if there is no such head.
+    """
+    before = model.layers(text, pair, image)
+    read = model.reading(text, pair, image)
+    _check(interventions, before)
+    changed: list[Mechanism] = []
+    outputs: list[Tensor] = []
+
+    def change(layer: int, inputs: Inputs, mechanism: Mechanism) -> tuple[Mechanism, Tensor] | None:
+        after = intervene(mechanism, interventions, layer)
+        if after == mechanism:
+            return None
+        changed.append(after)
+        return after, attended(after, inputs)
+
+    def keep_output(module: Any, given: Any, result: Any) -> None:
+        outputs.append(model.said(result))
+
+    from attnviz.capture import capture
+
+    with model.lock:
+        hook = model.model.register_forward_hook(keep_output) if model.outputs else None
+        try:
+            after = capture(model.model, model.given(read), exchange=change)
+        finally:
+            if hook:
+                hook.remove()
+    if len(after) != len(before):
+        reason = after.missing[0] if after.missing else "It has other layers than before."
+        raise ValueError(f"With this change {model.name} cannot be shown. {reason}")
+    for i in changed_layers(interventions, before):
+        if not any(after[i].mechanism is one for one in changed):
+            raise ValueError(_locked(before[i]))
+    if outputs and bool(outputs[-1].isnan().any()):
+        raise ValueError(f"With this change {model.name} computes numbers that are too large. Take a milder one.")
+    layers = [_labeled(layer, like) for layer, like in zip(after, before, strict=True)]
+    return InterventionRun(layers, outputs[-1] if outputs else None)
+
+
+def changed_layers(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> list[int]:
+    """Returns the positions of the layers whose mechanism the interventions change."""
+    return [i for i, layer in enumerate(layers) if intervene(layer.mechanism, interventions, i) != layer.mechanism]
+
+
+def attended(mechanism: Mechanism, inputs: Inputs) -> Float[Tensor, "heads queries d_v"]:
+    """Returns the output of a mechanism, computed head by head in blocks of rows, so that few scores are held."""
+    return torch.stack(
+        [
+            torch.cat([mechanism(inputs, heads=head, rows=slice(*block)).output[0] for block in blocks(inputs.queries)])
+            for head in range(inputs.heads)
+        ]
+    )
+
+
+def mass_shift(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
+    """Returns the share of a query's attention that has left its keys, for each head, averaged over the queries.
+
+    It is Σ over keys of max(0, weight before − weight after): 0 where nothing has changed, 1 where all attention is
+    elsewhere or the head is ablated. Where rows add up to 1 on both sides it is their total variation distance.
+    """
+    heads = []
+    for head in range(before.inputs.heads):
+        left = torch.zeros((), dtype=torch.float64)
+        for block in blocks(before.inputs.queries):
+            rows = slice(*block)
+            old, new = (one.mechanism(one.inputs, heads=head, rows=rows).weights[0] for one in (before, after))
+            left += (old - new).clamp(min=0).double().sum()
+        heads.append(left / before.inputs.queries)
+    return torch.stack(heads).float()
+
+
+def sentence_similarity(
+    model: Model, interventions: Sequence[Intervention], text: str, other: str
+) -> tuple[float, float]:
+    """Returns the cosine of the vectors of two sentences, each read by itself, before and after the interventions."""
+    before, after = zip(*(_vectors(model, interventions, one) for one in (text, other)), strict=True)
+    return cosine(*before), cosine(*after)
+
+
+def _vectors(model: Model, interventions: Sequence[Intervention], text: str) -> tuple[Tensor, Tensor]:
+    after = run_with_interventions(model, interventions, text).output
+    before = model.output(model.reading(text))
+    return before, before if after is None else after
+
+
+@dataclass(frozen=True)
+class NextToken:
+    """A token that may come next, with its probability before and after an intervention."""
+
+    token: str
+    before: float
+    after: float
+
+
+def likeliest_tokens(model: Model, before: Tensor, after: Tensor, count: int = LIKELIEST) -> list[NextToken]:
+    """Returns the tokens that are likeliest to come next, before or after, by the logits of both."""
+    p, q = before.double().softmax(-1), after.double().softmax(-1)
+    first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
+    return [NextToken(decoded(model.tokenizer, token), float(p[token]), float(q[token])) for token in first]
+
+
+def kl_divergence(before: Tensor, after: Tensor) -> float:
+    """Returns the Kullback–Leibler divergence KL(before ‖ after) of two vectors of logits, in bits.
+
+    It is Σ p · log₂(p / q), where p is the softmax of `before` and q that of `after`: the mean cost of expecting q
+    where p holds (Kullback & Leibler 1951, "On Information and Sufficiency").
+
+    Example:
+        >>> kl_divergence(torch.tensor([0.0, 0.0]), torch.tensor([0.0, 0.0]))
+        0.0
+    """
+    p, q = before.double().log_softmax(-1), after.double().log_softmax(-1)
+    terms = torch.where(p.isneginf(), 0, p.exp() * (p - q))
+    return max(0.0, float(terms.sum()) / torch.log(torch.tensor(2.0, dtype=torch.float64)).item())
+
+
+def cosine(one: Float[Tensor, " numbers"], other: Float[Tensor, " numbers"]) -> float:
+    """Returns the cosine of the angle between two vectors.
+
+    Example:
+        >>> cosine(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 2.0]))
+        0.0
+    """
+    return float(cosine_similarity(one.double(), other.double(), dim=0))
+
+
+def _check(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> None:
+    for layer, head in (place for intervention in interventions for place in intervention.ablated):
+        if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].inputs.heads:
+            raise ValueError(f"There is no head {head} in a layer number {layer}, so it cannot be ablated.")
+    if locked := [layers[i] for i in changed_layers(interventions, layers) if layers[i].locked]:
+        raise ValueError(_locked(locked[0]))
+
+
+def _locked(layer: Layer) -> str:
+    return (
+        f"The attention of {layer.name} cannot be changed: the model computes it by itself, and hands over no "
+        "queries and keys. Choose another layer, or change this one alone where that is possible."
+    )
+
+
+def _labeled(layer: Layer, like: Layer) -> Layer:
+    """Returns the layer with the name and the tokens of another."""
+    inputs = replace(
+        layer.inputs,
+        query_tokens=like.inputs.query_tokens,
+        key_tokens=like.inputs.key_tokens,
+        special_queries=like.inputs.special_queries,
+        special_keys=like.inputs.special_keys,
+    )
+    return replace(layer, id=like.id, inputs=inputs)
