@@ -193,14 +193,14 @@ def test_words_may_hold_commas_and_any_letters(text: str) -> None:
         ("9,0,2,a;0,1,1,b", "The x of a must be a number from −2 to 2; it is 9"),
         ("1,-2.1,2,a;0,1,1,b", "The y of a must be"),
         ("1,0,1001,a;0,1,1,b", "The value of a must be a number from −1000 to 1000"),
-        ("1,0,2,;0,1,1,b", "A word has 1 to 20 characters"),
-        (f"1,0,2,{'x' * 21};0,1,1,b", "A word has 1 to 20 characters"),
+        ("1,0,2,;0,1,1,b", "A word has 1 to 20 visible characters"),
+        (f"1,0,2,{'x' * 21};0,1,1,b", "A word has 1 to 20 visible characters"),
         ("1,0,2,a\nb;0,1,1,b", "An entry is expected|A word has"),
         ("1,0,2,a\x00;0,1,1,b", "A word has"),
         ("[" * 10_000, "An entry is expected"),
     ],
 )
-def test_other_text_is_refused_in_words(text: str, says: str) -> None:
+def test_other_text_is_refused(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Dictionary.parse(text)
 
