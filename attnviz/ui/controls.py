@@ -279,9 +279,9 @@ def _widget(setting: Field, kind: type, prefix: str, start: object = None, bound
         return st.selectbox(label, options, options.index(value) if bound else 0, **how)
     if isinstance(value, str):
         return st.text_input(label, help=help_text(kind), **begin, **how)
-    if "megabytes" in about:
+    if "max_bytes" in about:
         # Of any ending: what a file is, its source tells, in a sentence of its own.
-        uploaded = st.file_uploader(label, key=key, help=help_text(kind), max_upload_size=about["megabytes"])
+        uploaded = st.file_uploader(label, key=key, help=help_text(kind), max_upload_size=about["max_bytes"]() >> 20)
         return uploaded and File(uploaded.name, uploaded.getvalue())
     limits: dict[str, Any] = {"min_value": about["min"], "max_value": about["max"]}
     if isinstance(about["min"], float):
