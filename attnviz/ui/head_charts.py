@@ -18,7 +18,7 @@ from attnviz.formatting import number, visible
 from attnviz.layer import LayerId
 from attnviz.ui import pinned_query, prediction
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import head_names
+from attnviz.ui.head_controls import head_names
 from attnviz.ui.view import View, tokens_stamp
 
 HEIGHT = 470

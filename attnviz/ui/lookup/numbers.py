@@ -9,7 +9,7 @@ from attnviz.figures.plane import COLORS
 from attnviz.formatting import fixed, number, significant, visible
 from attnviz.lessons.lookup import EXACT, NOTCHES, Answer, Dictionary, Point, gradient, look_up, mechanism
 from attnviz.scores import Score
-from attnviz.ui import controls
+from attnviz.ui import widgets
 
 NOTHING = "nothing"
 SOFT = "T = 1"  # the notch whose gradient stands for the soft look-up where the control is on a hard one
@@ -26,7 +26,7 @@ def sums(dictionary: Dictionary, query: Point, notch: str, score: Score, answer:
         for i, entry in enumerate(dictionary.entries)
     )
     total = NOTHING if answer.result is None else signed(answer.result)
-    names = {"key": "", "similarity": controls.title(type(score)).lower(), "weight": notch, "value": "", "product": ""}
+    names = {"key": "", "similarity": widgets.title(type(score)).lower(), "weight": notch, "value": "", "product": ""}
     head = "".join(f"<th>{name}<small>{how}</small></th>" for name, how in names.items())
     st.html(
         f"<table class='attnviz-table attnviz-lookup'><thead><tr>{head}</tr></thead><tbody>{rows}</tbody><tfoot><tr>"

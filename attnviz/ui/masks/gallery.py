@@ -5,8 +5,8 @@ import streamlit as st
 import torch
 
 from attnviz.masks import GROUPS, Mask
-from attnviz.ui.controls import title
 from attnviz.ui.masks.mask_editor import SIDES, write
+from attnviz.ui.widgets import title
 
 CELLS, PIXELS = 16, 6
 ALLOWED, MASKED = (33, 123, 214, 255), (140, 132, 122, 70)  # seen on both themes

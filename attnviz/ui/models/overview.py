@@ -13,8 +13,8 @@ from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import number
 from attnviz.ui import cache, head_charts
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import head_names, help_text
 from attnviz.ui.downloads import downloads
+from attnviz.ui.head_controls import head_names
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds, grouped_query, layer_table, long, products
 from attnviz.ui.models.long import LongView
@@ -22,6 +22,7 @@ from attnviz.ui.models.one_head import open_head
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import ALL, is_long
 from attnviz.ui.view import View, fitting
+from attnviz.ui.widgets import help_text
 
 APART = 3  # mosaics that find room side by side
 LOW = 320  # pixels of a mosaic above the large map

@@ -21,11 +21,11 @@ from attnviz.scores import Dot, ScaledDot
 from attnviz.ui import pinned_query
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
-from attnviz.ui.controls import title
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import told
 from attnviz.ui.view import View, tokens_stamp
+from attnviz.ui.widgets import title
 
 STRONGEST = "Its strongest key"
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions

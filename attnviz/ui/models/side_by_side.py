@@ -20,7 +20,7 @@ from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import TOGETHER, head_names
+from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import viewport
 from attnviz.ui.models.model_picker import PICTURE_MB, Example, choices, still_there
@@ -189,9 +189,9 @@ def _layer(seen: LookedAt, layers: Sequence[Layer], notes: DeltaGenerator) -> in
 def _head(seen: LookedAt, layer: Layer, notes: DeltaGenerator) -> HeadChoice:
     """The chosen head; that of the left is the one of its place, or the last where there are fewer."""
     heads = head_names(layer.inputs.heads)
-    chosen = st.selectbox("Head on the right", [SAME, *heads, *TOGETHER], key="right-head", bind="query-params")
+    chosen = st.selectbox("Head on the right", [SAME, *heads, *AGGREGATES], key="right-head", bind="query-params")
     if chosen != SAME:
-        return heads.index(chosen) if chosen in heads else TOGETHER[chosen]
+        return heads.index(chosen) if chosen in heads else AGGREGATES[chosen]
     if isinstance(seen.head, int) and seen.head >= len(heads):
         notes.info(f"There is no head {seen.head} on the right: it is head {len(heads) - 1} that is shown there.")
         return len(heads) - 1
