@@ -71,7 +71,7 @@ class Entry:
     def __post_init__(self) -> None:
         if not 0 < len(self.word.strip()) <= LONGEST_WORD or ";" in self.word or not self.word.isprintable():
             raise ValueError(
-                f"A word has 1 to {LONGEST_WORD} visible characters and no semicolon; “{self.word[:40]}” is not such a word. "
+                f"A word has 1 to {LONGEST_WORD} visible characters and no semicolon, not “{self.word[:40]}”. "
                 "Write another one."
             )
         for name, number, largest in (("x", self.x, SIDE), ("y", self.y, SIDE), ("value", self.value, LARGEST_VALUE)):
