@@ -173,9 +173,9 @@ def field_widget(field: Field, kind: type, prefix: str, start: object = None, li
         return st.selectbox(label, choices, choices.index(value) if linked else 0, **options)
     if isinstance(value, str):
         return st.text_input(label, help=help_text(kind), **opening, **options)
-    if "megabytes" in about:
+    if "max_bytes" in about:
         # Files of every name: the source refuses an unknown format in a sentence of its own.
-        uploaded = st.file_uploader(label, key=key, help=help_text(kind), max_upload_size=about["megabytes"])
+        uploaded = st.file_uploader(label, key=key, help=help_text(kind), max_upload_size=about["max_bytes"]() >> 20)
         return uploaded and File(uploaded.name, uploaded.getvalue())
     limits: dict[str, Any] = {"min_value": about["min"], "max_value": about["max"]}
     if isinstance(about["min"], float):
