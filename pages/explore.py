@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from attnviz.ui import cache, controls, head_charts, presentation, source_picker
+from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, presentation, source_picker
 from attnviz.ui.downloads import downloads
 from attnviz.ui.head_map import check_maps
 
@@ -15,8 +15,8 @@ st.caption("What does each token look at, in every head? Type a sentence, or bri
 selection, places = source_picker.choose()
 with st.sidebar:
     own = selection.mechanism
-    chosen = own if selection.layer.locked else controls.mechanism(own)
-    special, all_layers, colors = controls.picture(selection.layers, selection.index)
+    chosen = own if selection.layer.locked else mechanism_controls.choose_mechanism(own)
+    special, all_layers, colors = head_controls.choose_display(selection.layers, selection.index)
 mechanisms = [layer.mechanism.swapped(own, chosen) for layer in selection.layers]
 selection = replace(selection, mechanisms=mechanisms, special=special, all_layers=all_layers, colors=colors)
 places.show_locked(selection.layer)

@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.ui import cache, controls, pinned_query, source_picker
+from attnviz.ui import cache, mechanism_controls, pinned_query, source_picker
 from attnviz.ui.masks import (
     charts,
     code,
@@ -23,7 +23,11 @@ st.caption("What do two masks do to the same scores, and where do they disagree?
 
 selection, places = source_picker.choose()
 with st.sidebar:
-    shared = selection.mechanism if selection.layer.locked else controls.scoring(selection.mechanism)
+    shared = (
+        selection.mechanism
+        if selection.layer.locked
+        else mechanism_controls.choose_score_and_normalizer(selection.mechanism)
+    )
 if places.show_locked(selection.layer, "A mask would only hide some of them. Bring queries and keys to compare masks."):
     st.stop()
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from attnviz.ui import controls, pinned_query, source_picker
+from attnviz.ui import mechanism_controls, pinned_query, source_picker
 from attnviz.ui.scores import normalizers, similarities
 
 st.subheader("Scores", anchor=False)
@@ -11,7 +11,7 @@ st.caption("What changes with another similarity of queries and keys, or with an
 selection, places = source_picker.choose()
 with st.sidebar:
     if not selection.layer.locked:
-        selection = selection.with_mechanism(controls.masked(selection.mechanism))
+        selection = selection.with_mechanism(mechanism_controls.choose_mask_and_biases(selection.mechanism))
 if not places.show_locked(selection.layer, "Bring queries and keys to compare similarities and normalizers."):
     with st.container(width=320):
         row = pinned_query.menu(selection.query_names, selection.first_row)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
+from attnviz.capture import capture
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism, blocks
@@ -55,8 +56,6 @@ def run_with_interventions(
 
     def keep_output(module: Any, given: Any, result: Any) -> None:
         outputs.append(model.said(result))
-
-    from attnviz.capture import capture
 
     with model.lock:
         hook = model.model.register_forward_hook(keep_output) if model.outputs else None

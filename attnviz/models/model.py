@@ -12,15 +12,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.formatting import quoted
+from attnviz.capture import capture, model_lock
 from attnviz.layer import Trace
 from attnviz.models import image_inputs, text_inputs
+from attnviz.models.refusals import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import Reading
 
 BYTES_KEPT = 256 << 20  # of the layers of the latest examples, for each model
-
-# What transformers and torch raise about an input that a model cannot take, besides ValueError.
-REFUSALS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, RuntimeError, TypeError)
 
 
 Asked = tuple[str, str | None, str | None]  # the text, the second text, the picture's digest
@@ -44,8 +42,6 @@ class Model:
         notes: tuple[str, ...] = (),
         folder: Path | None = None,
     ) -> None:
-        from attnviz.capture import model_lock
-
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.outputs, self.pooling, self.notes = outputs, pooling, notes
         self.limit = text_inputs.limit(model, tokenizer)
@@ -71,8 +67,6 @@ class Model:
         decoder goes on by itself, taking the likeliest token each time. `image` is a picture as a file's bytes, for
         models that see; without it they are shown a drawing. Raises ValueError, in words, for what cannot be read.
         """
-        from attnviz.capture import capture
-
         pair, asked = _asked(text, pair, image)
         with self.lock:
             if asked not in self._kept:
@@ -132,7 +126,7 @@ class Model:
             yield
         except NotImplementedError:
             raise
-        except REFUSALS as error:
+        except INPUT_ERRORS as error:
             raise ValueError(f"{self.name} fails on this example. The reason given is: {reason(error)}") from error
 
     def _keep(self, asked: Asked, read: Reading, layers: Trace) -> None:
@@ -145,12 +139,6 @@ def _asked(text: str, pair: str | None, image: bytes | None) -> tuple[str | None
     """The second text, if there is one, and what tells one example from another."""
     pair = pair if pair and pair.strip() else None
     return pair, (text, pair, hashlib.sha256(image).hexdigest() if image is not None else None)
-
-
-def reason(error: BaseException) -> str:
-    """The first line of what a library says, fit to stand in a sentence."""
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return quoted(first, 200)
 
 
 def _bytes(held: Any) -> int:

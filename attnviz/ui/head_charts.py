@@ -17,7 +17,7 @@ from attnviz.formatting import number, visible
 from attnviz.layer import Layer
 from attnviz.ui import html, pinned_query, prediction
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import head_names, open_head
+from attnviz.ui.head_controls import head_names, open_head
 from attnviz.ui.head_map import HeadMap, hide_row, hide_thumbnail_rows, selected_map, selected_thumbnails
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import token_name

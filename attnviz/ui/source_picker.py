@@ -6,11 +6,12 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.layer import Layer
-from attnviz.sources import Pretrained
-from attnviz.ui import cache, controls
+from attnviz.sources import SOURCES, Pretrained, Source
+from attnviz.ui import cache, head_controls
 from attnviz.ui.downloads import samples
 from attnviz.ui.markdown import plain
 from attnviz.ui.selection import Selection
+from attnviz.ui.widgets import by_title, choose_class, field_widget, settings, title
 
 LAYERS = "layers"  # the name under which the last good ones are kept
 
@@ -35,8 +36,8 @@ def choose() -> tuple[Selection, Places]:
 
     If the source has no layers to show, the last one that had is selected.
     """
-    chosen, settings = controls.source()
-    places = Places(st.container(), settings)
+    chosen, settings_place = choose_source()
+    places = Places(st.container(), settings_place)
     if chosen.private:
         with places.notes:
             samples()
@@ -44,9 +45,24 @@ def choose() -> tuple[Selection, Places]:
         LAYERS, lambda: (chosen, cache.layers(chosen)), lambda: (Pretrained(), Pretrained().layers()), places.notes
     )
     with st.sidebar:
-        index, head = controls.layer_and_head(layers, source.opening)
+        index, head = head_controls.choose_layer_and_head(layers, source.opening)
     mechanisms = [layer.mechanism for layer in layers]
     return Selection(source=source, layers=layers, mechanisms=mechanisms, index=index, head=head), places
+
+
+def choose_source() -> tuple[Source, DeltaGenerator]:
+    """Returns the chosen source, and the place of its settings, which can be emptied.
+
+    Its first field, the text or the file, stands on the page; the other fields stand in the sidebar.
+    """
+    with st.sidebar:
+        kind = by_title(SOURCES)[choose_class("Source", by_title(SOURCES), title(SOURCES[0]), "source")]
+    first, *others = settings(kind)
+    values = {first.name: field_widget(first, kind, "")}
+    place = st.sidebar.empty()
+    with place.container():
+        values |= {other.name: field_widget(other, kind, title(kind)) for other in others}
+    return kind(**values), place
 
 
 def keep(selection: Selection) -> None:

@@ -539,7 +539,7 @@ def test_a_folder_may_itself_be_a_link(saved, tmp_path):
 def test_a_model_larger_than_allowed_is_refused_with_the_numbers(saved, monkeypatch):
     monkeypatch.setenv("ATTNVIZ_MODEL_MB", "1")
     assert inspected(saved / "bert").size < 1_000_000
-    monkeypatch.setattr("attnviz.models.loading.MB", 1_000)
+    monkeypatch.setattr("attnviz.settings.MB", 1_000)
     assert "parameters, which take 78.8 KB of memory" in (said := refusal(saved / "bert"))
     assert "at most 0.977 KB may be taken here" in said
 
@@ -1219,7 +1219,7 @@ def test_a_model_that_would_never_be_whole_is_refused(hub):
 
 
 def test_a_model_of_the_hub_that_is_too_large_is_refused_before_it_is_brought(hub, monkeypatch):
-    monkeypatch.setattr("attnviz.models.loading.MB", 10)
+    monkeypatch.setattr("attnviz.settings.MB", 10)
     with pytest.raises(ValueError, match=r"“org/bert” has .* parameters, which take .* at most 40 KB may be taken"):
         hub.away("org/bert")
     assert not list(hub.cache.rglob("model.safetensors"))

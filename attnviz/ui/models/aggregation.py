@@ -18,8 +18,8 @@ from attnviz.layer import Layer
 from attnviz.ui import html
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
-from attnviz.ui.controls import open_head
 from attnviz.ui.head_charts import show_mosaic
+from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_map import HeadMap, selected_thumbnails
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.head_aggregate import (

@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.ui import controls, viewport
+from attnviz.ui import head_controls, viewport
 from attnviz.ui.models import model_picker, stale_parameters
 from attnviz.ui.models.selection import ModelSelection
 
@@ -12,8 +12,8 @@ def choose(notes: DeltaGenerator) -> ModelSelection:
     """Draws the widgets and returns what they say; what is in the way of a model stands in `notes`."""
     example, layers = model_picker.example(notes)
     with st.sidebar:
-        index, head = controls.layer_and_head(layers, example.opening)
-        special, _, colors = controls.picture([layers[index]], 0)  # the mosaic always has all layers
+        index, head = head_controls.choose_layer_and_head(layers, example.opening)
+        special, _, colors = head_controls.choose_display([layers[index]], 0)  # the mosaic always has all layers
     selection = ModelSelection(
         source=example,
         model=example.model(),

@@ -18,11 +18,12 @@ from attnviz.formatting import number
 from attnviz.layer import Layer
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import help_text, open_head
+from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_map import selected_map
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds
 from attnviz.ui.models.selection import ModelSelection
+from attnviz.ui.widgets import help_text
 
 MENU = {measure.name: measure for measure in MEASURES}
 ACROSS, UP = "Distance", "Entropy"  # of the scatter, to begin with

@@ -19,7 +19,7 @@ from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.sources.source import NothingYet, Opening, Source
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
-from attnviz.ui import cache, controls
+from attnviz.ui import cache, head_controls
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import download
 
@@ -243,7 +243,7 @@ def _keep_link(name: str, refused: ValueError | None, layers: Trace) -> None:
     elif refused is None:
         of, link = st.session_state.pop(LINKED, (name, {}))
         if of == name:
-            controls.reserve(layers, **link)
+            head_controls.reserve(layers, **link)
 
 
 def _given(name: str, told: DeltaGenerator) -> Example:

@@ -14,14 +14,15 @@ from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import number
 from attnviz.ui import cache, head_charts
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import head_names, help_text, open_head
 from attnviz.ui.downloads import downloads
+from attnviz.ui.head_controls import head_names, open_head
 from attnviz.ui.head_map import selected_map, selected_thumbnails
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds, grouped_query, layer_table, products
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.selection import mosaic_group, similar_layers
 from attnviz.ui.viewport import WHOLE
+from attnviz.ui.widgets import help_text
 
 MOST_MOSAICS = 3  # that fit side by side
 LOW = 320  # pixels of a mosaic above the large map

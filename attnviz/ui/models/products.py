@@ -21,12 +21,12 @@ from attnviz.scores import Dot, ScaledDot
 from attnviz.ui import pinned_query
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
-from attnviz.ui.controls import title
 from attnviz.ui.head_map import zoom_key
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import token_name
+from attnviz.ui.widgets import title
 
 STRONGEST = "Its strongest key"
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions

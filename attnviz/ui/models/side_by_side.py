@@ -19,7 +19,7 @@ from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
 from attnviz.ui import cache, html, viewport
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import TOGETHER, head_names
+from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.head_map import HeadMap, selected_map
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.model_picker import PICTURE_MB, Example, choices, still_there
@@ -181,9 +181,9 @@ def _choose_layer(selection: ModelSelection, layers: Sequence[Layer], notes: Del
 def _choose_head(selection: ModelSelection, layer: Layer, notes: DeltaGenerator) -> HeadChoice:
     """The chosen head; that of the left is the one of its place, or the last where there are fewer."""
     heads = head_names(layer.inputs.heads)
-    chosen = st.selectbox("Head on the right", [SAME, *heads, *TOGETHER], key="right-head", bind="query-params")
+    chosen = st.selectbox("Head on the right", [SAME, *heads, *AGGREGATES], key="right-head", bind="query-params")
     if chosen != SAME:
-        return heads.index(chosen) if chosen in heads else TOGETHER[chosen]
+        return heads.index(chosen) if chosen in heads else AGGREGATES[chosen]
     if isinstance(selection.head, int) and selection.head >= len(heads):
         notes.info(f"There is no head {selection.head} on the right: it is head {len(heads) - 1} that is shown there.")
         return len(heads) - 1

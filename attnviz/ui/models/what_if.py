@@ -19,9 +19,9 @@ from attnviz.masks import Band, Causal, Full, Mask, SlidingWindow
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Normalizer, Softmax
 from attnviz.scores import Score
-from attnviz.ui import cache, controls
+from attnviz.ui import cache, mechanism_controls, widgets
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import open_head
+from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_map import selected_map
 from attnviz.ui.markdown import plain
 from attnviz.ui.models.intervention_run import IntervenedExample, Outcome, outcome
@@ -34,7 +34,7 @@ MASK, SCORE, NORMALIZER, OFF, WHERE = "if-mask", "if-score", "if-normalizer", "i
 EVERYWHERE, ALIKE, HERE = "All layers", "Layers of this kind", "This layer"
 NAMES = ("As it is", "Changed")
 SIDES = dict(zip(("if-before", "if-after"), NAMES, strict=True))  # by the keys of their charts
-SCORE_MENU = {controls.title(kind): kind for kind in parts.PLAIN_SCORES}
+SCORE_MENU = {widgets.title(kind): kind for kind in parts.PLAIN_SCORES}
 KEPT = "what if on a model"  # the name of what could be computed last
 HEIGHT = 400
 LEAST = 0.1  # where the colors of what has moved end at least
@@ -114,7 +114,7 @@ def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
     refused: list[str] = []
     columns = st.columns(4, gap="small")
     with columns[0]:
-        mask = _part("Mask", controls.MASK_MENU, MASK, refused)
+        mask = _part("Mask", mechanism_controls.MASK_MENU, MASK, refused)
     with columns[1]:
         score = _part("Score", SCORE_MENU, SCORE, refused)
     with columns[2]:
@@ -133,7 +133,7 @@ def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
 
 def _part(label: str, menu: dict[str, type], key: str, refused: list[str]) -> Any:
     """One part of every mechanism, or None where each layer keeps its own."""
-    part = controls.part(label, cast("dict[str, type[object]]", menu), AsItIs(), key, refused.append)
+    part = widgets.choose(label, cast("dict[str, type[object]]", menu), AsItIs(), key, refused.append)
     return None if isinstance(part, AsItIs) else part
 
 
@@ -191,7 +191,7 @@ def _menu(selection: ModelSelection, intervention: Intervention) -> None:
 def _write(selection: ModelSelection, intervention: Intervention, where: str) -> None:
     """Makes this the change that the widgets show."""
     for menu, part, key in (
-        (controls.MASK_MENU, intervention.mask, MASK),
+        (mechanism_controls.MASK_MENU, intervention.mask, MASK),
         (SCORE_MENU, intervention.score, SCORE),
         (parts.NORMALIZER_MENU, intervention.normalizer, NORMALIZER),
     ):
@@ -268,7 +268,7 @@ def in_order(score: Score | None, biases: Sequence[Bias], mask: Mask | None, nor
 def called(part: Score | Normalizer) -> str:
     """What a part is called, with its values, but for those that a model has learned for each head."""
     learned = any(isinstance(value, Tensor) for value in vars(part).values())
-    return controls.title(type(part)) if learned else parts.named(part)
+    return widgets.title(type(part)) if learned else parts.named(part)
 
 
 def _grid(selection: ModelSelection, example: IntervenedExample, result: Outcome) -> None:

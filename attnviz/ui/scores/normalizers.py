@@ -10,12 +10,12 @@ from attnviz.analysis.head_maps import RowSummary, row_summary
 from attnviz.figures.bars import row_bars
 from attnviz.formatting import number, visible
 from attnviz.normalizers import NORMALIZERS
-from attnviz.ui import controls
+from attnviz.ui import widgets
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import title
 from attnviz.ui.head_map import selected_map
 from attnviz.ui.markdown import plain
 from attnviz.ui.selection import Selection
+from attnviz.ui.widgets import title
 
 MOST = 24  # keys that fit side by side in a small picture
 CARD = 300
@@ -27,7 +27,7 @@ def show(selection: Selection, pinned: int | None) -> None:
         st.info("Pin a query above to see its row of scores under every normalizer.")
         return
     with st.popover("Parameters", icon=":material/tune:"):
-        normalizers = controls.each(NORMALIZERS)
+        normalizers = widgets.configure_all(NORMALIZERS)
 
     made: dict[str, np.ndarray] = {}
     refused: dict[str, str] = {}
@@ -52,7 +52,7 @@ def show(selection: Selection, pinned: int | None) -> None:
         for kind in NORMALIZERS:
             name = title(kind)
             with st.container(width=CARD, border=True):
-                st.markdown(f"**{name}**", help=controls.help_text(kind))
+                st.markdown(f"**{name}**", help=widgets.help_text(kind))
                 if name in refused:
                     st.caption(plain(refused[name]))
                     continue

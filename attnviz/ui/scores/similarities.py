@@ -8,12 +8,12 @@ import torch
 from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.scores import SCORES, Additive, Cosine, ScaledDot, Score
-from attnviz.ui import cache, controls, pinned_query
+from attnviz.ui import cache, mechanism_controls, pinned_query, widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
-from attnviz.ui.controls import title
 from attnviz.ui.head_map import HeadMap, selected_map, zoom_key
 from attnviz.ui.selection import Selection
+from attnviz.ui.widgets import title
 
 START = (ScaledDot(), Cosine(), Additive())
 LINK = "scores"
@@ -24,8 +24,8 @@ def show(selection: Selection, pinned: int | None) -> None:
     """A map for each chosen similarity in one color range, and the difference of two of them."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with st.popover("Choose similarities", icon=":material/tune:", width=220):
-            scores: list[Score] = controls.several("Similarities", SCORES, START)
-        shared = controls.normalized(selection.mechanism)
+            scores: list[Score] = widgets.choose_several("Similarities", SCORES, START)
+        shared = mechanism_controls.choose_normalizer(selection.mechanism)
     notes = st.container()
 
     def compute() -> dict[str, HeadMap]:

@@ -15,7 +15,7 @@ from attnviz.normalizers import NORMALIZERS, Normalizer, Softmax
 from attnviz.scores import Cosine, Dot, ScaledDot, Score
 from attnviz.translator import Translator
 from attnviz.translator.model import HEADS, LAYERS, USE_LAYERS, Use
-from attnviz.ui import controls
+from attnviz.ui import mechanism_controls, widgets
 from attnviz.ui.transformer import maps
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ KEY = "change"  # of the use whose widgets and maps are shown
 ALIGNS = 0.9  # a head aligns that agrees with the true alignment for so many words
 # General and additive scores have weights of their own: of no use where they were not trained.
 PLAIN_SCORES: tuple[type[Score], ...] = (ScaledDot, Dot, Cosine)
-NORMALIZER_MENU: dict[str, type[Normalizer]] = {controls.title(kind): kind for kind in NORMALIZERS}
+NORMALIZER_MENU: dict[str, type[Normalizer]] = {widgets.title(kind): kind for kind in NORMALIZERS}
 
 
 def presets(translator: Translator) -> dict[str, Interventions]:
@@ -69,7 +69,7 @@ def trained(translator: Translator) -> dict[Use, Mechanism]:
 
 def scores(start: Mechanism) -> dict[str, type[Score]]:
     """The scores that can take the place of the trained one, which is the same choice for every translator."""
-    return {controls.title(kind): kind for kind in PLAIN_SCORES if kind is not type(start.score)}
+    return {widgets.title(kind): kind for kind in PLAIN_SCORES if kind is not type(start.score)}
 
 
 def choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Interventions, list[str]]:
@@ -93,12 +93,12 @@ def _intervention(use: Use, start: Mechanism, refused: list[str]) -> Interventio
     """The widgets of one use, and what they change in it."""
     mask_column, score_column, normalizer_column, off_column = st.columns(4, gap="medium")
     with mask_column:
-        mask = controls.part("Mask", controls.MASK_MENU, start.mask, f"{use}-mask", refused.append)
+        mask = widgets.choose("Mask", mechanism_controls.MASK_MENU, start.mask, f"{use}-mask", refused.append)
     with score_column:
-        score = controls.part("Score", scores(start), start.score, f"{use}-score", refused.append)
+        score = widgets.choose("Score", scores(start), start.score, f"{use}-score", refused.append)
     with normalizer_column:
         key = f"{use}-normalizer"
-        normalizer = controls.part("Normalizer", NORMALIZER_MENU, start.normalizer, key, refused.append)
+        normalizer = widgets.choose("Normalizer", NORMALIZER_MENU, start.normalizer, key, refused.append)
     with off_column:
         ablated = tuple((place, head) for layer, place in enumerate(USE_LAYERS[use]) for head in _off(use, layer))
     return Intervention(
@@ -135,7 +135,7 @@ def _write(translator: Translator, interventions: Interventions) -> None:
     """Makes the widgets show these interventions, and looks at the first use that is changed."""
     for use, start in reversed(trained(translator).items()):
         change = of_use(interventions, use)
-        show_part(controls.MASK_MENU, change.mask or start.mask, f"{use}-mask")
+        show_part(mechanism_controls.MASK_MENU, change.mask or start.mask, f"{use}-mask")
         show_part(scores(start), change.score or start.score, f"{use}-score")
         show_part(NORMALIZER_MENU, change.normalizer or start.normalizer, f"{use}-normalizer")
         for layer in range(LAYERS):
@@ -147,8 +147,8 @@ def _write(translator: Translator, interventions: Interventions) -> None:
 
 def show_part(menu: Mapping[str, type[T]], part: T, key: str) -> None:
     """Makes this the part that the widgets under a key show."""
-    usual = controls.written(menu, type(part)(), key)
-    for name, value in controls.written(menu, part, key).items():
+    usual = widgets.widget_state(menu, type(part)(), key)
+    for name, value in widgets.widget_state(menu, part, key).items():
         # What is set before its widget is there, Streamlit 1.67 leaves out of the link.
         if name not in st.session_state and value != usual[name]:
             st.query_params[name] = str(value)
@@ -171,4 +171,4 @@ def named(part: Score | Normalizer) -> str:
         for one in fields(part)  # type: ignore[arg-type]
         if one.metadata and getattr(part, one.name) != one.default
     ]
-    return f"{controls.title(type(part))} with {', '.join(values)}" if values else controls.title(type(part))
+    return f"{widgets.title(type(part))} with {', '.join(values)}" if values else widgets.title(type(part))
