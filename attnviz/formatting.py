@@ -1,13 +1,18 @@
 """Numbers, sizes and text from outside as they stand in a sentence."""
 
+import math
 import unicodedata
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 TWO_DIGITS = Context(prec=2, rounding=ROUND_HALF_UP)
 
 
-def number(weight: float) -> str:
-    """A weight as it is read: two digits that count, and one of a weight too small to see."""
+def number(weight: float | int) -> str:
+    """A weight: two decimals, or the first two significant digits of a small one.
+
+    >>> number(0.125), number(0.0123), number(-0.5)
+    ('0.13', '0.012', '−0.50')
+    """
     if weight < 0:
         return f"−{number(-weight)}"
     exact = Decimal(weight)  # rounded half up, as the browser does
@@ -16,22 +21,74 @@ def number(weight: float) -> str:
     return f"{TWO_DIGITS.create_decimal(exact):f}" if weight >= 1e-4 else f"{weight:.0e}"
 
 
+def fixed(value: float | int, decimals: int = 2) -> str:
+    """A number with always the same decimals, so that numbers stand below each other; zero has no sign.
+
+    >>> fixed(-1.5), fixed(-0.001), fixed(0.12345, 3)
+    ('−1.50', '0.00', '0.123')
+    """
+    return _signed(f"{round(value, decimals) + 0.0:.{decimals}f}")
+
+
+def significant(value: float | int, digits: int = 6) -> str:
+    """A number with at most so many significant digits, and no zeros at its end.
+
+    >>> significant(-2.50), significant(0.123456, 3), significant(3)
+    ('−2.5', '0.123', '3')
+    """
+    return _signed(f"{value + 0.0:.{digits}g}")
+
+
+def percent(share: float | int, digits: int = 3) -> str:
+    """A share as percent; only the whole is 100%.
+
+    >>> percent(0.125), percent(0.8765, 2), percent(0.9999), percent(1)
+    ('12.5%', '88%', '99.9%', '100%')
+    """
+    if share == 1:
+        return "100%"
+    text = significant(100 * share, digits)
+    return f"{math.floor(1000 * share) / 10}%" if float(text) >= 100 else f"{text}%"
+
+
+def byte_size(count: float | int) -> str:
+    """A number of bytes, with at most three significant digits; 1 KB is 1,024 bytes, as Streamlit counts uploads.
+
+    >>> byte_size(500), byte_size(64 << 20), byte_size(1_500_000_000)
+    ('500 bytes', '64 MB', '1.4 GB')
+    """
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:,.1f} TB"
+
+
 def visible(token: str) -> str:
-    """A token as a person can see it: control characters as their symbols, white space marked, nothing as ∅."""
+    r"""A token as a person can see it: control characters as symbols, white space marked, an empty token as ∅.
+
+    >>> visible("cat"), visible(" "), visible("a\nb"), visible("")
+    ('cat', '␣', 'a␊b', '∅')
+    """
     if not token.strip():
         return "".join("␣" if c == " " else _symbol(c) for c in token) or "∅"
     return "".join(_symbol(c) if unicodedata.category(c) in ("Cc", "Cf") else c for c in token)
 
 
-def quoted(text: object, most: int = 40) -> str:
-    """Text from outside, fit to stand in a sentence: short, printable, and between quotation marks of its own."""
+def quoted(text: object, longest: int = 40) -> str:
+    """Text from outside, safe to stand in a sentence: short, printable, and in quotation marks of its own.
+
+    >>> quoted("a“b”"), quoted("abcdef", 4)
+    ('“a�b�”', '“abc…”')
+    """
     text = str(text)
-    text = text if len(text) <= most else text[: most - 1] + "…"
+    text = text if len(text) <= longest else text[: longest - 1] + "…"
     return "“" + "".join(c if c.isprintable() and c not in "“”" else "�" for c in text) + "”"
 
 
-def megabytes(count: int) -> str:
-    return f"{count / (1 << 20):,.1f} MB"
+def _signed(text: str) -> str:
+    """The text of a number with a minus sign for each hyphen, and ∞."""
+    return text.replace("-", "−").replace("inf", "∞")
 
 
 def _symbol(character: str) -> str:

@@ -1,20 +1,92 @@
-"""One attention layer of one example: what every source gives a list of."""
+"""The attention layers of one example: what every source and every model gives."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import overload
 
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
 
 
+@dataclass(frozen=True)
+class LayerId:
+    """Which attention of a model a layer is. Its `str` is the layer's name in menus and links.
+
+    Example:
+        >>> str(LayerId("encoder", 0)), str(LayerId("decoder", 1, cross=True))
+        ('encoder 0', 'decoder 1 cross')
+        >>> str(LayerId("encoder", 1, sub_indices=(2,)))
+        'encoder 1.2'
+    """
+
+    stack: str = "layer"  # "encoder", "decoder", "vision", …; "layer" where there is only one
+    index: int | str | None = None  # counted from 0, or the name of a module without a number
+    cross: bool = False
+    sub_indices: tuple[int, ...] = ()  # further numbers, where the index alone does not tell two layers apart
+    occurrence: int | None = None  # which run of the same module, counted from 0, where it runs several times
+
+    @property
+    def number(self) -> str:
+        """The index with the sub-indices, such as "1.2"; empty where the layer has no number."""
+        return ".".join(map(str, (self.index, *self.sub_indices))) if isinstance(self.index, int) else ""
+
+    def __str__(self) -> str:
+        name = self.number or self.index
+        parts = [self.stack, *([name] if name else []), *["cross"] * self.cross]
+        return " ".join(map(str, parts)) + ("" if self.occurrence is None else f" · {self.occurrence}")
+
+
+class Kind(StrEnum):
+    """Which keys the queries of a layer attend to."""
+
+    SELF = "self"  # the same tokens
+    CAUSAL = "causal"  # the same tokens, up to the query
+    CROSS = "cross"  # other tokens
+
+
+class Fidelity(StrEnum):
+    """How sure it is that a layer captured from a model has the model's own weights."""
+
+    VERIFIED = "verified"  # recomputed from queries and keys; some rows were compared with the model's own
+    UNVERIFIED = "unverified"  # recomputed from queries and keys; the model gives nothing to compare with
+    WEIGHTS_ONLY = "weights_only"  # as the model computed them, without queries and keys
+
+
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One attention layer of one example: what every source gives a list of."""
+    """One attention layer of one example: its inputs, and how it attends."""
 
-    name: str  # "encoder 0"
-    kind: str  # "self" · "causal" · "cross"
+    id: LayerId
+    kind: Kind
     inputs: Inputs
-    mechanism: Mechanism  # the one it was made for; a page may swap any part of it
-    fixed: str = ""  # why the mechanism may not be swapped, as a sentence; empty when it may
-    # Of a model's layer, how sure its weights are: "verified" (some rows were compared with the model's own) ·
-    # "captured, unchecked" · "the model's own weights" (as it computed them). Empty for what is from no model.
-    standing: str = ""
+    mechanism: Mechanism  # the one it was made for; a page may exchange any part of it
+    fidelity: Fidelity | None = None  # None where nothing was captured from a model
+    locked_reason: str = ""  # why the mechanism cannot be changed, as a sentence; empty where it can
+
+    @property
+    def name(self) -> str:
+        return str(self.id)
+
+    @property
+    def locked(self) -> bool:
+        """Whether the mechanism cannot be changed."""
+        return bool(self.locked_reason)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace(Sequence[Layer]):
+    """The attention of one model on one input: its layers in the order in which they ran, and what is missing."""
+
+    layers: tuple[Layer, ...] = ()
+    missing: tuple[str, ...] = ()  # what cannot be shown and why, in a sentence each
+
+    @overload
+    def __getitem__(self, index: int) -> Layer: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Layer, ...]: ...
+    def __getitem__(self, index: int | slice) -> Layer | tuple[Layer, ...]:
+        return self.layers[index]
+
+    def __len__(self) -> int:
+        return len(self.layers)

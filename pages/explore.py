@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from attnviz.ui import cache, controls, head_charts, presentation
+from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, presentation
 from attnviz.ui.downloads import downloads
 from attnviz.ui.source_picker import brought
 from attnviz.ui.view import View
@@ -14,8 +14,8 @@ st.caption("What does each token look at, in every head? Type a sentence, or bri
 what = brought()
 with st.sidebar:
     own = what.shown.mechanism
-    chosen = own if what.shown.fixed else controls.mechanism(own)
-    special, every, colors = controls.picture(what.layers, what.layer)
+    chosen = own if what.shown.locked else mechanism_controls.choose_mechanism(own)
+    special, every, colors = head_controls.choose_display(what.layers, what.layer)
 what.fixed()
 
 view = cache.or_last_good(

@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.ui import cache, controls, pinned_query
+from attnviz.ui import cache, pinned_query
 from attnviz.ui.masks import (
     charts,
     code,
@@ -18,6 +18,7 @@ from attnviz.ui.masks import (
     receptive_field,
 )
 from attnviz.ui.masks.charts import Comparison
+from attnviz.ui.mechanism_controls import choose_score_and_normalizer
 from attnviz.ui.source_picker import brought
 
 st.subheader("Masks", anchor=False)
@@ -25,7 +26,7 @@ st.caption("What do two masks do to the same scores, and where do they disagree?
 
 what = brought()
 with st.sidebar:
-    shared = what.shown.mechanism if what.shown.fixed else controls.scoring(what.shown.mechanism)
+    shared = what.shown.mechanism if what.shown.locked else choose_score_and_normalizer(what.shown.mechanism)
 if what.fixed("A mask would only hide some of them. Bring queries and keys to compare masks."):
     st.stop()
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.ui import controls, presentation
+from attnviz.ui import head_controls, presentation
 from attnviz.ui.models import (
     aggregation,
     head_metrics,
@@ -26,8 +26,8 @@ notes = st.container()  # one place for what comes and goes, so that the charts 
 with choice:
     example, layers = model_picker.example(notes)
 with st.sidebar:
-    layer, head = controls.layer_and_head(layers, example.opening)
-    special, _, colors = controls.picture([layers[layer]], 0)  # the mosaic always has all layers
+    layer, head = head_controls.choose_layer_and_head(layers, example.opening)
+    special, _, colors = head_controls.choose_display([layers[layer]], 0)  # the mosaic always has all layers
 part = viewport.part(layers[layer].inputs)
 seen = LookedAt(example, example.model(), layers, layer, head, special, colors, part)
 stale_parameters.clear(seen)

@@ -4,7 +4,8 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.ui import controls, pinned_query
+from attnviz.ui import pinned_query
+from attnviz.ui.mechanism_controls import choose_mask_and_biases
 from attnviz.ui.scores import normalizers, similarities
 from attnviz.ui.source_picker import brought
 
@@ -13,7 +14,7 @@ st.caption("What changes with another similarity of queries and keys, or with an
 
 what = brought()
 with st.sidebar:
-    shared = what.shown.mechanism if what.shown.fixed else controls.masked(what.shown.mechanism)
+    shared = what.shown.mechanism if what.shown.locked else choose_mask_and_biases(what.shown.mechanism)
 inputs = what.shown.inputs
 names = pinned_query.numbered(range(inputs.queries), inputs.query_tokens)
 opening = what.source.opening.query

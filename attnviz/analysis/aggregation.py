@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnviz.analysis.head_maps import Aggregate, Map, Special, aggregate_maps, head_map, shown_positions
 from attnviz.inputs import Inputs
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
 
 
@@ -55,7 +55,7 @@ def rollout(
         raise ValueError("There is no layer to roll out. Choose one or more.")
     size = layers[0].inputs.queries
     for layer, mechanism in zip(layers, mechanisms, strict=True):
-        if layer.kind == "cross" or layer.inputs.queries != size or layer.inputs.keys != size:
+        if layer.kind is Kind.CROSS or layer.inputs.queries != size or layer.inputs.keys != size:
             raise ValueError(
                 f"Rollout goes through layers in which the same {size} tokens look at each other; {layer.name} has "
                 f"{layer.inputs.queries} queries and {layer.inputs.keys} keys of {layer.kind} attention. "

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnviz.inputs import Inputs
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
 
 Without = Literal["none", "first", "special"]
@@ -219,7 +219,7 @@ def head_measures(
     measures = MEASURES if measures is None else measures
     without = {"without_queries": without_queries, "without_keys": without_keys}
     made = [
-        measured(layer.inputs, mechanism, one_sequence=layer.kind != "cross", measures=measures, **without)
+        measured(layer.inputs, mechanism, one_sequence=layer.kind is not Kind.CROSS, measures=measures, **without)
         for layer, mechanism in zip(layers, mechanisms, strict=True)
     ]
     values = torch.cat(made, dim=1).numpy()

@@ -13,17 +13,9 @@ from attnviz.capture.memory_budget import Room
 from attnviz.capture.model_lock import model_lock
 from attnviz.capture.recording import Exchange, Record, current
 from attnviz.capture.torch_interception import Intercepted, heads_of
-from attnviz.layer import Layer
+from attnviz.layer import Trace
 
-__all__ = ["Captured", "capture", "model_lock"]
-
-
-class Captured(list[Layer]):
-    """Layers in the order in which they ran; `missing` says, in a sentence each, what is not shown and why."""
-
-    def __init__(self, layers: Sequence[Layer] = (), missing: Sequence[str] = ()) -> None:
-        super().__init__(layers)
-        self.missing = list(missing)
+__all__ = ["capture", "model_lock"]
 
 
 @torch.no_grad()
@@ -37,10 +29,10 @@ def capture(
     decoder_tokens: Sequence[str] = (),
     decoder_special: Sequence[int] = (),
     exchange: Exchange | None = None,
-) -> Captured:
+) -> Trace:
     """Every attention of one forward of `model` on `batch`, of one example, in the order in which they ran.
 
-    Each layer's mechanism gives the model's own weights, and its `standing` says how sure that is: some rows of
+    Each layer's mechanism gives the model's own weights, and its `fidelity` says how sure that is: some rows of
     each are compared with the model's own attention, and a layer that differs is shown by the model's own weights,
     or not at all and named in `missing`. `tokens` are what to write on the axes (by default what the tokenizer
     calls them), `special` the positions of tokens that are no text; `decoder_tokens` and `decoder_special` are those
@@ -77,7 +69,7 @@ def capture(
         raise ValueError(
             f"{type(model).__name__} has no attention that can be shown: none of its parts weighs keys by a softmax."
         )
-    return Captured(layers, record.unshown())
+    return Trace(tuple(layers), tuple(record.unshown()))
 
 
 def _forward(model: Any, batch: Mapping[str, Any], record: Record, implementation: str) -> Record:

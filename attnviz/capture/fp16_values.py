@@ -19,10 +19,10 @@ def lightened(layers: Sequence[Layer]) -> list[Layer]:
 
     Queries and keys stay as they are, and so do finished weights, and values that float16 does not hold.
     """
-    computed = [layer.inputs for layer in layers if not layer.fixed]
+    computed = [layer.inputs for layer in layers if not layer.locked]
     if sum(tensor.nbytes for one in computed for tensor in (one.query, one.key, one.value)) <= EXACT:
         return list(layers)
-    return [layer if layer.fixed else replace(layer, inputs=_halved(layer.inputs)) for layer in layers]
+    return [layer if layer.locked else replace(layer, inputs=_halved(layer.inputs)) for layer in layers]
 
 
 def _halved(inputs: Inputs) -> Inputs:

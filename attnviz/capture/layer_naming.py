@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
-from attnviz.layer import Layer
+from attnviz.layer import Layer, LayerId
 
 CROSS = re.compile(r"cross|enc_?dec_?att|encoder_attn", re.IGNORECASE)
 PLAIN = re.compile("att|self|model|coder", re.IGNORECASE)  # parts of a path that do not tell a layer from another
@@ -38,12 +38,12 @@ class Names:
         marked = bool(getattr(module, "is_cross_attention", False))
         return marked or bool(CROSS.search(f"{self.modules[module]} {type(module).__name__}"))
 
-    def layer(self, module: nn.Module) -> str:
+    def layer_id(self, module: nn.Module) -> LayerId:
+        """The id of a module's layer, by the first number in its path, or else by the part that tells most."""
         path = self.modules[module]
-        number = re.search(r"\d+", path)
         telling = [part for part in path.split(".") if not PLAIN.search(part)]
-        which = [number.group()] if number else telling[-1:]
-        return " ".join([stack(path) or "layer", *which, *["cross"] * self.cross(module)])
+        index = next(iter(_numbers(path)), telling[-1] if telling else None)
+        return LayerId(stack(path) or "layer", index, self.cross(module))
 
     def sides(self, module: nn.Module, queries: int, keys: int) -> tuple[Side, Side]:
         """Tokens and special positions of the queries and of the keys."""
@@ -65,14 +65,18 @@ def stack(path: str) -> str:
     return next((name for name, words in STACKS.items() if re.search(words, path)), "")
 
 
-def told_apart(layers: Sequence[tuple[Layer, str]]) -> list[Layer]:
-    """Layers whose names differ, by all the numbers in their modules' paths, or else by the order of the calls."""
-    names = [layer.name for layer, _ in layers]
+def with_unique_ids(layers: Sequence[tuple[Layer, str]]) -> list[Layer]:
+    """Layers, given with their modules' paths, whose ids differ: by all the numbers in the paths, or else by order."""
+    ids = [layer.id for layer, _ in layers]
     longer = [
-        re.sub(r"\d+", ".".join(re.findall(r"\d+", path)), name, count=1) if names.count(name) > 1 else name
-        for name, (_, path) in zip(names, layers, strict=True)
+        replace(one, sub_indices=tuple(_numbers(path)[1:])) if ids.count(one) > 1 else one
+        for one, (_, path) in zip(ids, layers, strict=True)
     ]
-    if len(set(longer)) > len(set(names)):
-        names = longer
-    numbered = [f"{name} · {names[:i].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
-    return [replace(layer, name=name) for name, (layer, _) in zip(numbered, layers, strict=True)]
+    if len(set(longer)) > len(set(ids)):
+        ids = longer
+    unique = [replace(one, occurrence=ids[:i].count(one)) if ids.count(one) > 1 else one for i, one in enumerate(ids)]
+    return [replace(layer, id=one) for one, (layer, _) in zip(unique, layers, strict=True)]
+
+
+def _numbers(path: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", path)]

@@ -1,6 +1,6 @@
 """How much may be held of what grows with the square of the tokens."""
 
-from attnviz.formatting import megabytes
+from attnviz.formatting import byte_size
 
 MOST = 256 << 20  # bytes, for all layers of a capture together
 
@@ -17,7 +17,7 @@ class Room:
         """Makes room for so many bytes, or raises Unshown."""
         if size > self.left:
             raise Unshown(
-                f"{what} would take {megabytes(size)}, and {megabytes(self.left)} of {megabytes(self.most)} are left "
+                f"{what} would take {byte_size(size)}, and {byte_size(self.left)} of {byte_size(self.most)} are left "
                 "for all layers. Give it fewer tokens"
             )
         self.left -= size

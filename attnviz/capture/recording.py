@@ -11,18 +11,17 @@ from torch import Tensor, nn
 
 from attnviz.capture.call import INDICES, Call
 from attnviz.capture.fp16_values import lightened
-from attnviz.capture.layer_naming import Names, told_apart
+from attnviz.capture.layer_naming import Names, with_unique_ids
 from attnviz.capture.mechanism_builder import Parts
 from attnviz.capture.memory_budget import Room, Unshown
 from attnviz.capture.verification import Probe
 from attnviz.inputs import Inputs
-from attnviz.layer import Layer
+from attnviz.layer import Fidelity, Kind, Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Identity
 from attnviz.scores import Dot
 
-VERIFIED, UNCHECKED, OWN = "verified", "captured, unchecked", "the model's own weights"
 FINISHED = (
     "These are weights as the model itself computed them, without the queries and keys that they come from: the "
     "score, the mask and the normalizer cannot be changed."
@@ -56,7 +55,7 @@ class Record:
         try:
             yield
         except Unshown as reason:
-            self.missing[self.names.modules[module]] = self.names.layer(module), str(reason)
+            self.missing[self.names.modules[module]] = str(self.names.layer_id(module)), str(reason)
         finally:
             self.busy = before
 
@@ -72,7 +71,7 @@ class Record:
             inputs, mechanism = self._inputs(call, sequences), self._parts.mechanism(call, sequences)
             if probe is None or probe.explained(mechanism, inputs):
                 mechanism, output = self._exchanged(inputs, mechanism, output, sequences)
-                self._add(call.module, inputs, mechanism, VERIFIED if probe else UNCHECKED)
+                self._add(call.module, inputs, mechanism, Fidelity.VERIFIED if probe else Fidelity.UNVERIFIED)
             else:
                 self._give_up(call, sequences)
         return output
@@ -85,7 +84,7 @@ class Record:
             if not Probe.of(call, sequences, output).explained(mechanism, inputs):
                 raise Unshown("its output is not what its queries, keys and values give here")
             mechanism, output = self._exchanged(inputs, mechanism, output, sequences)
-            self._add(call.module, inputs, mechanism, VERIFIED)
+            self._add(call.module, inputs, mechanism, Fidelity.VERIFIED)
         return output
 
     def _exchanged(
@@ -125,7 +124,7 @@ class Record:
 
     def captured(self) -> list[Layer]:
         """All layers, but none of a module of which a part cannot be shown: the rest of it would mislead."""
-        return lightened(told_apart([one for one in self.layers if one[1] not in self.missing]))
+        return lightened(with_unique_ids([one for one in self.layers if one[1] not in self.missing]))
 
     def unshown(self) -> list[str]:
         """What is not shown and why, in a sentence each."""
@@ -161,20 +160,22 @@ class Record:
         keys = whole.shape[-1]
         identity = self._identities.setdefault(keys, torch.eye(keys)[None])
         inputs = self._named(module, whole, identity, identity)
-        self._add(module, inputs, Mechanism(score=Dot(), normalizer=Identity()), OWN, FINISHED)
+        self._add(module, inputs, Mechanism(score=Dot(), normalizer=Identity()), Fidelity.WEIGHTS_ONLY, FINISHED)
 
-    def _add(self, module: nn.Module, inputs: Inputs, mechanism: Mechanism, standing: str, fixed: str = "") -> None:
+    def _add(
+        self, module: nn.Module, inputs: Inputs, mechanism: Mechanism, fidelity: Fidelity, locked_reason: str = ""
+    ) -> None:
         cross = self.names.cross(module) or inputs.queries != inputs.keys
-        back = _weighs_back(inputs.query) if fixed else _looks_back(mechanism.mask, inputs.queries, inputs.keys)
-        kind = "cross" if cross else "causal" if back and inputs.queries > 1 else "self"
-        layer = Layer(self.names.layer(module), kind, inputs, mechanism, fixed, standing)
+        back = _weighs_back(inputs.query) if locked_reason else _looks_back(mechanism.mask, inputs.queries, inputs.keys)
+        kind = Kind.CROSS if cross else Kind.CAUSAL if back and inputs.queries > 1 else Kind.SELF
+        layer = Layer(self.names.layer_id(module), kind, inputs, mechanism, fidelity, locked_reason)
         self.layers.append((layer, self.names.modules[module]))
 
 
 def _looks_back(mask: Mask, queries: int, keys: int) -> bool:
     """Whether no query sees a later key, read off the mask at the first query and at one in the middle."""
     some, k = torch.tensor([[0], [queries // 2]]), torch.arange(keys)
-    seen = mask.fit(queries, keys)(torch.tensor(0), torch.tensor(0), some, k).expand(2, keys)
+    seen = mask.bind(queries, keys, 1)(torch.tensor(0), torch.tensor(0), some, k).expand(2, keys)
     return not bool((seen & (k > some)).any())
 
 

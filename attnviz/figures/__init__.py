@@ -1,17 +1,18 @@
 """Arrays to plotly figures: no computation, no Streamlit."""
 
+from attnviz.figures.chart_spec import Chart
 from attnviz.figures.curves import curves
 from attnviz.figures.downsampled_map import downsampled_map
 from attnviz.figures.head_grid import head_grid
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.lines import lines
-from attnviz.figures.mosaic import head_at, mosaic
+from attnviz.figures.mosaic import mosaic
 from attnviz.figures.products import products
 from attnviz.figures.scatter import scatter
 from attnviz.figures.sentences import label, sentence
 from attnviz.figures.themes import THEMES, themed
 
 __all__ = [
-    "THEMES", "curves", "downsampled_map", "head_at", "head_grid", "heatmap", "label", "lines", "mosaic", "products",
+    "THEMES", "Chart", "curves", "downsampled_map", "head_grid", "heatmap", "label", "lines", "mosaic", "products",
     "scatter", "sentence", "themed",
 ]  # fmt: skip

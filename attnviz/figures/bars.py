@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
+from attnviz.figures.chart_spec import Chart, PlainSpec, PointsSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import THEMES
 
@@ -18,8 +19,16 @@ def bars(
     after: Float[np.ndarray, " keys"],
     key_tokens: Sequence[str],
     names: tuple[str, str] = ("A", "B"),
-) -> go.Figure:
-    """Two bars a key, for the keys that changed most, in their order; NaN, not allowed, has no bar."""
+    sentences: Sequence[str] = (),
+) -> Chart[PlainSpec | PointsSpec]:
+    """Draws two bars for each key, for the MOST keys that changed most, in their order; NaN has no bar.
+
+    With `sentences`, one for each of at most MOST keys, the bars can be read.
+
+    Example:
+        >>> bars(np.array([0.5, 0.5]), np.array([1.0, np.nan]), ["a", "b"]).spec
+        PlainSpec(rows=2, columns=2)
+    """
     change = np.abs(np.nan_to_num(after) - np.nan_to_num(before))
     shown = np.sort(np.argsort(-change, kind="stable")[:MOST])
     figure = _bars([key_tokens[i] for i in shown])
@@ -27,25 +36,30 @@ def bars(
         heights = weights[shown].astype("f8")
         figure.add_bar(x=np.arange(len(shown)), y=heights, name=name, marker={"color": color}, hoverinfo="skip")
     figure.update_layout(
-        meta={"rows": len(shown), "columns": 2},
         legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"},
     )
     figure.update_yaxes(rangemode="tozero", title={"text": "attention", "standoff": 14})
-    return figure
+    spec = PointsSpec(tuple(sentences), bars=True) if sentences else PlainSpec(rows=len(shown), columns=2)
+    return Chart(figure, spec)
 
 
 def row_bars(
     weights: Float[np.ndarray, " keys"], key_tokens: Sequence[str], *, lowest: float = 0.0, highest: float = 1.0
-) -> go.Figure:
-    """One query's weights from `lowest` to `highest`; negative ones have a color of their own and hang down."""
+) -> Chart[PlainSpec]:
+    """Draws the weights of one query, on an axis from `lowest` to `highest`. Negative weights have another color.
+
+    Example:
+        >>> row_bars(np.array([0.9, 0.1]), ["a", "b"]).spec
+        PlainSpec(rows=2, columns=1)
+    """
     figure = _bars(key_tokens)
     heights = weights.astype("f8")
     for negative, color in ((False, AFTER), (True, NEGATIVE)):
         shown = np.where((heights < 0) == negative, heights, np.nan)
         figure.add_bar(x=np.arange(len(heights)), y=shown, marker={"color": color}, hoverinfo="skip", showlegend=False)
-    figure.update_layout(meta={"rows": len(heights), "columns": 1}, barmode="overlay")
+    figure.update_layout(barmode="overlay")
     figure.update_yaxes(range=[lowest, highest], zeroline=True, zerolinecolor="rgba(128,128,128,0.6)", nticks=4)
-    return figure
+    return Chart(figure, PlainSpec(rows=len(heights), columns=1))
 
 
 def _bars(key_tokens: Sequence[str]) -> go.Figure:

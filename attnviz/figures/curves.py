@@ -1,4 +1,4 @@
-"""What is measured again and again while something is learned."""
+"""Measurements over the steps of a training."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
+from attnviz.figures.chart_spec import Chart, PlainSpec
 from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.themes import THEMES
 
@@ -21,11 +22,15 @@ def curves(
     line: int = 0,
     marked: tuple[int, float] | None = None,
     share: bool = False,
-) -> go.Figure:
-    """Lines from step 0 to `last`, of which `line` is meant and the others stand behind it.
+) -> Chart[PlainSpec]:
+    """Draws values over training steps, from 0 to `last`: the one numbered `line` in color, the others in gray.
 
-    A mark stands at the step and the value that are `marked`. Shares are written as percent. Steps stand at their
-    square roots, so that what happens early has room.
+    `marked` is a point, a step and a value. With `share` values are written as percent. The axis of steps has their
+    square roots, because most happens early.
+
+    Example:
+        >>> curves([0, 100], np.array([[3.0, 1.5]]), last=100, marked=(100, 1.5)).spec
+        PlainSpec(rows=1, columns=2)
     """
     figure, places = go.Figure(), np.sqrt(steps)
     for i in sorted(range(len(values)), key=line.__eq__):
@@ -46,7 +51,6 @@ def curves(
     ticks = [tick for tick in TICKS if tick <= last]
     figure.update_layout(
         template=THEMES["light"],
-        meta={"rows": len(values), "columns": len(steps)},
         plot_bgcolor="rgba(0,0,0,0)",
         title={
             "x": 0,
@@ -68,4 +72,4 @@ def curves(
     figure.update_yaxes(
         range=[-0.04 * highest, 1.06 * highest], nticks=4, automargin=True, tickformat=".0%" if share else ""
     )
-    return figure
+    return Chart(figure, PlainSpec(rows=len(values), columns=len(steps)))

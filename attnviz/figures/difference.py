@@ -1,13 +1,14 @@
-"""What changes from one map of weights to another."""
+"""The difference of two maps of weights."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
+from attnviz.figures.chart_spec import Chart, DifferenceSpec, HeatmapSpec
 from attnviz.figures.heatmap import heatmap
-from attnviz.figures.sentences import CHANGED
+from attnviz.figures.sentences import CHANGE_SENTENCES, ChangeSentences
 
 REMOVED, ADDED = "#ae3ec9", "#1c7ed6"  # their outlines, seen on both themes
 
@@ -19,29 +20,48 @@ def difference(
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
-    of: tuple[str, str],
-    zoom: str = "",
+    charts: tuple[str, str],
+    sentences: ChangeSentences = CHANGE_SENTENCES,
+    zoom_key: str = "",
     link: str = "",
-) -> go.Figure:
-    """After minus before, on a scale centered at zero; NaN where neither is allowed.
+) -> Chart[HeatmapSpec]:
+    """Draws the map after minus the map before, on a scale centered at zero; NaN is a cell that neither map allows.
 
-    Cells that were removed have a solid outline, those that were added a dotted one. `of` are the keys of the two
-    charts of the same `link` whose cells the sentence names.
+    Cells that were removed have a solid outline, cells that were added a dotted one. `charts` are the keys of the
+    charts with the two maps, which have the same `link`; the sentences name their weights.
+
+    Example:
+        >>> none = np.zeros((1, 2), bool)
+        >>> chart = difference(np.array([[0.5, -0.5]]), none, none, ["it"], ["a", "b"], charts=("left", "right"))
+        >>> chart.spec.difference.charts
+        ('left', 'right')
     """
     largest = float(np.nanmax(np.abs(change))) if not np.isnan(change).all() else 0.0
-    figure = heatmap(
-        change, query_tokens, key_tokens, largest=largest or 1.0, zoom=zoom, link=link, fan=False, scale="changes"
+    chart = heatmap(
+        change,
+        query_tokens,
+        key_tokens,
+        largest=largest or 1.0,
+        zoom_key=zoom_key,
+        link=link,
+        fan=False,
+        scale="changes",
     )
-    figure.layout.meta = figure.layout.meta | {"of": list(of), "changed": CHANGED}
     for name, cells, color, dash in (("removed", removed, REMOVED, "solid"), ("added", added, ADDED, "dot")):
         x, y = outline(cells)
         line = {"color": color, "width": 2, "dash": dash}
-        figure.add_scatter(x=x, y=y, name=name, mode="lines", line=line, hoverinfo="skip", showlegend=False)
-    return figure
+        chart.figure.add_scatter(x=x, y=y, name=name, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+    return Chart(chart.figure, replace(chart.spec, difference=DifferenceSpec(charts, sentences)))
 
 
 def outline(cells: Bool[np.ndarray, "rows columns"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """The border between these cells and all others, as lines with NaN between them, in the units of the cells."""
+    """Returns the border between these cells and all others: lines with NaN between them, in the units of the cells.
+
+    Example:
+        >>> x, y = outline(np.array([[True]]))
+        >>> sorted(set(x[~np.isnan(x)].tolist()))
+        [-0.5, 0.5]
+    """
     padded = np.pad(cells, 1)
     lines = []
     for across in (False, True):

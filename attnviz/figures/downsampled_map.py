@@ -1,15 +1,15 @@
-"""A map of more queries and keys than a screen has room for, in fewer cells."""
+"""A downsampled map, of more queries and keys than a screen has room for."""
 
 from collections.abc import Sequence
-
-import plotly.graph_objects as go
+from dataclasses import replace
 
 from attnviz.analysis.downsampling import Reduced
+from attnviz.figures.chart_spec import Chart, DownsampledSpec, HeatmapSpec
 from attnviz.figures.heatmap import heatmap
-from attnviz.figures.sentences import GIVES
+from attnviz.figures.sentences import GIVES, CellSentences
 from attnviz.formatting import visible
 
-NOTHING_HERE = "Nothing here may be looked at."
+MASKED = "Nothing here may be looked at."
 
 
 def downsampled_map(
@@ -18,38 +18,35 @@ def downsampled_map(
     key_tokens: Sequence[str],
     *,
     largest: float = 1.0,
-    says: str = GIVES,
-    zoom: str = "",
+    allowed: str = GIVES,
+    zoom_key: str = "",
     link: str = "",
-    part: bool = False,
-) -> go.Figure:
-    """A downsampled map: each cell says its largest weight, and between which tokens.
+    viewport: bool = False,
+) -> Chart[HeatmapSpec]:
+    """Draws a downsampled map: a cell's sentence names its largest weight and the two tokens that have it.
 
-    The tokens are those of all positions; axes name them where each row or column is one of them, and have positions
-    where it stands for several. Of a map that is `part` of another a chart can ask for the whole.
+    The tokens are those of all positions. An axis has tokens where each row or column is one position, and numbers of
+    positions where it is several. `allowed` is the sentence of a cell that is not masked. A map that is a `viewport`
+    is a part of a larger one, to which the chart can go back.
     """
-    figure = heatmap(
+    chart = heatmap(
         found.weights.numpy(),
         *cell_names(found, query_tokens, key_tokens),
         largest=largest,
-        says=says,
-        masked=NOTHING_HERE,
-        nothing=NOTHING_HERE,
-        zoom=zoom,
+        sentences=CellSentences(allowed, MASKED, MASKED),
+        zoom_key=zoom_key,
         link=link,
         fan=False,
     )
-    named = {
-        side: [f"{visible(token)} ({i})" for i, token in enumerate(tokens)]
-        for side, tokens in (("queries", query_tokens), ("keys", key_tokens))
-    }
-    stands = {"query": found.query.double().numpy(), "key": found.key.double().numpy()}
-    figure.layout.meta |= {"at": {**named, **stands}, "part": part}
-    return figure
+    query_names, key_names = (
+        tuple(f"{visible(token)} ({i})" for i, token in enumerate(tokens)) for tokens in (query_tokens, key_tokens)
+    )
+    cells = DownsampledSpec(query_names, key_names, found.query.numpy(), found.key.numpy(), viewport)
+    return Chart(chart.figure, replace(chart.spec, downsampled=cells))
 
 
 def cell_names(found: Reduced, query_tokens: Sequence[str], key_tokens: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What rows and columns are called: by their token, or, where one stands for several, by the first position."""
+    """Returns the names of rows and columns: their tokens, or the first position where one stands for several."""
     rows, columns = found.rows.tolist(), found.columns.tolist()
     return (
         [query_tokens[i] if len(rows) == len(found.queries) else str(i) for i in rows],

@@ -1,4 +1,4 @@
-"""Layers and heads as one grid, a cell each head, colored by one measure."""
+"""A grid with a cell for each head, colored by one metric."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
-from attnviz.figures.mosaic import Tiles
+from attnviz.figures.chart_spec import Chart, MosaicSpec
+from attnviz.figures.mosaic import tiled
 from attnviz.figures.themes import COLOR_AXES
 
 GAP = 2  # pixels between two heads
@@ -21,26 +22,33 @@ def head_grid(
     largest: float | None = None,
     chosen: Sequence[int] = (),
     titles: tuple[str, str] = ("layers", "heads"),
-) -> go.Figure:
-    """Values as colors from 0 to `largest`, or to the greatest that there is; NaN has no color.
+) -> Chart[MosaicSpec]:
+    """Draws values as colors from 0 to `largest`, by default the greatest value; NaN has no color.
 
-    `names` say each cell in a sentence, row by row, and are empty where there is no head. The `chosen` cells are
-    framed. `head_at` tells which cell was clicked, as for a mosaic.
+    `names` are the sentences of the cells, row by row, and empty where there is no head. The `chosen` cells have a
+    frame. `spec.head_at` returns the cell that was clicked, as in a mosaic.
+
+    Example:
+        >>> grid = head_grid(np.array([[0.2, 0.8]]), ["head 0", "head 1"])
+        >>> grid.spec.head_at(row=0, column=1)
+        1
     """
     rows, columns = values.shape
     if largest is None:
         largest = float(np.nanmax(values, initial=0)) or 1.0
     axis = COLOR_AXES["weights"]
     colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5}
-    figure = Tiles(rows, columns).figure(
+    spec = MosaicSpec(tuple(names), rows, columns, aspect=TALL * rows / columns)
+    figure = tiled(
+        spec,
         go.Heatmap(z=values.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none", xgap=GAP, ygap=GAP),
-        names, chosen, TALL * rows / columns,
+        chosen,
         **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar}},
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
     )  # fmt: skip
     figure.update_yaxes(title={"text": titles[0], "standoff": 4}, automargin=True, **_ticks(rows))
     figure.update_xaxes(title={"text": titles[1], "standoff": 18}, automargin=True, **_ticks(columns))
-    return figure
+    return Chart(figure, spec)
 
 
 def _ticks(count: int) -> dict:

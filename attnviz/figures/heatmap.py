@@ -1,13 +1,15 @@
 """One head as a heatmap: queries as rows, keys as columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
-from attnviz.figures.sentences import GIVES, MASKED, NOTHING, label
+from attnviz.figures.chart_spec import Chart, HeatmapSpec
+from attnviz.figures.sentences import CELL_SENTENCES, CellSentences, label
 from attnviz.figures.themes import COLOR_AXES, GAP_CODE, LAST_CODE, THEMES
 from attnviz.formatting import visible
 
@@ -23,26 +25,26 @@ def heatmap(
     key_tokens: Sequence[str],
     *,
     largest: float = 1.0,
-    says: str = GIVES,
-    masked: str = MASKED,
-    nothing: str = NOTHING,
-    zoom: str = "",
+    sentences: CellSentences = CELL_SENTENCES,
+    zoom_key: str = "",
     link: str = "",
     fan: bool = True,
     scale: Literal["weights", "changes"] | None = None,
-    whole: bool = False,
+    whole_numbers: bool = False,
     marked: Sequence[tuple[int, int]] = (),
     blank: Bool[np.ndarray, "queries keys"] | None = None,
-    cells: Mapping[tuple[int, int], str] | None = None,
-) -> go.Figure:
-    """Weights as colors from 0 to `largest`; cells that are NaN, not allowed, show the background.
+    cell_sentences: Mapping[tuple[int, int], str] | None = None,
+) -> Chart[HeatmapSpec]:
+    """Draws weights as colors from 0 to `largest`; NaN, a cell that is masked, shows the background.
 
-    `layout.meta` holds what a chart needs to say a cell in words: the tokens and the sentences. Where a chart draws
-    figures one after the other, it keeps its zoom as long as `zoom` is the same; charts of one `link` show the same
-    part and mark the same cell. `fan` draws a query's weights as lines and bars beside the map. The scale of changes
-    runs from −largest to largest, and is taken by itself where a weight is negative; `whole` numbers are said without
-    decimals. Cells (row, column) that are `marked` have an outline; those that are `blank` are NaN and have the color
-    of the page; `cells` have sentences of their own.
+    The `scale` of changes runs from −largest to largest; it is the default where a weight is negative. Cells that are
+    `marked`, by row and column, have an outline. Cells that are `blank` must be NaN and have the color of the page.
+    The other arguments are those of HeatmapSpec.
+
+    Example:
+        >>> chart = heatmap(np.array([[0.9, 0.1]]), ["it"], ["animal", "road"])
+        >>> chart.figure.data[0].z.shape, chart.spec.key_tokens
+        ((1, 2), ('animal', 'road'))
     """
     queries, keys = weights.shape
     scale = scale or ("changes" if bool((weights < 0).any()) else "weights")
@@ -59,22 +61,6 @@ def heatmap(
     figure.update_layout(
         template=THEMES["light"],
         shapes=[_outline(*cell, *line) for cell in marked for line in OUTLINE],
-        meta={
-            "rows": queries,
-            "columns": keys,
-            "queries": [visible(token) for token in query_tokens],
-            "keys": [visible(token) for token in key_tokens],
-            "queryLabels": labels[0],
-            "keyLabels": labels[1],
-            "says": says,
-            "masked": masked,
-            "nothing": nothing,
-            "zoom": zoom,
-            "link": link,
-            "fan": fan,
-            "whole": whole,
-            "cells": {f"{row} {column}": said for (row, column), said in (cells or {}).items()},
-        },
         margin={"l": 8, "r": 8, "t": 44, "b": 8},  # at the top the color bar, also where there is nothing to color
         dragmode="zoom",
         hovermode=False,
@@ -96,7 +82,30 @@ def heatmap(
     figure.update_yaxes(
         range=[queries - 0.5, -0.5], title={"text": "queries", "standoff": 12}, automargin=True, **_ticks(labels[0])
     )
-    return figure
+    spec = HeatmapSpec(
+        query_tokens=tuple(visible(token) for token in query_tokens),
+        key_tokens=tuple(visible(token) for token in key_tokens),
+        query_labels=tuple(labels[0]),
+        key_labels=tuple(labels[1]),
+        sentences=sentences,
+        cell_sentences=dict(cell_sentences or {}),
+        whole_numbers=whole_numbers,
+        zoom_key=zoom_key,
+        link=link,
+        fan=fan,
+    )
+    return Chart(figure, spec)
+
+
+def mark_queries(chart: Chart[HeatmapSpec], rows: Collection[int]) -> Chart[HeatmapSpec]:
+    """Returns the heatmap with the labels of these rows in bold, with a dot.
+
+    Example:
+        >>> mark_queries(heatmap(np.array([[1.0], [1.0]]), ["it", "is"], ["it"]), [1]).spec.query_labels
+        ('it', '<b>is ●</b>')
+    """
+    labels = (f"<b>{text} ●</b>" if row in rows else text for row, text in enumerate(chart.spec.query_labels))
+    return replace(chart, spec=replace(chart.spec, query_labels=tuple(labels)))
 
 
 def _outline(row: int, column: int, color: str, width: int) -> dict:

@@ -1,4 +1,4 @@
-"""What the words of one sentence look at in another, as lines from the left to the right."""
+"""The attention from the words of one sentence to those of another, as lines from left to right."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
+from attnviz.figures.chart_spec import Chart, PlainSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import THEMES
 
@@ -23,11 +24,16 @@ def lines(
     *,
     row: int,
     true: Sequence[Sequence[int]] = (),
-) -> go.Figure:
-    """Lines from the query of `row` to the keys, thicker and less transparent the more weight they have.
+) -> Chart[PlainSpec]:
+    """Draws lines from the query of `row` to the keys: the more weight, the thicker and less transparent.
 
-    Of the rows before, the strongest line stands behind in gray. The words of the rows after are not there yet, but
-    have their place. Rings mark the keys that each row so far should look at, by `true`.
+    Each row before has its strongest line, in gray. The words of the rows after it are not visible, but have their
+    place. Rings mark the keys in `true`, the true alignment, of each row so far.
+
+    Example:
+        >>> chart = lines(np.array([[0.9, 0.1], [0.2, 0.8]]), ["le", "chat"], ["the", "cat"], row=1, true=[[0], [1]])
+        >>> chart.spec
+        PlainSpec(rows=2, columns=2)
     """
     figure = go.Figure()
     for i in range(row):
@@ -52,7 +58,6 @@ def lines(
         dragmode=False,
         hovermode=False,
         showlegend=False,
-        meta={"rows": len(query_tokens), "columns": len(key_tokens)},
     )
     figure.update_xaxes(range=[-0.02, 1.04], visible=False, fixedrange=True)
     last = max(len(query_tokens), len(key_tokens)) - 0.5
@@ -61,7 +66,7 @@ def lines(
         yaxis={**axis, "tickvals": list(range(len(names))), "ticktext": names},
         yaxis2={**axis, "tickvals": list(range(len(keys))), "ticktext": keys, "overlaying": "y", "side": "right"},
     )
-    return figure
+    return Chart(figure, PlainSpec(rows=len(query_tokens), columns=len(key_tokens)))
 
 
 def _line(figure: go.Figure, query: int, key: int, color: str, width: float, opacity: float) -> None:

@@ -11,8 +11,10 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int, UInt8
 from PIL import Image
 
+from attnviz.figures.chart_spec import Chart, Drag, PlaneSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import COLOR_AXES, THEMES
+from attnviz.formatting import significant
 
 # Of the keys, in their order: apart for color-blind eyes too, from each other and from the query.
 COLORS = ("#374dc6", "#d8b349", "#3a997d", "#8b3b74", "#2bccb4", "#aa9cf7", "#9372c8", "#b71c0e")
@@ -60,7 +62,6 @@ def ground(
         dragmode=False,
         hovermode=False,
         showlegend=False,
-        meta={"square": True},
         **{COLOR_AXES["weights"]: {**span, "colorbar": colorbar}},
     )
     lines = {"range": [-side, side], "zeroline": True, "zerolinecolor": LINE, "dtick": 1, "constrain": "domain"}
@@ -70,7 +71,7 @@ def ground(
 
 
 def plane(
-    behind: go.Figure,
+    background: go.Figure,
     keys: Float[np.ndarray, "keys 2"],
     words: Sequence[str],
     values: Float[np.ndarray, " keys"],
@@ -79,13 +80,13 @@ def plane(
     *,
     mapped: Float[np.ndarray, "keys 2"] | None = None,
     slope: tuple[float, float] = (0.0, 0.0),
-) -> go.Figure:
-    """Arrows from the origin to keys and query, over a `ground`; a key's is the thicker, the more `weights` it has.
+) -> Chart[PlaneSpec]:
+    """Draws arrows from the origin to keys and query over a `background`: the more weight, the thicker a key's arrow.
 
     Dotted lines lead to where keys are `mapped` before they are compared, and an arrow at the query's tip points along
-    `slope`. `layout.meta.drag` says what is drawn of the query, which can be dragged.
+    `slope`. The query can be dragged.
     """
-    figure = go.Figure(behind)
+    figure = go.Figure(background)
     colors = [COLORS[i % len(COLORS)] for i in range(len(keys))]
     shapes = list(figure.layout.shapes)
     if mapped is not None:
@@ -97,7 +98,7 @@ def plane(
     for key, color, weight in zip(keys.tolist(), colors, weights.tolist(), strict=True):
         shapes += [_arrow(key, color, 2 + 5 * weight), _dot(key, 5.0, color, fill=color)]
     names = [
-        _name(key, f"<b>{label(word)}</b> {f'{value:g}'.replace('-', '−')}")
+        _name(key, f"<b>{label(word)}</b> {significant(value)}")
         for key, word, value in zip(keys.tolist(), words, values.tolist(), strict=True)
     ]
     first = len(shapes)
@@ -106,22 +107,21 @@ def plane(
     if steep:
         length = 0.3 + 0.4 * min(1.0, steep / (float(np.ptp(values)) or 1))
         shapes.append(_arrow([length * along / steep for along in slope], SLOPE, 4.0, start=query))
-    drag = {
-        "from": list(query),
-        "span": list(figure.layout.xaxis.range),
-        "step": STEP,
-        "color": QUERY,
-        "shapes": list(range(first, len(shapes))),
-        "annotations": [len(names)],
-        "says": "The query is at ({x}, {y}).",
-    }
+    drag = Drag(
+        start=query,
+        limits=figure.layout.xaxis.range,
+        step=STEP,
+        color=QUERY,
+        shapes=tuple(range(first, len(shapes))),
+        annotations=(len(names),),
+        sentence="The query is at ({x}, {y}).",
+    )
     asks = {"text": "<b>query</b>", "font": {"color": QUERY}, **_freest(query, keys)}
     figure.update_layout(
         shapes=shapes,
         annotations=[*names, {"x": query[0], "y": query[1], "showarrow": False, **asks}],
-        meta=figure.layout.meta | {"rows": len(keys), "drag": drag},
     )
-    return figure
+    return Chart(figure, PlaneSpec(len(keys), drag))
 
 
 def winners(weights: Float[np.ndarray, "*grid keys"]) -> Int[np.ndarray, "*grid"]:

@@ -1,4 +1,4 @@
-"""Which dimensions of a query and a key make their score."""
+"""The dimensions of a query and a key whose products make their score."""
 
 import math
 
@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from attnviz.figures.bars import AFTER, NEGATIVE
+from attnviz.figures.chart_spec import Chart, PointsSpec
 from attnviz.figures.themes import THEMES
 from attnviz.formatting import number
 
@@ -14,10 +15,15 @@ NAMED = 3  # dimensions that have their number written at their bar
 ROOM = 0.18  # of the axis, beyond the longest bar that has a number
 
 
-def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, scale: float = 1.0) -> go.Figure:
-    """A bar for each dimension, the query's number times the key's times `scale`; together they are the score.
+def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, scale: float = 1.0) -> Chart[PointsSpec]:
+    """Draws a bar for each dimension: the query's number times the key's times `scale`. Their sum is the score.
 
-    For scores that are dot products: the scale is 1/√d unless a model has another. The largest bars are named.
+    For scores that are dot products; the scale is 1/√d unless a model has another. The largest bars have the number of
+    their dimension.
+
+    Example:
+        >>> products(np.array([1.0, 2.0]), np.array([3.0, 0.5])).spec.sentences[1]
+        'Dimension 1: 2.00 × 0.50 = 1.00'
     """
     query, key = query.astype("f8"), key.astype("f8")
     each = query * key * scale
@@ -43,12 +49,6 @@ def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, sc
         dragmode=False,
         hovermode=False,
         showlegend=False,
-        meta={
-            "rows": len(each),
-            "columns": 1,
-            "bars": True,
-            "points": [_said(i, *both, scale) for i, both in enumerate(zip(query, key, strict=True))],
-        },
     )
     title = {"text": "dimension", "standoff": 8}
     figure.update_xaxes(range=[-0.7, len(each) - 0.3], title=title, tickformat="d", nticks=9, automargin=True)
@@ -57,11 +57,17 @@ def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, sc
         title={"text": "part of the score", "standoff": 8}, automargin=True, nticks=6,
         zeroline=True, zerolinecolor="rgba(128,128,128,0.6)",
     )  # fmt: skip
-    return figure
+    sentences = tuple(_sentence(i, *both, scale) for i, both in enumerate(zip(query, key, strict=True)))
+    return Chart(figure, PointsSpec(sentences, bars=True))
 
 
 def scaled(scale: float) -> str:
-    """What follows a product that is multiplied by `scale`: nothing, “ / √32” or “ × 0.30”."""
+    """Returns what follows a product that is multiplied by `scale`: nothing, “ / √32” or “ × 0.30”.
+
+    Example:
+        >>> scaled(0.125), scaled(0.3), scaled(1.0)
+        (' / √64', ' × 0.30', '')
+    """
     if scale == 1:
         return ""
     square = scale**-2 if 1e-3 < scale < 1 else 0.5
@@ -70,7 +76,7 @@ def scaled(scale: float) -> str:
     return f" × {_factor(scale)}"
 
 
-def _said(dimension: int, query: float, key: float, scale: float) -> str:
+def _sentence(dimension: int, query: float, key: float, scale: float) -> str:
     product = f"{_factor(query)} × {_factor(key)}{scaled(scale)} = {number(query * key * scale)}"
     return f"Dimension {dimension}: {product}"
 

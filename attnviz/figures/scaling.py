@@ -1,4 +1,4 @@
-"""What dividing by √d does, against the width of the vectors."""
+"""The effect of dividing by √d, over the width d of the vectors."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
+from attnviz.figures.chart_spec import Chart, PlainSpec
 from attnviz.figures.themes import THEMES
 
 NAMES = ("plain", "÷ √d")
@@ -21,10 +22,14 @@ def scaling(
     theory: Float[np.ndarray, "lines widths"] | None = None,
     dashes: str = "theory",
     logarithmic: bool = False,
-) -> go.Figure:
-    """Two lines of points against the width, without the division and with it, and as dashes what they compare with.
+) -> Chart[PlainSpec]:
+    """Draws two measured lines over the width, without the division and with it, and a `theory` as dashed lines.
 
-    The width that is `marked` stands on a band of gray. Widths double, so they stand at equal distances.
+    The width that is `marked` has a gray band behind it. Widths double, and have equal distances on the axis.
+
+    Example:
+        >>> scaling([2, 4], np.array([[2.0, 4.0], [1.0, 1.0]]), marked=4).spec
+        PlainSpec(rows=2, columns=2)
     """
     places = np.arange(len(widths))
     figure = go.Figure()
@@ -41,7 +46,6 @@ def scaling(
     at = list(widths).index(marked)
     figure.update_layout(
         template=THEMES["light"],
-        meta={"rows": 2, "columns": len(widths)},
         plot_bgcolor="rgba(0,0,0,0)",
         shapes=[
             {
@@ -62,4 +66,4 @@ def scaling(
         figure.update_yaxes(type="log", dtick=1, automargin=True)
     else:
         figure.update_yaxes(rangemode="tozero", automargin=True, nticks=5)
-    return figure
+    return Chart(figure, PlainSpec(rows=2, columns=len(widths)))

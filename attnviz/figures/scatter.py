@@ -1,4 +1,4 @@
-"""Many heads as points, one measure against another."""
+"""Heads as points, one metric against another."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
+from attnviz.figures.chart_spec import Chart, PointsSpec
 from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.themes import THEMES
 
@@ -26,11 +27,17 @@ def scatter(
     titles: tuple[str, str] = ("", ""),
     group: str = "layer",
     kinds: Sequence[int] = (),
-) -> go.Figure:
-    """A point for each head, where its two measures are, in the color of its group; NaN has no point.
+    aspect: float | None = None,
+) -> Chart[PointsSpec]:
+    """Draws a point for each head, with its two metrics as x and y, in the color of its group; NaN has no point.
 
-    `names` say each point in a sentence. The `chosen` ones have a ring. `titles` say what x and y are. Points of
-    several `kinds`, numbered, have their shapes from SHAPES.
+    `names` are the sentences of the points. The `chosen` points have a ring. `titles` are those of the axes. `kinds`
+    are numbers that choose the shape of a point from SHAPES. The picture is at most `aspect` times as high as wide.
+
+    Example:
+        >>> x, y = np.array([0.1, 0.9]), np.array([1.0, 2.0])
+        >>> scatter(x, y, ["head 0", "head 1"], groups=np.array([0, 1])).spec.sentences
+        ('head 0', 'head 1')
     """
     last = int(groups.max(initial=0))
     colorbar = {
@@ -67,12 +74,11 @@ def scatter(
         dragmode=False,
         hovermode=False,
         showlegend=False,
-        meta={"rows": len(names), "columns": 1, "points": list(names)},
     )
     grid = {"automargin": True, "showgrid": True, "gridcolor": "rgba(128,128,128,0.18)", "nticks": 7}
     figure.update_xaxes(range=_range(x), title={"text": titles[0], "standoff": 8}, **grid)
     figure.update_yaxes(range=_range(y), title={"text": titles[1], "standoff": 8}, **grid)
-    return figure
+    return Chart(figure, PointsSpec(tuple(names), aspect=aspect))
 
 
 def _range(values: np.ndarray) -> list[float]:

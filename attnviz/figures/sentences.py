@@ -1,4 +1,6 @@
-"""Cells and tokens in words."""
+"""Sentences of cells, and labels of tokens."""
+
+from dataclasses import dataclass
 
 from attnviz.formatting import number, visible
 
@@ -8,25 +10,53 @@ GIVES = "{query} gives {weight} of its attention to {key}."
 GIVES_ON_AVERAGE = "{query} gives {weight} of its attention to {key}, on average over heads."
 GIVES_AT_MOST = "{query} gives up to {weight} of its attention to {key}, in the head that gives most."
 MASKED = "{query} may not look at {key}."
-NOTHING = "{query} may look at nothing."  # of a row in which every cell is masked
-CHANGED = {  # of one cell of two maps; before and after are its weights
-    "neither": "Neither lets {query} look at {key}.",
-    "same": "{query} gives {after} of its attention to {key}, in both.",
-    "re-weighted": "{query} gives {after} of its attention to {key}, {before} before.",
-    "removed": "{query} no longer sees {key}, to which it gave {before}.",
-    "added": "{query} now sees {key} and gives it {after}.",
-}
+EMPTY_ROW = "{query} may look at nothing."
 
 
-def sentence(query: str, key: str, weight: float | None, says: str = GIVES) -> str:
-    """One cell in words: “it gives 0.41 of its attention to animal.” A weight of None is a masked cell."""
-    said = MASKED if weight is None else says
-    return said.format(query=visible(query), key=visible(key), weight="" if weight is None else number(weight))
+@dataclass(frozen=True)
+class CellSentences:
+    """The sentences of a map's cells: templates with {query}, {key} and {weight}."""
+
+    allowed: str = GIVES
+    masked: str = MASKED
+    empty_row: str = EMPTY_ROW  # of a row in which every cell is masked
+
+
+@dataclass(frozen=True)
+class ChangeSentences:
+    """The sentences of a cell of two maps: templates with {query}, {key}, and the weights {before} and {after}."""
+
+    neither: str = "Neither lets {query} look at {key}."
+    kept: str = "{query} gives {after} of its attention to {key}, in both."
+    reweighted: str = "{query} gives {after} of its attention to {key}, {before} before."
+    removed: str = "{query} no longer sees {key}, to which it gave {before}."
+    added: str = "{query} now sees {key} and gives it {after}."
+
+
+CELL_SENTENCES, CHANGE_SENTENCES = CellSentences(), ChangeSentences()
+
+
+def sentence(query: str, key: str, weight: float | None, template: str = GIVES) -> str:
+    """Returns the sentence of one cell. A weight of None is a masked cell.
+
+    Example:
+        >>> sentence("it", "animal", 0.41)
+        'it gives 0.41 of its attention to animal.'
+        >>> sentence("it", "road", None)
+        'it may not look at road.'
+    """
+    template = MASKED if weight is None else template
+    return template.format(query=visible(query), key=visible(key), weight="" if weight is None else number(weight))
 
 
 def label(token: str) -> str:
-    """A token for an axis: visible, short, and with nothing that plotly would read as markup."""
-    shown = visible(token)
-    if len(shown) > LONGEST_LABEL:
-        shown = shown[: LONGEST_LABEL - 1] + "…"
-    return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Returns a token as the label of an axis: visible, short, and escaped, because plotly reads markup.
+
+    Example:
+        >>> label("<s>"), label("")
+        ('&lt;s&gt;', '∅')
+    """
+    text = visible(token)
+    if len(text) > LONGEST_LABEL:
+        text = text[: LONGEST_LABEL - 1] + "…"
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attnviz.formatting import significant
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Hard, Identity, Normalizer, Softmax, Uniform
@@ -73,7 +74,8 @@ class Entry:
         for name, number, largest in (("x", self.x, SIDE), ("y", self.y, SIDE), ("value", self.value, LARGEST_VALUE)):
             if not abs(number) <= largest:
                 raise ValueError(
-                    f"The {name} of {self.word} must be a number from −{largest:g} to {largest:g}; it is {number:g}."
+                    f"The {name} of {self.word} must be a number from −{largest:g} to {largest:g}; "
+                    f"it is {significant(number)}."
                 )
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ from attnviz.masks.decoding import Sinks, SinksAndWindow, Tree
 from attnviz.masks.direction import Causal, Full, PrefixLM
 from attnviz.masks.grid import Grid
 from attnviz.masks.language import MaskError, parse
-from attnviz.masks.mask import And, Compare, Fitted, Mask, Not, Or, Shifted
+from attnviz.masks.mask import And, Bound, Compare, Mask, Not, Or, Shifted
 from attnviz.masks.segments import BlockCausal, Chunked, Documents, Padding, SharedPrefix
 from attnviz.masks.sparse import BigBird, Fixed, Logarithmic, Strided
 from attnviz.masks.vision import Axial, CrossToImage, ImageAndText, Neighborhood2D, ShiftedWindow2D
@@ -30,13 +30,13 @@ __all__ = [
     "Band",
     "BigBird",
     "BlockCausal",
+    "Bound",
     "Causal",
     "Chunked",
     "Compare",
     "CrossToImage",
     "DilatedWindow",
     "Documents",
-    "Fitted",
     "Fixed",
     "Full",
     "Grid",

@@ -78,7 +78,7 @@ def _answer(convention: Convention, size: int, queries: int, keys: int) -> Answe
         mask = convention.mask(size, queries, keys)
     except ValueError as refusal:
         return Answer(convention, None, None, str(refusal))
-    return Answer(convention, mask, mask.fit(queries, keys)(zero, zero, q, k).expand(queries, keys))
+    return Answer(convention, mask, mask.bind(queries, keys, 1)(zero, zero, q, k).expand(queries, keys))
 
 
 def disputed(answers: Sequence[Answer]) -> Bool[Tensor, "queries keys"]:

@@ -34,12 +34,14 @@ class Causal(Mask):
     def __post_init__(self) -> None:
         one_of(self, "align", self.align, ("top left", "bottom right"))
 
-    def fit(self, queries: int, keys: int) -> Mask:
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return self if self.align == "top left" else Shifted(Causal(), keys - queries)
 
     def __call__(self, b: At, h: At, q: At, k: At) -> At:
         if self.align == "bottom right":
-            raise ValueError("Causal aligned bottom right depends on the lengths: call fit(queries, keys) first.")
+            raise ValueError(
+                "Causal aligned bottom right depends on the lengths: call bind(queries, keys, heads) first."
+            )
         return k <= q
 
     def condition(self) -> str:

@@ -90,7 +90,7 @@ class Grid(Mask):
         place = q.clamp(min=0, max=self.rows - 1) * self.columns + k.clamp(min=0, max=self.columns - 1)
         return inside & (looked_up(self.array().reshape(-1).astype(int).tolist(), place) == 1)
 
-    def fit(self, queries: int, keys: int) -> Mask:
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
         if (queries, keys) != (self.rows, self.columns):
             raise ValueError(
                 f"The grid is {self.rows} × {self.columns}; here there are {queries} queries and {keys} keys. "

@@ -467,7 +467,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 @cache
 def _parameters(name: str) -> dict[str, tuple[Field, tuple[Any, ...]]]:
     """The fields of a mask that a person may set, each with the kinds that its value may be of; what is None until the
-    mask is fitted is none of them."""
+    mask is bound is none of them."""
     kind: Any = names()[name]
     hints = get_type_hints(kind, include_extras=True)
     found = {}

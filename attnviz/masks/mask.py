@@ -43,7 +43,7 @@ class Mask:
         """The mask as a sentence."""
         return f"A query sees a key if {self.condition()}."
 
-    def fit(self, queries: int, keys: int) -> "Mask":
+    def bind(self, queries: int, keys: int, heads: int) -> "Mask":
         """This mask for so many queries and keys: itself, unless its rule depends on how many there are."""
         return self
 
@@ -56,7 +56,7 @@ class Mask:
             if isinstance(value, str | Mask) and value == _default(one):
                 skipped = True
             elif one.default is None:
-                continue  # what a mask is told when it is fitted, its text does not say
+                continue  # what a mask is told when it is bound, its text does not say
             else:
                 given.append(f"{one.name}=" * skipped + _argument(value))
         return f"{word(type(self))}({', '.join(given)})" if given else word(type(self))
@@ -81,8 +81,8 @@ class Combined(Mask):
     left: Mask
     right: Mask
 
-    def fit(self, queries: int, keys: int) -> Mask:
-        return replace(self, left=self.left.fit(queries, keys), right=self.right.fit(queries, keys))
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
+        return replace(self, left=self.left.bind(queries, keys, heads), right=self.right.bind(queries, keys, heads))
 
     def parts(self) -> Iterator[Mask]:
         """The masks that one sign after the other combines: a, b and c of a & b & c."""
@@ -130,8 +130,8 @@ class Not(Mask):
     def __call__(self, b: At, h: At, q: At, k: At) -> At:
         return ~self.mask(b, h, q, k)
 
-    def fit(self, queries: int, keys: int) -> Mask:
-        return Not(self.mask.fit(queries, keys))
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
+        return Not(self.mask.bind(queries, keys, heads))
 
     def condition(self) -> str:
         if isinstance(self.mask, Compare) and len(self.mask.signs) == 1:
@@ -160,8 +160,8 @@ class Compare(Mask):
         # Numbers compared with numbers say True or False, of which the positions make a tensor or a symbol.
         return reduce(and_, ((q >= 0 if said else q < 0) if isinstance(said, bool) else said for said in compared))
 
-    def fit(self, queries: int, keys: int) -> Mask:
-        return replace(self, terms=tuple(term.fit(queries, keys) for term in self.terms))
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
+        return replace(self, terms=tuple(term.bind(queries, keys) for term in self.terms))
 
     def condition(self) -> str:
         if len(self.signs) == 2:
@@ -177,27 +177,27 @@ class Compare(Mask):
 class OfLengths(Mask):
     """A mask whose rule depends on how many queries and keys there are."""
 
-    def fit(self, queries: int, keys: int) -> Mask:
-        return Fitted(self, queries, keys)
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
+        return Bound(self, queries, keys)
 
     def among(self, queries: int, keys: int, h: At, q: At, k: At) -> At:
         """The rule for so many queries and keys."""
         raise NotImplementedError
 
     def __call__(self, b: At, h: At, q: At, k: At) -> At:
-        raise ValueError(f"{type(self).__name__} depends on the lengths: call fit(queries, keys) first.")
+        raise ValueError(f"{type(self).__name__} depends on the lengths: call bind(queries, keys, heads) first.")
 
 
 @dataclass(frozen=True)
-class Fitted(Mask):
+class Bound(Mask):
     """A mask whose rule depends on the lengths, for these."""
 
     mask: OfLengths
     queries: int
     keys: int
 
-    def fit(self, queries: int, keys: int) -> Mask:
-        return self.mask.fit(queries, keys)
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
+        return self.mask.bind(queries, keys, heads)
 
     def __call__(self, b: At, h: At, q: At, k: At) -> At:
         return self.mask.among(self.queries, self.keys, h, q, k)
@@ -219,8 +219,8 @@ class Shifted(Mask):
     def __call__(self, b: At, h: At, q: At, k: At) -> At:
         return self.mask(b, h, q + self.by, k)
 
-    def fit(self, queries: int, keys: int) -> Mask:
-        return replace(self, mask=self.mask.fit(queries, keys))
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
+        return replace(self, mask=self.mask.bind(queries, keys, heads))
 
     def condition(self) -> str:
         by = f"{abs(self.by)} position{'s' * (abs(self.by) != 1)} {'later' if self.by >= 0 else 'earlier'}"

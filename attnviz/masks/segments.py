@@ -27,7 +27,7 @@ class Padding(Mask):
     def __call__(self, b: At, h: At, q: At, k: At) -> At:
         return k < self.keys if isinstance(self.keys, int) else looked_up(list(map(int, self.keys)), k) == 1
 
-    def fit(self, queries: int, keys: int) -> Mask:
+    def bind(self, queries: int, keys: int, heads: int) -> Mask:
         if not isinstance(self.keys, int) and len(self.keys) != keys:
             raise ValueError(f"Padding is given for {len(self.keys)} keys; here there are {keys}.")
         return self
@@ -169,7 +169,7 @@ def of_segment(values: Sequence[int], lengths: Sequence[int], position: At) -> A
 
 def _depends_on_lengths(mask: Mask) -> bool:
     try:
-        return any(mask.fit(length, length + 1) != mask for length in (1, 2))
+        return any(mask.bind(length, length + 1, 1) != mask for length in (1, 2))
     except ValueError:  # it is made for certain lengths alone
         return True
 

@@ -13,7 +13,7 @@ from attnviz.masks.terms import Function, Number, Operation, Position, Sign, Tab
 
 def rule(mask: Mask, queries: int, keys: int) -> Mask:
     """The mask for so many queries and keys, as And, Or and Not of comparisons."""
-    return mask.fit(queries, keys)(*(Symbol(Position(name)) for name in "bhqk"))
+    return mask.bind(queries, keys, 1)(*(Symbol(Position(name)) for name in "bhqk"))
 
 
 def terms_of(rule: Mask) -> Iterator[Term]:

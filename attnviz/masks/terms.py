@@ -10,7 +10,7 @@ from torch import Tensor
 
 Sign = Literal["+", "-", "*", "//", "%"]
 Bounds = tuple[int, int]  # the least and the greatest number that a term can be
-LENGTHS = ("n_q", "n_k")  # names that stand for a number as soon as a mask is fitted
+LENGTHS = ("n_q", "n_k")  # names that stand for a number as soon as a mask is bound
 ANYWHERE: dict[str, Bounds] = {  # where the positions of any example lie
     "b": (0, 1 << 20),
     "h": (0, 1023),
@@ -70,9 +70,9 @@ class Term:
             yield from part.inside()
         yield self
 
-    def fit(self, queries: int, keys: int) -> "Term":
+    def bind(self, queries: int, keys: int) -> "Term":
         """This term where n_q and n_k are these numbers."""
-        return self.of(*(part.fit(queries, keys) for part in self.parts()))
+        return self.of(*(part.bind(queries, keys) for part in self.parts()))
 
     def bounds(self, at: Mapping[str, Bounds] = ANYWHERE) -> Bounds:
         """The least and the greatest number that this can be, where `at` gives each name's.
@@ -118,10 +118,10 @@ class Position(Term):
 
     def value(self, at: Mapping[str, Any]) -> Any:
         if self.name not in at:
-            raise ValueError(f"A rule with {self.name} depends on the lengths: call fit(queries, keys) first.")
+            raise ValueError(f"A rule with {self.name} depends on the lengths: call bind(queries, keys, heads) first.")
         return at[self.name]
 
-    def fit(self, queries: int, keys: int) -> Term:
+    def bind(self, queries: int, keys: int) -> Term:
         return Number({"n_q": queries, "n_k": keys}[self.name]) if self.name in LENGTHS else self
 
     def bounds(self, at: Mapping[str, Bounds] = ANYWHERE) -> Bounds:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attnviz.layer import Layer
 from attnviz.masks import Full
+from attnviz.models.bounded_json import CONFIG_BYTES, read_object
 
 LARGEST = 32_000_000  # pixels of a picture that someone brings
 LONGEST_SIDE = 4_096  # pixels of what a model sees
@@ -126,10 +127,8 @@ def _opened(image: bytes, size: int) -> np.ndarray:
 
 
 def _preprocessor(folder: Path | None) -> dict[str, Any]:
-    from attnviz.models.loading import CONFIG_BYTES, bounded_json
-
     file = folder / "preprocessor_config.json" if folder else None
-    return bounded_json(file, CONFIG_BYTES) if file and file.is_file() else {}
+    return read_object(file, CONFIG_BYTES) if file and file.is_file() else {}
 
 
 def _first(number: Any) -> int:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
+from attnviz.capture import capture
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism, blocks
@@ -23,7 +24,7 @@ LIKELIEST = 10
 class InterventionRun:
     """The attention and the output of one example under interventions."""
 
-    layers: list[Layer]  # named as the model's own, each with the mechanism that it ran with
+    layers: Sequence[Layer]  # named as the model's own, each with the mechanism that it ran with
     output: Float[Tensor, " numbers"] | None  # as Model.output gives it; None where the model has none
 
 
@@ -55,8 +56,6 @@ def run_with_interventions(
 
     def keep_output(module: Any, given: Any, result: Any) -> None:
         outputs.append(model.said(result))
-
-    from attnviz.capture import capture
 
     with model.lock:
         hook = model.model.register_forward_hook(keep_output) if model.outputs else None
@@ -168,7 +167,7 @@ def _check(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> No
     for layer, head in (place for intervention in interventions for place in intervention.ablated):
         if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].inputs.heads:
             raise ValueError(f"There is no head {head} in a layer number {layer}, so it cannot be ablated.")
-    if locked := [layers[i] for i in changed_layers(interventions, layers) if layers[i].fixed]:
+    if locked := [layers[i] for i in changed_layers(interventions, layers) if layers[i].locked]:
         raise ValueError(_locked(locked[0]))
 
 
@@ -188,4 +187,4 @@ def _labeled(layer: Layer, like: Layer) -> Layer:
         special_queries=like.inputs.special_queries,
         special_keys=like.inputs.special_keys,
     )
-    return replace(layer, name=like.name, inputs=inputs)
+    return replace(layer, id=like.id, inputs=inputs)

@@ -4,7 +4,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.formatting import quoted
-from attnviz.layer import Layer
+from attnviz.capture import capture, model_lock
+from attnviz.layer import Trace
 from attnviz.models import image_inputs, text_inputs
+from attnviz.models.refusals import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import Reading
 
 BYTES_KEPT = 256 << 20  # of the layers of the latest examples, for each model
-
-# What transformers and torch raise about an input that a model cannot take, besides ValueError.
-REFUSALS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, RuntimeError, TypeError)
 
 
 Asked = tuple[str, str | None, str | None]  # the text, the second text, the picture's digest
@@ -44,15 +42,13 @@ class Model:
         notes: tuple[str, ...] = (),
         folder: Path | None = None,
     ) -> None:
-        from attnviz.capture import model_lock
-
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.outputs, self.pooling, self.notes = outputs, pooling, notes
         self.limit = text_inputs.limit(model, tokenizer)
         self.size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
         self.view = image_inputs.view(model.config, folder)
         self.lock = model_lock(model)
-        self._kept: OrderedDict[Asked, tuple[Reading, list[Layer]]] = OrderedDict()
+        self._kept: OrderedDict[Asked, tuple[Reading, Trace]] = OrderedDict()
 
     @property
     def reads(self) -> str:
@@ -64,15 +60,13 @@ class Model:
         """Whether it has an encoder and a decoder: then the second text of a pair is the decoder's."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
-    def layers(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> list[Layer]:
+    def layers(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> Trace:
         """Every layer's attention for this example; the same example gets the same layers while they are kept.
 
         `pair` is a second text: that of a pair of sentences, or what the decoder has written so far; without it the
         decoder goes on by itself, taking the likeliest token each time. `image` is a picture as a file's bytes, for
         models that see; without it they are shown a drawing. Raises ValueError, in words, for what cannot be read.
         """
-        from attnviz.capture import capture
-
         pair, asked = _asked(text, pair, image)
         with self.lock:
             if asked not in self._kept:
@@ -91,7 +85,7 @@ class Model:
                 if not layers:
                     raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(layers.missing)}")
                 if given.patches:
-                    layers[:] = [image_inputs.named(layer, given.patches) for layer in layers]
+                    layers = replace(layers, layers=tuple(image_inputs.named(layer, given.patches) for layer in layers))
                 self._keep(asked, given, layers)
             self._kept.move_to_end(asked)
             return self._kept[asked][1]
@@ -132,10 +126,10 @@ class Model:
             yield
         except NotImplementedError:
             raise
-        except REFUSALS as error:
+        except INPUT_ERRORS as error:
             raise ValueError(f"{self.name} fails on this example. The reason given is: {reason(error)}") from error
 
-    def _keep(self, asked: Asked, read: Reading, layers: list[Layer]) -> None:
+    def _keep(self, asked: Asked, read: Reading, layers: Trace) -> None:
         self._kept[asked] = read, layers
         while len(self._kept) > 1 and sum(_bytes(kept) for _, kept in self._kept.values()) > BYTES_KEPT:
             self._kept.popitem(last=False)
@@ -145,12 +139,6 @@ def _asked(text: str, pair: str | None, image: bytes | None) -> tuple[str | None
     """The second text, if there is one, and what tells one example from another."""
     pair = pair if pair and pair.strip() else None
     return pair, (text, pair, hashlib.sha256(image).hexdigest() if image is not None else None)
-
-
-def reason(error: BaseException) -> str:
-    """The first line of what a library says, fit to stand in a sentence."""
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return quoted(first, 200)
 
 
 def _bytes(held: Any) -> int:

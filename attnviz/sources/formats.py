@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 
-from attnviz.formatting import megabytes, quoted
+from attnviz.formatting import byte_size, quoted
 from attnviz.npy import read_npy
 from attnviz.sources.arrays import MOST_TOKENS, at_index, check_numbers, check_texts
 from attnviz.text import LONGEST_TOKEN
@@ -54,7 +54,7 @@ class Budget:
         self.left -= size
         if self.left < 0:
             raise ValueError(
-                f"This file would take more than {megabytes(self.whole)} of memory. Upload fewer or smaller arrays."
+                f"This file would take more than {byte_size(self.whole)} of memory. Upload fewer or smaller arrays."
             )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from attnviz.layer import Layer
+from attnviz.layer import Trace
 from attnviz.models.minilm import minilm
 from attnviz.sources.source import Opening, Source
 from attnviz.text import EXAMPLE
@@ -22,5 +22,5 @@ class Pretrained(Source):
         """The head in which “it” looks at “animal”, in the example."""
         return Opening(layer=3, head=1, query=10 if self.text == EXAMPLE else None)
 
-    def layers(self) -> list[Layer]:
+    def layers(self) -> Trace:
         return minilm().layers(self.text)

@@ -1,5 +1,6 @@
 """What every source is: settings that give layers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,6 +31,6 @@ class Source:
     def opening(self) -> Opening:
         return Opening()
 
-    def layers(self) -> list[Layer]:
+    def layers(self) -> Sequence[Layer]:
         """The attention layers of one example. Raises ValueError, in words for the person at the screen."""
         raise NotImplementedError

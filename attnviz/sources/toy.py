@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.inputs import Inputs, cut_heads
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import Rotary, rotated, sinusoids
 from attnviz.sources.source import Source
@@ -51,7 +51,7 @@ class Toy(Source):
         )
         query, key = rotated(query, self.rotary), rotated(key, self.rotary)
         shown = tuple(map(shortened, tokens))
-        return [Layer("layer 0", "self", Inputs(query, key, value, shown, shown), Mechanism())]
+        return [Layer(LayerId(index=0), Kind.SELF, Inputs(query, key, value, shown, shown), Mechanism())]
 
     def _projection(self, role: str) -> Float[Tensor, "width width"]:
         """The projections of all heads side by side, with a spread that keeps a vector's length."""

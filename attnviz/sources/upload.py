@@ -10,15 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.formatting import quoted
+from attnviz.formatting import quoted, significant
 from attnviz.inputs import Inputs, cut_heads
-from attnviz.layer import Layer
+from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Identity
 from attnviz.positional_encodings import Rotary, rotated
 from attnviz.scores import Dot
+from attnviz.settings import upload_bytes
 from attnviz.sources.arrays import MOST_TOKENS, numbers
-from attnviz.sources.files import Limits, read
+from attnviz.sources.files import read
 from attnviz.sources.formats import READERS
 from attnviz.sources.source import NothingYet, Source
 
@@ -72,7 +73,7 @@ class Upload(Source):
     """
 
     private: ClassVar[bool] = True
-    file: File | None = field(default=None, metadata={"label": "Vectors", "megabytes": Limits().disk >> 20})
+    file: File | None = field(default=None, metadata={"label": "Vectors", "max_bytes": upload_bytes})
     heads: int = field(default=1, metadata={"min": 1, "max": MOST_HEADS, "label": "Number of heads"})
     rotary: Rotary = field(default="none", metadata={"label": "Rotary positions"})
 
@@ -136,8 +137,8 @@ def from_arrays(
     texts = _names(tokens, key_tokens, queries, keys)
     return [
         Layer(
-            f"layer {i}",
-            "self" if itself else "cross",
+            LayerId(index=i),
+            Kind.SELF if itself else Kind.CROSS,
             Inputs(rotated(q, rotary), rotated(k, rotary), v, *texts),
             Mechanism(),
         )
@@ -151,17 +152,24 @@ def _finished(layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Se
         lowest, highest = float(weights.min()), float(weights.max())
         if lowest < 0 or highest > 1 + TOLERANCE:
             raise ValueError(
-                f"weights must lie between 0 and 1; these go from {lowest:.4g} to {highest:.4g}. "
-                "Apply softmax to them first, or name them otherwise if they are vectors."
+                f"weights must lie between 0 and 1; these go from {significant(lowest, 4)} to {significant(highest, 4)}"
+                ". Apply softmax to them first, or name them otherwise if they are vectors."
             )
     _, queries, keys = layers[0].shape
     if keys > MOST_TOKENS:
         raise ValueError(f"weights has {keys:,} keys; at most {MOST_TOKENS:,} can be shown. Upload fewer columns.")
-    kind = "self" if queries == keys and key_tokens is None else "cross"
+    kind = Kind.SELF if queries == keys and key_tokens is None else Kind.CROSS
     names, identity = _names(tokens, key_tokens, queries, keys), torch.eye(keys)[None]
     mechanism = Mechanism(score=Dot(), normalizer=Identity())
     return [
-        Layer(f"layer {i}", kind, Inputs(weights, identity, identity, *names), mechanism, FINISHED)
+        Layer(
+            LayerId(index=i),
+            kind,
+            Inputs(weights, identity, identity, *names),
+            mechanism,
+            Fidelity.WEIGHTS_ONLY,
+            FINISHED,
+        )
         for i, weights in enumerate(layers)
     ]
 

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnviz.layer import LayerId
 from attnviz.masks import Causal, Full
 from attnviz.mechanism import Mechanism
 from attnviz.models.interventions import Intervention, intervene
@@ -47,7 +48,7 @@ USE_LAYERS: dict[Use, tuple[int, ...]] = {
 class Ran:
     """One attention as it ran."""
 
-    name: str
+    id: LayerId
     use: Use
     mechanism: Mechanism
     query: Float[Tensor, "batch heads queries d"]
@@ -67,7 +68,7 @@ class Cache:
     """The keys and values of what was decoded before, so that each word is computed once."""
 
     length: int = 0
-    kept: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    kept: dict[LayerId, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
 
 @dataclass
@@ -105,7 +106,7 @@ class Attention(nn.Module):
     def __init__(self, use: Use, layer: int, score: type[Score] = ScaledDot) -> None:
         super().__init__()
         self.use, self.layer = use, layer
-        self.name = f"decoder {layer} cross" if use == "cross" else f"{use} {layer}"
+        self.id = LayerId("encoder" if use == "encoder" else "decoder", layer, cross=use == "cross")
         self.query, self.key, self.value, self.output = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
         self.similarity = Similarity(score, WIDTH // HEADS)
 
@@ -126,27 +127,27 @@ class Attention(nn.Module):
         key, value = self._keys_and_values(vectors if memory is None else memory, told.cache)
         queries, keys = start + query.shape[-2], key.shape[-2]
         mechanism = self.mechanism(told.interventions)
-        fitted = mechanism.fit(queries, keys, HEADS)
+        bound = mechanism.bind(queries, keys, HEADS)
         b, h, k = torch.arange(len(query))[:, None, None, None], torch.arange(HEADS)[:, None, None], torch.arange(keys)
         at = (b, h, torch.arange(start, queries)[:, None], k)
-        allowed = fitted.mask(*at)
+        allowed = bound.mask(*at)
         if told.lengths is not None and self.use != "decoder":
             allowed = allowed & (k < told.lengths[b])
-        done = fitted.stages(query, key, value, allowed, at)
+        done = bound.stages(query, key, value, allowed, at)
         if told.ran is not None:
-            told.ran.append(Ran(self.name, self.use, mechanism, query, key, value, done.weights))
+            told.ran.append(Ran(self.id, self.use, mechanism, query, key, value, done.weights))
         return self.output(done.output.transpose(-3, -2).flatten(-2))
 
     def _keys_and_values(self, vectors: Tensor, cache: Cache | None) -> tuple[Tensor, Tensor]:
         if cache is None or self.use == "encoder":
             return _heads(self.key(vectors)), _heads(self.value(vectors))
-        if self.use == "decoder" or self.name not in cache.kept:  # the encoder's words stay what they are
+        if self.use == "decoder" or self.id not in cache.kept:  # the encoder's words stay what they are
             key, value = _heads(self.key(vectors)), _heads(self.value(vectors))
-            if self.name in cache.kept:
-                keys, values = cache.kept[self.name]
+            if self.id in cache.kept:
+                keys, values = cache.kept[self.id]
                 key, value = torch.cat([keys, key], -2), torch.cat([values, value], -2)
-            cache.kept[self.name] = key, value
-        return cache.kept[self.name]
+            cache.kept[self.id] = key, value
+        return cache.kept[self.id]
 
 
 def _heads(vectors: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch heads tokens d"]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnviz.inputs import Inputs
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer
 from attnviz.models.interventions import Intervention
 from attnviz.translator.grammar import Sentence, check, parse
 from attnviz.translator.model import (
@@ -102,8 +102,8 @@ def _layer(ran: Ran, english: tuple[str, ...], fed: tuple[str, ...]) -> Layer:
         special_queries=(0,) if ran.use != "encoder" else (),
         special_keys=(0,) if ran.use == "decoder" else (),
     )
-    kind = "cross" if ran.use == "cross" else "causal" if ran.looks_back else "self"
-    return Layer(ran.name, kind, inputs, ran.mechanism)
+    kind = Kind.CROSS if ran.use == "cross" else Kind.CAUSAL if ran.looks_back else Kind.SELF
+    return Layer(ran.id, kind, inputs, ran.mechanism)
 
 
 @dataclass(frozen=True, eq=False)

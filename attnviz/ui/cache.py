@@ -6,7 +6,7 @@ dataclasses without their type.
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -21,7 +21,7 @@ T = TypeVar("T")
 _COMPUTING = threading.BoundedSemaphore(os.cpu_count() or 1)  # more at once would only wait for each other
 
 
-def layers(source: Source) -> list[Layer]:
+def layers(source: Source) -> Sequence[Layer]:
     """The layers of a source."""
     return _layers(source, repr(source))
 
@@ -77,7 +77,7 @@ def _below(key: str) -> str:
 
 
 @st.cache_resource(max_entries=1, scope="session", show_spinner="Reading …")
-def _layers(_source: Source, asked: str) -> list[Layer]:
+def _layers(_source: Source, asked: str) -> Sequence[Layer]:
     return _source.layers()
 
 

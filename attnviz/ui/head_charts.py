@@ -1,7 +1,6 @@
 """The two charts of a view: the mosaic of its heads, and the heatmap of the chosen one with its pinned query."""
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from copy import copy
 from html import escape
@@ -13,12 +12,13 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_mass, strongest_keys
-from attnviz.figures import head_at, heatmap, mosaic, sentence
-from attnviz.figures.sentences import MASKED, NOTHING
+from attnviz.figures import heatmap, mosaic, sentence
+from attnviz.figures.sentences import EMPTY_ROW, MASKED, CellSentences
 from attnviz.formatting import number, visible
+from attnviz.layer import LayerId
 from attnviz.ui import pinned_query, prediction
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import head_names
+from attnviz.ui.head_controls import head_names
 from attnviz.ui.view import View, tokens_stamp
 
 HEIGHT = 470
@@ -46,18 +46,16 @@ def large_map(
 ) -> go.Figure:
     """Draws the heatmap of the chosen head with its pinned row; a click on a cell pins its query, unless it is
     `picked` otherwise."""
-    figure = heatmap(
+    picture = heatmap(
         view.weights,
         view.query_tokens,
         view.key_tokens,
         largest=view.largest,
-        says=view.says,
-        masked=GUESSED if guessing else MASKED,
-        nothing=UNSAID if guessing else NOTHING,
-        zoom=tokens_stamp(view.layers[view.layer].inputs),
+        sentences=CellSentences(view.says, GUESSED if guessing else MASKED, UNSAID if guessing else EMPTY_ROW),
+        zoom_key=tokens_stamp(view.layers[view.layer].inputs),
     )
     chart(
-        figure,
+        picture,
         "heatmap",
         label="Attention weights",
         name=f"attention {view.title}",
@@ -67,7 +65,7 @@ def large_map(
         hint="Point at a cell to read it, click to pin its query.",
         on_click=picked or (lambda clicked, _: pinned_query.toggle(query_names(view), clicked)),
     )
-    return figure
+    return picture.figure
 
 
 def without(view: View, row: int) -> View:
@@ -100,20 +98,20 @@ def small_maps(view: View, key: str = "heads", framed: bool = True, height: int 
     order = [layer * len(heads) + head for head in range(len(heads)) for layer in range(len(names))]
     shown = view.mosaic[order] if view.every else view.mosaic
     at = [view.head] if framed and isinstance(view.head, int) else []
-    figure = mosaic(
+    picture = mosaic(
         shown,
         columns=columns,
         names=[f"{names[i % len(names)]}, {heads[i // len(names)].lower()}" for i in range(len(order))]
         if view.every
         else heads,
         row_names=_few([str(i) for i in range(len(heads))]) if view.every else (),
-        column_names=_few(numbers_of(names)) if view.every else (),
+        column_names=_few(numbers_of([view.layers[i].id for i in view.beside])) if view.every else (),
         chosen=[head * len(names) + view.beside.index(view.layer) if view.every else head for head in at],
         largest=view.largest,
     )
 
     def open_head(row: int, column: int) -> None:
-        place = head_at(figure, row, column)
+        place = picture.spec.head_at(row, column)
         if place is None:
             return
         st.session_state["head"] = heads[place // len(names) if view.every else place]
@@ -121,7 +119,7 @@ def small_maps(view: View, key: str = "heads", framed: bool = True, height: int 
             st.session_state["layer"] = names[place % len(names)]
 
     chart(
-        figure,
+        picture,
         key,
         label="Mosaic",
         name="attention heads",
@@ -132,10 +130,10 @@ def small_maps(view: View, key: str = "heads", framed: bool = True, height: int 
     )
 
 
-def numbers_of(names: Sequence[str]) -> list[str]:
-    """The numbers in the names of layers, or their order where those do not tell them apart."""
-    found = [number.group() for name in names if (number := re.search(r"\d[\d.]*", name))]
-    return found if len(set(found)) == len(names) else [str(i) for i in range(len(names))]
+def numbers_of(layers: Sequence[LayerId]) -> list[str]:
+    """The numbers of layers, or their order where those do not tell them apart."""
+    numbers = [layer.number for layer in layers]
+    return numbers if len(set(numbers) - {""}) == len(layers) else [str(i) for i in range(len(layers))]
 
 
 def _few(names: Sequence[str]) -> list[str]:

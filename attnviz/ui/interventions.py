@@ -11,14 +11,15 @@ from attnviz.mechanism import Mechanism
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import Cosine, Dot, ScaledDot, Score
-from attnviz.ui import cache, controls
+from attnviz.ui import cache, widgets
 from attnviz.ui.markdown import plain
+from attnviz.ui.mechanism_controls import MASK_MENU
 from attnviz.ui.mechanism_sentences import describe_parts
 
 T = TypeVar("T")
 # General and additive scores have learned weights: they make no sense where they were not trained.
 SCORES: tuple[type[Score], ...] = (ScaledDot, Dot, Cosine)
-NORMALIZER_MENU: dict[str, type] = {controls.title(kind): kind for kind in NORMALIZERS}
+NORMALIZER_MENU: dict[str, type] = {widgets.title(kind): kind for kind in NORMALIZERS}
 SIDES = ("As trained", "Changed")
 UNCHANGED = "Nothing is changed. Try one of the changes above, or make one of your own."
 ABLATED = "This head is ablated: it sees nothing, and adds nothing."
@@ -43,9 +44,9 @@ def _menus(trained: Mechanism | None) -> list[_Menu]:
         (trained.mask, trained.score, trained.normalizer) if trained else (AsTrained(), AsTrained(), AsTrained())
     )
     # A trained score is a choice of its own, so that the others are the same for every model.
-    scores = {controls.title(kind): kind for kind in SCORES if kind is not type(score)}
+    scores = {widgets.title(kind): kind for kind in SCORES if kind is not type(score)}
     return [
-        _Menu("mask", controls.MASK_MENU, mask),
+        _Menu("mask", MASK_MENU, mask),
         _Menu("score", scores, score),
         _Menu("normalizer", NORMALIZER_MENU, normalizer),
     ]
@@ -62,7 +63,7 @@ def choose_parts(
     chosen = {}
     for (part, kinds, start), column in zip(_menus(trained), columns, strict=True):
         with column:
-            new = controls.part(part.capitalize(), dict(kinds), start, f"{prefix}-{part}", refused.append)
+            new = widgets.choose(part.capitalize(), dict(kinds), start, f"{prefix}-{part}", refused.append)
         if new != start:
             chosen[part] = new
     return chosen
@@ -75,8 +76,8 @@ def write_parts(prefix: str, trained: Mechanism | None, intervention: Interventi
 
 
 def _write_part(kinds: Mapping[str, type], part: Any, key: str) -> None:
-    usual = controls.written(kinds, type(part)(), key)
-    for name, value in controls.written(kinds, part, key).items():
+    usual = widgets.widget_state(kinds, type(part)(), key)
+    for name, value in widgets.widget_state(kinds, part, key).items():
         # What is set before its widget is there, Streamlit 1.67 leaves out of the link.
         if name not in st.session_state and value != usual[name]:
             st.query_params[name] = str(value)

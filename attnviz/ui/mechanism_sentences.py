@@ -7,10 +7,11 @@ from torch import Tensor
 
 from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.capture.opaque_parts import ModelBias
+from attnviz.formatting import significant
 from attnviz.masks import Mask
 from attnviz.normalizers import Normalizer
 from attnviz.scores import Score
-from attnviz.ui.controls import title
+from attnviz.ui.widgets import title
 
 
 def describe_parts(
@@ -33,7 +34,7 @@ def part_name(part: Score | Normalizer) -> str:
     if any(isinstance(value, Tensor) for value in vars(part).values()):
         return title(type(part))
     values = [
-        f"{one.metadata.get('label', one.name)} {getattr(part, one.name):g}"
+        f"{one.metadata.get('label', one.name)} {significant(getattr(part, one.name))}"
         for one in fields(part)  # type: ignore[arg-type]
         if one.metadata and getattr(part, one.name) != one.default
     ]
@@ -43,7 +44,7 @@ def part_name(part: Score | Normalizer) -> str:
 def bias_phrase(bias: Bias) -> str:
     """Returns what a bias does to a score, in words that follow the score."""
     if isinstance(bias, SoftCap):
-        return f"squeezed between −{bias.cap:g} and {bias.cap:g} (soft cap)"
+        return f"squeezed between {significant(-bias.cap)} and {significant(bias.cap)} (soft cap)"
     if isinstance(bias, Distances):
         return "plus the model’s number for the distance from query to key"
     if isinstance(bias, ModelBias):

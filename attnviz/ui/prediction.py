@@ -101,12 +101,12 @@ def _guess(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, " key
 def _bars(
     key: str, guess: Float[np.ndarray, " keys"] | None, answer: Float[np.ndarray, " keys"], keys: Sequence[str]
 ) -> None:
-    figure = bars(np.zeros(len(keys)) if guess is None else guess, answer, keys, names=("Your guess", "Attention"))
+    picture = bars(np.zeros(len(keys)) if guess is None else guess, answer, keys, names=("Your guess", "Attention"))
     if guess is None and np.isnan(answer).all():
-        figure.update_yaxes(range=[0, 1])
-    figure.update_yaxes(title_text="share")
+        picture.figure.update_yaxes(range=[0, 1])
+    picture.figure.update_yaxes(title_text="share")
     chart(
-        figure,
+        picture,
         f"{key}-guess",
         label="Your guess and the answer",
         name="a guess of attention",

@@ -12,7 +12,7 @@ from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special, head_map,
 from attnviz.analysis.work import check_heads
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
 from attnviz.inputs import Inputs
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.ui import cache
@@ -113,7 +113,7 @@ def fitting(layer: Layer) -> tuple[object, ...]:
     """What is the same of layers that fit into one mosaic: the stack, the kind, and how much there is to look at."""
     inputs = layer.inputs
     sizes = (inputs.heads, inputs.queries, inputs.keys, len(inputs.special_queries), len(inputs.special_keys))
-    return layer.name.partition(" ")[0], layer.kind == "cross", *sizes
+    return layer.id.stack, layer.kind is Kind.CROSS, *sizes
 
 
 def head_weights(

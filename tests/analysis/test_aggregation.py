@@ -8,9 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz import Inputs, Layer, Mechanism
+from attnviz import Inputs, Mechanism
 from attnviz.analysis.aggregation import aggregate_heads, aggregate_queries, rollout, value_weighted_map
 from attnviz.analysis.head_maps import Aggregate, Special, head_map
+from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal, Full, Padding, SlidingWindow
 from attnviz.mechanism import BLOCK
 from attnviz.normalizers import Differential, Sink
@@ -21,7 +22,8 @@ NAN = math.nan
 def stack(random_inputs, count=3, size=6, mask=None, **more) -> tuple[list[Layer], list[Mechanism]]:
     mechanism = Mechanism(mask=mask or Full())
     inputs = [random_inputs(heads=2, queries=size, keys=size, seed=i, **more) for i in range(count)]
-    return [Layer(f"encoder {i}", "self", one, Mechanism()) for i, one in enumerate(inputs)], [mechanism] * count
+    layers = [Layer(LayerId("encoder", i), Kind.SELF, one, Mechanism()) for i, one in enumerate(inputs)]
+    return layers, [mechanism] * count
 
 
 @pytest.mark.parametrize("special", Special)
@@ -50,7 +52,7 @@ def test_all_heads_of_one_layer_are_its_map_of_heads(random_inputs):
 
 def test_heads_that_do_not_fit_together_are_refused_in_words(random_inputs):
     layers, mechanisms = stack(random_inputs)
-    layers[1] = Layer("decoder 0, cross", "cross", random_inputs(queries=4, keys=6), Mechanism())
+    layers[1] = Layer(LayerId("decoder", 0, cross=True), Kind.CROSS, random_inputs(queries=4, keys=6), Mechanism())
     with pytest.raises(ValueError, match="4 queries by 6 keys and 6 queries by 6 keys"):
         aggregate_heads(layers, mechanisms, [(0, 0), (1, 0)], Aggregate.MEAN)
     with pytest.raises(ValueError, match="No head is chosen"):
@@ -112,8 +114,8 @@ def test_rollout_of_long_texts_goes_by_blocks_of_rows(random_inputs, monkeypatch
 
 def test_layers_that_cannot_be_stacked_are_refused_in_words(random_inputs):
     layers, mechanisms = stack(random_inputs)
-    cross = Layer("decoder 0, cross", "cross", layers[0].inputs, Mechanism())
-    longer = Layer("decoder 1", "self", random_inputs(queries=7, keys=7), Mechanism())
+    cross = Layer(LayerId("decoder", 0, cross=True), Kind.CROSS, layers[0].inputs, Mechanism())
+    longer = Layer(LayerId("decoder", 1), Kind.SELF, random_inputs(queries=7, keys=7), Mechanism())
     for other, said in ((cross, "cross attention"), (longer, "7 queries and 7 keys")):
         with pytest.raises(ValueError, match=said):
             rollout([*layers, other], [*mechanisms, Mechanism()])

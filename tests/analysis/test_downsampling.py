@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import adaptive_max_pool2d
 
-from attnviz import Inputs, Layer, Mechanism
+from attnviz import Inputs, Mechanism
 from attnviz.analysis.downsampling import reduced, thumbnails
 from attnviz.analysis.head_maps import Special, head_map, shown_positions
+from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal, Full, Mask, Padding
 from attnviz.mechanism import BLOCK
 from attnviz.normalizers import Differential, Identity, Softmax
@@ -177,8 +178,8 @@ def test_a_negative_weight_is_not_taken_for_a_masked_cell(random_inputs):
 def test_thumbnails_are_every_head_of_every_layer_in_order(random_inputs, special):
     more = {"special_queries": SPECIAL_QUERIES, "special_keys": SPECIAL_KEYS}
     layers = [
-        Layer("a", "self", random_inputs(heads=3, **more), Mechanism()),
-        Layer("b", "causal", random_inputs(heads=2, seed=1, **more), Mechanism(mask=Causal())),
+        Layer(LayerId("a"), Kind.SELF, random_inputs(heads=3, **more), Mechanism()),
+        Layer(LayerId("b"), Kind.CAUSAL, random_inputs(heads=2, seed=1, **more), Mechanism(mask=Causal())),
     ]
     shown_with = [Mechanism(mask=Causal()), Mechanism()]  # not the layers' own
     expected = [
@@ -191,5 +192,5 @@ def test_thumbnails_are_every_head_of_every_layer_in_order(random_inputs, specia
 
 def test_a_small_map_is_left_as_it_is(random_inputs):
     inputs = random_inputs(heads=2, queries=4, keys=6)
-    made = thumbnails([Layer("a", "self", inputs, Mechanism())], [Mechanism()], 6)
+    made = thumbnails([Layer(LayerId("a"), Kind.SELF, inputs, Mechanism())], [Mechanism()], 6)
     assert torch.equal(made, Mechanism()(inputs).weights)

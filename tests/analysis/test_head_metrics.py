@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
-from attnviz import Inputs, Layer, Mechanism
+from attnviz import Inputs, Mechanism
 from attnviz.analysis.head_maps import row_summary
 from attnviz.analysis.head_metrics import MEASURES, head_measures, measured
+from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal, Full, Mask, Padding, SlidingWindow
 from attnviz.mechanism import BLOCK
 from attnviz.normalizers import Differential, Hard, Identity, Sigmoid, Sink, Softmax
@@ -100,18 +101,20 @@ def test_every_measure_is_what_a_slow_loop_finds(mechanism, without_queries, wit
 
 
 def test_what_is_left_out_leaves_nothing_to_be_measured_on_it() -> None:
-    found = head_measures([Layer("0", "self", text(), Mechanism())], without_keys="special").values
+    found = head_measures([Layer(LayerId(), Kind.SELF, text(), Mechanism())], without_keys="special").values
     assert np.isnan(found["Special tokens"]).all()
     assert np.isnan(found["First token"]).all()
     assert (found["Row sum"] < 1).all()
-    assert np.isnan(head_measures([Layer("0", "self", text(special=()), Mechanism())]).values["Special tokens"]).all()
+    assert np.isnan(
+        head_measures([Layer(LayerId(), Kind.SELF, text(special=()), Mechanism())]).values["Special tokens"]
+    ).all()
 
 
 def test_with_softmax_entropy_and_confidence_are_plain_means_over_queries() -> None:
     """Clark et al. 2019 and Voita et al. 2019 take the mean of each row's entropy and of its largest weight."""
     inputs, mechanism = text(), Mechanism(mask=Causal())
     weights = mechanism(inputs).weights
-    found = head_measures([Layer("0", "causal", inputs, mechanism)]).values
+    found = head_measures([Layer(LayerId(), Kind.CAUSAL, inputs, mechanism)]).values
     entropy = Categorical(weights.double()).entropy().mean(-1) / math.log(2)
     np.testing.assert_allclose(found["Entropy"], entropy, atol=1e-6)
     np.testing.assert_allclose(found["Largest weight"], weights.amax(-1).mean(-1), atol=1e-6)
@@ -125,7 +128,7 @@ def test_distance_is_that_of_vig_and_belinkov() -> None:
     weights = mechanism(inputs).weights.double()
     apart = (torch.arange(9)[:, None] - torch.arange(9)).abs()
     expected = (weights * apart).sum((-1, -2)) / weights.sum((-1, -2))
-    found = head_measures([Layer("0", "causal", inputs, mechanism)]).values["Distance"]
+    found = head_measures([Layer(LayerId(), Kind.CAUSAL, inputs, mechanism)]).values["Distance"]
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -135,7 +138,7 @@ def test_shares_on_tokens_are_those_of_transformer_lens_head_detector() -> None:
     words = torch.randperm(25, generator=torch.Generator().manual_seed(1)).tolist()
     tokens = tuple(map(str, words * 4))
     inputs = text(2, tokens, ())
-    found = head_measures([Layer("0", "causal", inputs, Mechanism(mask=Causal()))]).values
+    found = head_measures([Layer(LayerId(), Kind.CAUSAL, inputs, Mechanism(mask=Causal()))]).values
     weights = Mechanism(mask=Causal())(inputs).weights.double()
     ids = torch.tensor(words * 4)
     duplicate = ((ids[:, None] == ids) & ~torch.eye(100, dtype=torch.bool)).tril()
@@ -187,7 +190,7 @@ def test_uniform_attention_has_the_entropy_of_so_many_keys() -> None:
 def test_cross_attention_has_no_measures_that_need_one_sequence(random_inputs) -> None:
     inputs = random_inputs(queries=5, keys=7, special_keys=(6,))
     same = text(2, tuple("abcde"), (4,))
-    found = head_measures([Layer("a", "cross", inputs, Mechanism()), Layer("b", "cross", same, Mechanism())])
+    found = head_measures([Layer(LayerId("a"), Kind.CROSS, one, Mechanism()) for one in (inputs, same)])
     for name, values in found.values.items():
         assert np.isnan(values).all() == (name in ONE_SEQUENCE), name
     # Also where nobody says so, but the numbers of queries and keys do.
@@ -195,7 +198,10 @@ def test_cross_attention_has_no_measures_that_need_one_sequence(random_inputs) -
 
 
 def test_a_table_has_every_head_of_every_layer_in_order() -> None:
-    layers = [Layer("a", "self", text(3), Mechanism()), Layer("b", "self", text(2, seed=1), Mechanism(mask=Causal()))]
+    layers = [
+        Layer(LayerId("a"), Kind.SELF, text(3), Mechanism()),
+        Layer(LayerId("b"), Kind.SELF, text(2, seed=1), Mechanism(mask=Causal())),
+    ]
     found = head_measures(layers, [Mechanism(mask=Causal()), Mechanism()])  # not the layers' own
     assert found.layers.tolist() == [0, 0, 0, 1, 1]
     assert found.heads.tolist() == [0, 1, 2, 0, 1]
@@ -229,7 +235,7 @@ def test_long_texts_are_measured_by_blocks_of_rows_and_give_the_same(random_inpu
 
     weights = mechanism(inputs).weights.double()
     monkeypatch.setattr(Mechanism, "__call__", recorded)
-    found = head_measures([Layer("0", "causal", inputs, mechanism)], without_queries="first").values
+    found = head_measures([Layer(LayerId(), Kind.CAUSAL, inputs, mechanism)], without_queries="first").values
     assert max(held) <= BLOCK * count
     ids = np.array([i % 37 for i in range(count)])
     q, k = np.arange(count)[1:, None], np.arange(count)

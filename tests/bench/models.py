@@ -97,7 +97,7 @@ def opened(folder: str) -> None:
             return reduced(layer.inputs, layer.mechanism, head, CELLS, CELLS, rows=part, keys=part)
 
         times = [(timed(lambda ask=ask: ask(slice(None))), timed(lambda ask=ask: ask(middle))) for _ in range(6)][1:]
-        row(f"{layer.name.split()[-1]}.{head}", *(statistics.median(side) for side in zip(*times, strict=True)))
+        row(f"{layer.id.number}.{head}", *(statistics.median(side) for side in zip(*times, strict=True)))
 
 
 def typed_to_painted(browser: Browser) -> None:

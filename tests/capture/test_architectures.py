@@ -9,7 +9,7 @@ from tests.support.architectures import HEADER, ZOO, compared
 def test_every_head_of_an_architecture_has_the_models_own_weights(architecture, record_property):
     row = compared(architecture)
     record_property(HEADER, str(row))
-    assert (row.layers, row.standing, row.missing) == (architecture.layers, architecture.standing, 0)
+    assert (row.layers, row.fidelity, row.missing) == (architecture.layers, architecture.fidelity, 0)
     assert row.sharpness > 0.25, "rows near uniform would prove little"
     assert row.difference < 1e-5
 

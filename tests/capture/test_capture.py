@@ -7,6 +7,7 @@ from transformers.models.gpt2 import modeling_gpt2
 from attnviz import Mechanism
 from attnviz.biases import Distances, SoftCap
 from attnviz.capture import capture
+from attnviz.layer import Fidelity
 from attnviz.masks import Causal, Chunked, Full, Padding, SlidingWindow
 from attnviz.normalizers import Sink
 from attnviz.scores import General, ScaledDot
@@ -175,7 +176,7 @@ def test_texts_longer_than_a_block_of_rows(make):
     with overheard(model) as heard, torch.no_grad():
         model(**given)
     for layer, own in zip(capture(model, given), list(heard), strict=True):
-        assert layer.standing == "verified"
+        assert layer.fidelity is Fidelity.VERIFIED
         real = slice(30 if layer.inputs.queries == 560 else 0, None)
         torch.testing.assert_close(layer.mechanism(layer.inputs).weights[:, real], own[0, :, real], atol=1e-5, rtol=0)
 
@@ -187,7 +188,7 @@ def test_a_mask_that_one_brings():
         layers = capture(model, {"input_ids": batch()["input_ids"], "attention_mask": given[None, None]})
         for layer in layers:
             found = layer.mechanism(layer.inputs)
-            assert layer.standing == "verified"
+            assert layer.fidelity is Fidelity.VERIFIED
             assert torch.equal(found.allowed, allowed.expand(4, N, N))
     for weights, own in zip(
         recomputed(layers), eager(model, {**batch(), "attention_mask": given[None, None]}), strict=True
@@ -327,7 +328,7 @@ def test_what_was_captured_can_be_differentiated():
 def test_half_precision_is_shown_in_full():
     model = sharpened(bert).to(torch.bfloat16)
     layers = capture(model, batch())
-    assert {layer.standing for layer in layers} == {"verified"}
+    assert {layer.fidelity for layer in layers} == {Fidelity.VERIFIED}
     assert {layer.inputs.query.dtype for layer in layers} == {torch.float32}
     for weights, own in zip(recomputed(layers), eager(model, batch()), strict=True):
         torch.testing.assert_close(weights, own.float(), atol=0.05, rtol=0)
@@ -345,9 +346,9 @@ def test_a_rule_that_nothing_tells_of_is_found_also_where_every_weight_is_small(
     ends = {"bos_token_id": 0, "eos_token_id": 0, "attn_implementation": "eager"}
     model = hf.GPT2Model(hf.GPT2Config(**small, **ends)).to(kind).eval()
     given = {"input_ids": torch.randint(0, 60, (1, 512)), "attention_mask": torch.ones(1, 512, dtype=torch.long)}
-    assert [layer.standing for layer in capture(model, given)] == ["verified"]
+    assert [layer.fidelity for layer in capture(model, given)] == [Fidelity.VERIFIED]
     monkeypatch.setattr(modeling_gpt2, "eager_attention_forward", eager_with_more)
-    assert [layer.standing for layer in capture(model, given)] == ["the model's own weights"]
+    assert [layer.fidelity for layer in capture(model, given)] == [Fidelity.WEIGHTS_ONLY]
 
 
 # The model is left as it was found
@@ -430,6 +431,6 @@ def test_queries_that_continue_a_cache_are_not_shown_and_why():
     with torch.no_grad():
         past = model(**given).past_key_values
     layers = capture(model, {"input_ids": torch.tensor([[5]]), "past_key_values": past})
-    assert layers == []
+    assert not layers
     assert layers.missing[0] == "layer 0 is not shown: its queries continue a cache. Give the model use_cache=False."
     assert model.config._attn_implementation == "eager"

@@ -10,6 +10,7 @@ from transformers.models.bert import modeling_bert
 from attnviz.capture import capture, model_lock
 from attnviz.capture.call import Call
 from attnviz.capture.memory_budget import Room
+from attnviz.layer import Fidelity
 from tests.support.architectures import (
     FALCON,
     LATENT,
@@ -24,7 +25,6 @@ from tests.support.architectures import (
     text,
 )
 
-OWN = "the model's own weights"
 BERT = Architecture("BERT", "BertConfig", SMALL)
 SEES_NOTHING = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 2}
 
@@ -52,8 +52,8 @@ def test_attention_that_is_not_understood_is_shown_by_the_models_own_weights(odd
     ends = []
     model.encoder.register_forward_hook(lambda module, given, result: ends.append(result[0]))
     layers, own = capture(model, text(), example=example), eager(model, text())
-    assert [layer.standing for layer in layers] == [OWN, OWN]
-    assert all("cannot be changed" in layer.fixed for layer in layers)
+    assert [layer.fidelity for layer in layers] == [Fidelity.WEIGHTS_ONLY, Fidelity.WEIGHTS_ONLY]
+    assert all("cannot be changed" in layer.locked_reason for layer in layers)
     for ours, expected in zip(weights(layers), own, strict=True):
         torch.testing.assert_close(ours, expected[example], atol=1e-6, rtol=0)
     torch.testing.assert_close(ends[0], ends[1])  # and the layers after it get what the model computes
@@ -63,15 +63,15 @@ def test_attention_that_is_not_understood_and_too_large_is_not_shown(odd, monkey
     monkeypatch.setattr(Room, "__init__", lambda room: vars(room).update(most=5000, left=5000))
     layers = capture(BERT.model(), text())
     assert [layer.name for layer in layers] == ["encoder 0"]
-    assert layers.missing == [
-        "encoder 1 is not shown: its weights would take 0.0 MB, and 0.0 MB of 0.0 MB are left for all layers. "
+    assert list(layers.missing) == [
+        "encoder 1 is not shown: its weights would take 3.06 KB, and 1.82 KB of 4.88 KB are left for all layers. "
         "Give it fewer tokens."
     ]
 
 
 def test_attention_that_cannot_be_checked_says_so(monkeypatch):
     monkeypatch.setattr(Call, "own", lambda call: None)
-    assert {layer.standing for layer in capture(BERT.model(), text())} == {"captured, unchecked"}
+    assert {layer.fidelity for layer in capture(BERT.model(), text())} == {Fidelity.UNVERIFIED}
 
 
 def test_what_the_model_scales_by_a_number_of_its_own_is_caught_by_the_check(monkeypatch):
@@ -82,7 +82,7 @@ def test_what_the_model_scales_by_a_number_of_its_own_is_caught_by_the_check(mon
         return usual(*args, scaling=2 * scaling, **more)
 
     monkeypatch.setattr(modeling_bert, "eager_attention_forward", eager_attention_forward)
-    assert {layer.standing for layer in capture(BERT.model(), text())} == {OWN}
+    assert {layer.fidelity for layer in capture(BERT.model(), text())} == {Fidelity.WEIGHTS_ONLY}
 
 
 # Attention that torch itself computes
@@ -111,7 +111,7 @@ def test_queries_and_keys_given_to_torch_itself(alibi, example, monkeypatch):
     with monkeypatch.context() as patched, torch.no_grad():
         patched.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
         model(**left())
-    assert {layer.standing for layer in layers} == {"verified"}
+    assert {layer.fidelity for layer in layers} == {Fidelity.VERIFIED}
     real = left()["attention_mask"][example].bool()
     assert len(layers) == len(seen) == 2
     for ours, expected in zip(weights(layers), seen, strict=True):
@@ -123,7 +123,7 @@ def test_attention_of_torchs_own_module():
     head, given = model.head, []
     head.attention.register_forward_pre_hook(lambda module, args: given.append(args))
     *_, last = capture(model, picture(), example=1)
-    assert (last.name, last.kind, last.standing) == ("layer head", "cross", OWN)
+    assert (last.name, last.kind, last.fidelity) == ("layer head", "cross", Fidelity.WEIGHTS_ONLY)
     query, key, value = given[0]
     with torch.no_grad():
         _, expected = head.attention(query, key, value, average_attn_weights=False)
@@ -170,7 +170,7 @@ def test_what_is_there_beside_it_is_shown():
     }  # fmt: skip
     layers = capture(Architecture("", "LongT5Config", sizes).model(), both())
     assert [layer.name for layer in layers] == ["decoder 0", "decoder 0 cross"]
-    assert {layer.standing for layer in layers} == {"verified"}
+    assert {layer.fidelity for layer in layers} == {Fidelity.VERIFIED}
     assert "encoder 0 is not shown" in layers.missing[0]
 
 

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from attnviz import Inputs, Layer, Mechanism
+from attnviz import Inputs, Mechanism
 from attnviz.capture import capture, fp16_values
 from attnviz.capture.fp16_values import lightened
+from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from tests.support.architectures import PICTURE, SMALL, Architecture, picture, text
 
 BERT = Architecture("BERT", "BertConfig", SMALL)
@@ -41,7 +42,7 @@ def test_values_of_a_long_text_take_half_the_room(both):
 
 def test_weights_are_the_same_to_the_bit_and_outputs_to_three_digits(both):
     exact, light = both(BERT.model(), text())
-    assert [layer.standing for layer in light] == ["verified", "verified"]
+    assert [layer.fidelity for layer in light] == [Fidelity.VERIFIED, Fidelity.VERIFIED]
     assert torch.equal(stacked(light, "weights"), stacked(exact, "weights"))
     before, after = stacked(exact, "output"), stacked(light, "output")
     assert after.dtype == torch.float32
@@ -62,15 +63,15 @@ def test_a_text_of_4096_tokens_through_minilm_takes_less_than_100_mb():
     assert (4 + 4 + 2) * size < 100e6
 
 
-def layer_of(value, fixed=""):
+def layer_of(value, locked_reason=""):
     heads, tokens, _ = value.shape
     names = tuple(map(str, range(tokens)))
     return Layer(
-        "",
-        "self",
+        LayerId(),
+        Kind.SELF,
         Inputs(torch.ones(heads, tokens, 4), torch.ones(heads, tokens, 4), value, names, names),
         Mechanism(),
-        fixed,
+        locked_reason=locked_reason,
     )
 
 
@@ -97,7 +98,7 @@ def test_every_value_is_off_by_a_thousandth_of_the_heads_largest_at_most(size, m
 
 def test_weights_that_a_model_computes_by_itself_are_held_as_they_are(both):
     exact, light = both(Architecture("SigLIP", "SiglipVisionConfig", PICTURE).model(), picture())
-    assert light[-1].fixed
+    assert light[-1].locked
     assert light[-1].inputs.value.dtype == torch.float32
     assert torch.equal(stacked(light[-1:], "output"), stacked(exact[-1:], "output"))
 

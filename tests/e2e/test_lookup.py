@@ -71,7 +71,7 @@ def test_the_query_is_dragged_and_the_numbers_follow(lookup: Lookup) -> None:
     lookup.says(-0.7, 0.9)
     expect(lookup.page.get_by_label("Query x")).to_have_value("-0.7")
     expect(lookup.plane.locator(".attnviz-overlay *")).to_have_count(0)
-    drag = "e => e.layout.meta.drag.from"
+    drag = "e => [e.layout.annotations.at(-1).x, e.layout.annotations.at(-1).y]"
     assert lookup.plane.locator(".attnviz-graph").evaluate(drag) == [-0.7, 0.9]
     # Beyond the edge it stays at the edge.
     mouse.move(*lookup.at(-0.7, 0.9))

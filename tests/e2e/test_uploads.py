@@ -22,7 +22,7 @@ def test_an_upload_of_each_kind(explore: Explore, file: Path) -> None:
     expected = layer.mechanism(layer.inputs, heads=[0]).weights[0].numpy()
     explore.painted(rows=len(expected))
     np.testing.assert_allclose(np.array(explore.weights(), dtype=float), expected, atol=2e-6)
-    expect(explore.alert.filter(has_text="cannot be changed")).to_have_count(1 if layer.fixed else 0)
+    expect(explore.alert.filter(has_text="cannot be changed")).to_have_count(1 if layer.locked else 0)
 
 
 def test_a_bad_upload_is_said_and_the_last_picture_stays(explore: Explore) -> None:

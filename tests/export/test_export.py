@@ -423,5 +423,5 @@ def test_any_rule_allows_in_a_program_what_the_mask_allows(mask, queries, keys):
     exec(export.numpy(Mechanism(mask=mask, normalizer=Uniform()), queries, keys, heads=3, width=1), names)
     weights = names["attention_weights"](np.zeros((1, 3, queries, 1)), np.zeros((1, 3, keys, 1)))
     b, h = torch.tensor(0), torch.arange(3)[:, None, None]
-    allowed = mask.fit(queries, keys)(b, h, torch.arange(queries)[:, None], torch.arange(keys))
+    allowed = mask.bind(queries, keys, 1)(b, h, torch.arange(queries)[:, None], torch.arange(keys))
     assert np.array_equal(weights[0] > 0, allowed.expand(3, queries, keys).numpy())

@@ -14,16 +14,16 @@ NOTHING = np.zeros((3, 3), dtype=bool)
 
 def test_the_scale_of_changes_is_centered_at_zero() -> None:
     change = np.array([[0.1, -0.4, np.nan], [0, 0, 0], [0.2, 0, 0]], dtype="f4")
-    figure = difference(change, NOTHING, NOTHING, TOKENS, TOKENS, of=("a", "b"))
-    axis = figure.layout[figure.data[0].coloraxis]
+    chart = difference(change, NOTHING, NOTHING, TOKENS, TOKENS, charts=("a", "b"))
+    axis = chart.figure.layout[chart.figure.data[0].coloraxis]
     assert axis.cmax == -axis.cmin == np.float32(0.4)
-    assert figure.layout.meta["of"] == ["a", "b"]
+    assert chart.spec.difference.charts == ("a", "b")
 
 
 def test_no_change_at_all_still_has_a_scale() -> None:
     for change in (np.zeros((3, 3), dtype="f4"), np.full((3, 3), np.nan, dtype="f4")):
-        figure = difference(change, NOTHING, NOTHING, TOKENS, TOKENS, of=("a", "b"))
-        assert figure.layout[figure.data[0].coloraxis].cmax == 1
+        chart = difference(change, NOTHING, NOTHING, TOKENS, TOKENS, charts=("a", "b"))
+        assert chart.figure.layout[chart.figure.data[0].coloraxis].cmax == 1
 
 
 @given(arrays(bool, array_shapes(min_dims=2, max_dims=2, max_side=7)))
@@ -57,28 +57,28 @@ def test_bars_show_the_keys_that_changed_most_in_their_order() -> None:
     after = before.copy()
     after[[7, 90]] = 0.2
     after[50] = np.nan
-    figure = bars(before, after, [f"token {i}" for i in range(100)])
-    shown = list(figure.layout.xaxis.ticktext)
+    chart = bars(before, after, [f"token {i}" for i in range(100)])
+    shown = list(chart.figure.layout.xaxis.ticktext)
     assert len(shown) == MOST
     assert [name for name in shown if name in ("token 7", "token 50", "token 90")] == [
         "token 7",
         "token 50",
         "token 90",
     ]
-    assert np.isnan(figure.data[1].y[shown.index("token 50")])
-    assert figure.data[0].name == "A"
+    assert np.isnan(chart.figure.data[1].y[shown.index("token 50")])
+    assert chart.figure.data[0].name == "A"
 
 
 @given(st.text(max_size=5))
 def test_no_token_is_markup_in_bars(token: str) -> None:
-    [written] = bars(np.ones(1, dtype="f4"), np.ones(1, dtype="f4"), [token]).layout.xaxis.ticktext
+    [written] = bars(np.ones(1, dtype="f4"), np.ones(1, dtype="f4"), [token]).figure.layout.xaxis.ticktext
     assert "<" not in written
 
 
 def test_negative_weights_are_bars_of_their_own_color() -> None:
-    figure = row_bars(np.array([0.5, -0.25, np.nan], dtype="f4"), TOKENS, lowest=-0.3, highest=0.6)
-    above, below = figure.data
+    chart = row_bars(np.array([0.5, -0.25, np.nan], dtype="f4"), TOKENS, lowest=-0.3, highest=0.6)
+    above, below = chart.figure.data
     assert np.nan_to_num(above.y).tolist() == [0.5, 0, 0]
     assert np.nan_to_num(below.y).tolist() == [0, -0.25, 0]
     assert above.marker.color != below.marker.color
-    assert figure.layout.yaxis.range == (-0.3, 0.6)
+    assert chart.figure.layout.yaxis.range == (-0.3, 0.6)

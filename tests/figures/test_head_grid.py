@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnviz.figures import head_at, head_grid
+from attnviz.figures import head_grid
 from attnviz.figures.themes import COLOR_AXES
 
 VALUES = np.array([[0.0, 0.25, 0.5], [2.0, np.nan, 1.0]])
@@ -10,28 +10,29 @@ NAMES = ["a", "b", "c", "d", "", "f"]
 
 
 def test_every_cell_is_a_head_and_a_click_finds_it() -> None:
-    figure = head_grid(VALUES, NAMES)
-    np.testing.assert_array_equal(figure.data[0].z, VALUES.astype("f4"))
-    assert figure.layout.meta["names"] == NAMES
-    assert [head_at(figure, row, column) for row in range(2) for column in range(3)] == list(range(6))
-    assert head_at(figure, 2, 0) is None
+    chart = head_grid(VALUES, NAMES)
+    np.testing.assert_array_equal(chart.figure.data[0].z, VALUES.astype("f4"))
+    assert list(chart.spec.names) == NAMES
+    assert [chart.spec.head_at(row, column) for row in range(2) for column in range(3)] == list(range(6))
+    assert chart.spec.head_at(2, 0) is None
 
 
 def test_colors_go_from_0_to_the_largest() -> None:
     axis = COLOR_AXES["weights"]
-    assert (head_grid(VALUES, NAMES).layout[axis].cmin, head_grid(VALUES, NAMES).layout[axis].cmax) == (0, 2)
-    assert head_grid(VALUES, NAMES, largest=8.0).layout[axis].cmax == 8
+    whole = head_grid(VALUES, NAMES).figure.layout[axis]
+    assert (whole.cmin, whole.cmax) == (0, 2)
+    assert head_grid(VALUES, NAMES, largest=8.0).figure.layout[axis].cmax == 8
     for nothing in (np.full((1, 2), np.nan), np.zeros((1, 2))):
-        assert head_grid(nothing, ["", ""]).layout[axis].cmax == 1
+        assert head_grid(nothing, ["", ""]).figure.layout[axis].cmax == 1
 
 
 def test_chosen_heads_are_framed() -> None:
-    [frame] = head_grid(VALUES, NAMES, chosen=[5]).layout.shapes
+    [frame] = head_grid(VALUES, NAMES, chosen=[5]).figure.layout.shapes
     assert ((frame.y0 + frame.y1) / 2, (frame.x0 + frame.x1) / 2) == (1, 2)
 
 
 def test_axes_name_whole_rows_and_columns_and_as_many_as_fit() -> None:
     few, many = head_grid(VALUES, NAMES), head_grid(np.zeros((3, 100)), [""] * 300)
-    assert list(few.layout.xaxis.tickvals) == [0, 1, 2]
-    assert list(few.layout.yaxis.tickvals) == [0, 1]
-    assert list(many.layout.xaxis.tickvals) == list(range(0, 100, 7))
+    assert list(few.figure.layout.xaxis.tickvals) == [0, 1, 2]
+    assert list(few.figure.layout.yaxis.tickvals) == [0, 1]
+    assert list(many.figure.layout.xaxis.tickvals) == list(range(0, 100, 7))

@@ -18,14 +18,14 @@ def drawn(row: int, **more):
     return lines(WEIGHTS, FRENCH, ENGLISH, row=row, **more)
 
 
-def strokes(figure, color: str) -> dict[tuple[int, int], object]:
+def strokes(chart, color: str) -> dict[tuple[int, int], object]:
     """The lines of a color, by the rows where they begin and end."""
-    found = [trace for trace in figure.data if trace.mode == "lines" and trace.line.color == color]
+    found = [trace for trace in chart.figure.data if trace.mode == "lines" and trace.line.color == color]
     return {(round(trace.y[0]), round(trace.y[-1])): trace for trace in found}
 
 
-def rings(figure, color: str) -> list[int]:
-    [trace] = [trace for trace in figure.data if trace.mode == "markers" and trace.marker.color == color]
+def rings(chart, color: str) -> list[int]:
+    [trace] = [trace for trace in chart.figure.data if trace.mode == "markers" and trace.marker.color == color]
     return list(trace.y)
 
 
@@ -70,27 +70,27 @@ def test_rings_are_at_the_true_keys_of_the_words_so_far() -> None:
 
 def test_the_word_after_the_last_aligned_one_has_no_ring() -> None:
     weights = np.vstack([WEIGHTS[:3], WEIGHTS[:1]])
-    figure = lines(weights, FRENCH, ENGLISH, row=3, true=ALIGNED)
-    assert rings(figure, TRUE) == []
-    assert rings(figure, BEFORE) == [0, 1, 2, 3]
+    chart = lines(weights, FRENCH, ENGLISH, row=3, true=ALIGNED)
+    assert rings(chart, TRUE) == []
+    assert rings(chart, BEFORE) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("row", range(3))
 def test_words_to_come_are_not_seen_and_keep_their_room(row: int) -> None:
-    figure = drawn(row, true=ALIGNED)
-    names = figure.layout.yaxis.ticktext
+    chart = drawn(row, true=ALIGNED)
+    names = chart.figure.layout.yaxis.ticktext
     assert [re.sub(r"<[^>]+>", "", name) for name in names] == ["la", "voiture", "rouge", "&lt;end&gt;"]
     assert [UNSEEN in name for name in names] == [i > row for i in range(4)]
     assert [QUERY in name for name in names] == [i == row for i in range(4)]
-    assert figure.layout.yaxis.range == figure.layout.yaxis2.range == (3.5, -0.5)
-    assert figure.layout.meta == {"rows": 4, "columns": 4}
+    assert chart.figure.layout.yaxis.range == chart.figure.layout.yaxis2.range == (3.5, -0.5)
+    assert (chart.spec.rows, chart.spec.columns) == (4, 4)
 
 
 def test_keys_are_text_and_the_true_ones_stand_out() -> None:
-    assert drawn(2, true=ALIGNED).layout.yaxis2.ticktext == ("the", "<b>&lt;b&gt;</b>", "car", "car")
+    assert drawn(2, true=ALIGNED).figure.layout.yaxis2.ticktext == ("the", "<b>&lt;b&gt;</b>", "car", "car")
 
 
 def test_columns_of_different_lengths_share_their_rows() -> None:
-    figure = lines(WEIGHTS[:, :2], FRENCH, ENGLISH[:2], row=0)
-    assert figure.layout.yaxis.range == figure.layout.yaxis2.range == (3.5, -0.5)
-    assert figure.layout.yaxis2.tickvals == (0, 1)
+    chart = lines(WEIGHTS[:, :2], FRENCH, ENGLISH[:2], row=0)
+    assert chart.figure.layout.yaxis.range == chart.figure.layout.yaxis2.range == (3.5, -0.5)
+    assert chart.figure.layout.yaxis2.tickvals == (0, 1)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.figures import head_at, mosaic
+from attnviz.figures import mosaic
 from attnviz.figures.mosaic import FINE
 from attnviz.figures.themes import FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE
 
@@ -14,59 +14,59 @@ from attnviz.figures.themes import FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE
 def test_every_cell_of_a_tile_is_its_head(heads: int, columns: int, height: int, width: int) -> None:
     """Each head has a weight of its own, so that its cells can be found in the picture."""
     weights = np.stack([np.full((height, width), (head + 1) / heads, dtype="f4") for head in range(heads)])
-    figure = mosaic(weights, columns=columns, names=[f"Head {head}" for head in range(heads)])
-    canvas = figure.data[0].z
+    chart = mosaic(weights, columns=columns, names=[f"Head {head}" for head in range(heads)])
+    canvas = chart.figure.data[0].z
     codes = FIRST_CODE + np.round(weights[:, 0, 0] * (LAST_CODE - FIRST_CODE))
     for head in range(heads):
         cells = np.argwhere(canvas == codes[head])
         assert len(cells) == height * width * (FINE // max(height, width)) ** 2
         some = cells[[*range(0, len(cells), 37), -1]]  # all would take long
-        assert {head_at(figure, row, column) for row, column in some.tolist()} == {head}
+        assert {chart.spec.head_at(row, column) for row, column in some.tolist()} == {head}
 
 
 def test_weights_masked_cells_and_gaps_have_codes_of_their_own() -> None:
     weights = np.array([[[0.0, np.nan], [0.25, 0.5]]], dtype="f4")
-    canvas = mosaic(weights, columns=1, names=["Head 0"], largest=0.5).data[0].z
+    canvas = mosaic(weights, columns=1, names=["Head 0"], largest=0.5).figure.data[0].z
     assert canvas.dtype == np.uint8
     assert canvas[-FINE :: FINE // 2, :: FINE // 2].tolist() == [[FIRST_CODE, MASKED_CODE], [128, LAST_CODE]]
     assert set(canvas[:-FINE].flatten().tolist()) == {GAP_CODE}
 
 
 def test_beyond_the_last_head_there_is_none() -> None:
-    figure = mosaic(np.zeros((3, 4, 4), dtype="f4"), columns=2, names=["a", "b", "c"])
-    rows, columns = figure.data[0].z.shape
-    assert head_at(figure, rows - 1, columns - 1) is None
+    chart = mosaic(np.zeros((3, 4, 4), dtype="f4"), columns=2, names=["a", "b", "c"])
+    rows, columns = chart.figure.data[0].z.shape
+    assert chart.spec.head_at(rows - 1, columns - 1) is None
 
 
 def test_the_chosen_head_is_framed() -> None:
     weights = np.zeros((4, 3, 3), dtype="f4")
-    figure = mosaic(weights, columns=2, names=list("abcd"), chosen=[3])
-    [frame] = figure.layout.shapes
+    chart = mosaic(weights, columns=2, names=list("abcd"), chosen=[3])
+    [frame] = chart.figure.layout.shapes
     middle = (frame.y0 + frame.y1) / 2, (frame.x0 + frame.x1) / 2
-    assert head_at(figure, round(middle[0]), round(middle[1])) == 3
+    assert chart.spec.head_at(round(middle[0]), round(middle[1])) == 3
 
 
 @pytest.mark.parametrize("rows", [(), ("0", "1")])
 def test_names_stand_above_heads_or_on_the_axes(rows: tuple[str, ...]) -> None:
-    figure = mosaic(np.zeros((4, 3, 3), dtype="f4"), columns=2, names=list("abcd"), row_names=rows, column_names=rows)
-    assert len(figure.layout.annotations) == (0 if rows else 4)
-    assert (figure.layout.yaxis.ticktext or ()) == rows
+    chart = mosaic(np.zeros((4, 3, 3), dtype="f4"), columns=2, names=list("abcd"), row_names=rows, column_names=rows)
+    assert len(chart.figure.layout.annotations) == (0 if rows else 4)
+    assert (chart.figure.layout.yaxis.ticktext or ()) == rows
 
 
 def test_cells_that_are_blank_have_the_color_of_the_page() -> None:
     weights = np.array([[[0.5, np.nan], [np.nan, np.nan]]], dtype="f4")
     blank = np.array([[[False, False], [True, False]]])
-    canvas = mosaic(weights, columns=1, names=["Head 0"], blank=blank).data[0].z
+    canvas = mosaic(weights, columns=1, names=["Head 0"], blank=blank).figure.data[0].z
     assert canvas[-FINE :: FINE // 2, 1 :: FINE // 2][:, 0].tolist() == [canvas[-FINE, 0], GAP_CODE]
     assert canvas[-1, -1] == canvas[-FINE, -1] == MASKED_CODE
 
 
 def test_labels_stand_above_heads_whose_rows_and_columns_have_names() -> None:
     axes = {"row_names": ("0", "1"), "column_names": ("0", "1"), "titles": ("layers", "heads")}
-    figure = mosaic(np.zeros((4, 3, 3), dtype="f4"), columns=2, names=list("abcd"), labels=list("wxyz"), **axes)
-    assert [one.text for one in figure.layout.annotations] == list("wxyz")
-    assert figure.layout.yaxis.title.text == "layers"
-    assert figure.layout.xaxis.title.text == "heads"
-    assert figure.layout.meta["names"] == list("abcd")
-    for head, one in enumerate(figure.layout.annotations):
-        assert head_at(figure, int(one.y), int(one.x + 0.5)) == head
+    chart = mosaic(np.zeros((4, 3, 3), dtype="f4"), columns=2, names=list("abcd"), labels=list("wxyz"), **axes)
+    assert [one.text for one in chart.figure.layout.annotations] == list("wxyz")
+    assert chart.figure.layout.yaxis.title.text == "layers"
+    assert chart.figure.layout.xaxis.title.text == "heads"
+    assert chart.spec.names == tuple("abcd")
+    for head, one in enumerate(chart.figure.layout.annotations):
+        assert chart.spec.head_at(int(one.y), int(one.x + 0.5)) == head

@@ -17,21 +17,21 @@ def test_the_bars_add_up_to_the_score(random_inputs) -> None:
         raw = Mechanism(score)(inputs).raw
         for head, q, k in ((0, 1, 2), (3, 4, 6)):
             vectors = inputs.query[head, q].numpy(), inputs.key[head // 2, k].numpy()
-            figure = products(*vectors, scale=scale)
-            assert figure.data[0].y.sum() == pytest.approx(float(raw[head, q, k]), abs=1e-5)
-            np.testing.assert_allclose(figure.data[0].y, vectors[0] * vectors[1] * scale, rtol=1e-5)
-            assert figure.data[0].x.tolist() == list(range(16))
+            chart = products(*vectors, scale=scale)
+            assert chart.figure.data[0].y.sum() == pytest.approx(float(raw[head, q, k]), abs=1e-5)
+            np.testing.assert_allclose(chart.figure.data[0].y, vectors[0] * vectors[1] * scale, rtol=1e-5)
+            assert chart.figure.data[0].x.tolist() == list(range(16))
 
 
 def test_the_largest_bars_are_named_and_each_is_said() -> None:
     query, key = np.array([1.0, -3.0, 0.5, 2.0, 0.0]), np.array([0.5, 2.0, 1.0, 2.0, 4.0])
-    figure = products(query, key, scale=0.5)
-    assert {note.text: note.y for note in figure.layout.annotations} == {"1": -3.0, "3": 2.0, "0": 0.25}
-    assert figure.data[0].marker.color == (AFTER, NEGATIVE, AFTER, AFTER, AFTER)
-    points = figure.layout.meta["points"]
+    chart = products(query, key, scale=0.5)
+    assert {note.text: note.y for note in chart.figure.layout.annotations} == {"1": -3.0, "3": 2.0, "0": 0.25}
+    assert chart.figure.data[0].marker.color == (AFTER, NEGATIVE, AFTER, AFTER, AFTER)
+    points = chart.spec.sentences
     assert len(points) == 5
     assert points[1] == "Dimension 1: (−3.00) × 2.00 / √4 = −3.00"
-    assert products(query, key).layout.meta["points"][3] == "Dimension 3: 2.00 × 2.00 = 4.00"
+    assert products(query, key).spec.sentences[3] == "Dimension 3: 2.00 × 2.00 = 4.00"
 
 
 @pytest.mark.parametrize(
@@ -55,20 +55,20 @@ def test_a_scale_is_written_as_it_is_known(scale: float, written: str) -> None:
 @pytest.mark.parametrize("query", [[5.0, -0.1, 0.01], [-0.1, 5.0, 4.0], [1.0, -1.0, 0.5], [-3.0, -2.0, -1.0]], ids=str)
 def test_a_name_has_room_between_its_bar_and_the_end_of_the_axis(query: list[float]) -> None:
     """The plot is at least 140 pixels high, and a number takes 18."""
-    figure = products(np.array(query), np.ones(3))
-    low, high = figure.layout.yaxis.range
-    for note in figure.layout.annotations:
+    chart = products(np.array(query), np.ones(3))
+    low, high = chart.figure.layout.yaxis.range
+    for note in chart.figure.layout.annotations:
         assert (high - note.y if note.yanchor == "bottom" else note.y - low) / (high - low) * 140 >= 18
 
 
 @pytest.mark.parametrize("query", [[1.0, -2.0], [1.0, 2.0], [-1.0, -2.0], [0.0, 0.0]], ids=str)
 def test_every_bar_has_room(query: list[float]) -> None:
-    figure = products(np.array(query), np.ones(2))
-    low, high = figure.layout.yaxis.range
+    chart = products(np.array(query), np.ones(2))
+    low, high = chart.figure.layout.yaxis.range
     assert low < high
-    assert all(low <= y <= high for y in [0, *figure.data[0].y])
+    assert all(low <= y <= high for y in [0, *chart.figure.data[0].y])
 
 
 def test_vectors_of_torch_can_be_given_as_numpy() -> None:
-    figure = products(torch.ones(3).numpy(), torch.ones(3).numpy())
-    assert figure.data[0].y.tolist() == [1, 1, 1]
+    chart = products(torch.ones(3).numpy(), torch.ones(3).numpy())
+    assert chart.figure.data[0].y.tolist() == [1, 1, 1]

@@ -10,36 +10,36 @@ NAMES, LAYERS = ["a", "b", "c", "d"], np.array([0, 0, 1, 2])
 
 
 def test_every_head_is_a_point_at_its_measures_in_the_color_of_its_layer() -> None:
-    figure = scatter(X, Y, NAMES, LAYERS, titles=("entropy", "distance"))
-    points = figure.data[0]
+    chart = scatter(X, Y, NAMES, LAYERS, titles=("entropy", "distance"))
+    points = chart.figure.data[0]
     np.testing.assert_array_equal(points.x, X)
     np.testing.assert_array_equal(points.y, Y)
     assert points.marker.color.tolist() == [0, 0, 1, 2]
     assert (points.marker.cmin, points.marker.cmax) == (0, 2)
-    assert figure.layout.meta["points"] == NAMES
-    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("entropy", "distance")
+    assert chart.spec.sentences == tuple(NAMES)
+    assert (chart.figure.layout.xaxis.title.text, chart.figure.layout.yaxis.title.text) == ("entropy", "distance")
 
 
 def test_the_axes_have_room_for_every_point() -> None:
-    figure = scatter(X, Y, NAMES, LAYERS)
-    for axis, values in ((figure.layout.xaxis, X), (figure.layout.yaxis, Y)):
+    chart = scatter(X, Y, NAMES, LAYERS)
+    for axis, values in ((chart.figure.layout.xaxis, X), (chart.figure.layout.yaxis, Y)):
         assert axis.range[0] < np.nanmin(values) <= np.nanmax(values) < axis.range[1]
 
 
 @pytest.mark.parametrize("values", [np.full(4, 3.0), np.full(4, np.nan), np.zeros(0)], ids=str)
 def test_equal_or_no_values_have_axes_too(values: np.ndarray) -> None:
-    figure = scatter(values, values, NAMES[: len(values)], LAYERS[: len(values)])
-    low, high = figure.layout.xaxis.range
+    chart = scatter(values, values, NAMES[: len(values)], LAYERS[: len(values)])
+    low, high = chart.figure.layout.xaxis.range
     assert low < high
     assert np.isfinite([low, high]).all()
 
 
 def test_chosen_heads_have_a_ring() -> None:
-    rings = scatter(X, Y, NAMES, LAYERS, chosen=[3, 1]).data[1]
+    rings = scatter(X, Y, NAMES, LAYERS, chosen=[3, 1]).figure.data[1]
     assert list(zip(rings.x, rings.y, strict=True)) == [(4.0, 0.2), (2.5, 0.9)]
-    assert len(scatter(X, Y, NAMES, LAYERS).data[1].x) == 0
+    assert len(scatter(X, Y, NAMES, LAYERS).figure.data[1].x) == 0
 
 
 def test_one_layer_needs_no_scale_of_layers() -> None:
-    assert scatter(X, Y, NAMES, LAYERS).data[0].marker.showscale
-    assert not scatter(X, Y, NAMES, np.zeros(4, dtype=int)).data[0].marker.showscale
+    assert scatter(X, Y, NAMES, LAYERS).figure.data[0].marker.showscale
+    assert not scatter(X, Y, NAMES, np.zeros(4, dtype=int)).figure.data[0].marker.showscale

@@ -93,10 +93,10 @@ def one(data: bytes) -> None:
     assert hash(mask) == hash(parse(text))
     assert mask.describe().endswith("."), text
     try:
-        fitted = mask.fit(6, 7)
+        bound = mask.bind(6, 7, 1)
     except ValueError:  # it is made for other lengths alone
         return
-    computed = fitted(B, H, Q, K).expand(6, 7)
+    computed = bound(B, H, Q, K).expand(6, 7)
     assert torch.equal(computed, rule(mask, 6, 7)(B, H, Q, K).expand(6, 7)), text
 
 

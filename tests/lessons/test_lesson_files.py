@@ -185,7 +185,7 @@ def windows_and_sinks() -> list[str]:
     assert near[IT, ANIMAL].isnan()
     long = 10_000
     seen = [
-        int(parse(mask).fit(long, long)(*map(torch.tensor, (0, 0, long - 1)), torch.arange(long)).sum())
+        int(parse(mask).bind(long, long, 1)(*map(torch.tensor, (0, 0, long - 1)), torch.arange(long)).sum())
         for mask in (window, sink)
     ]
     return [

@@ -104,7 +104,7 @@ def never_looked_at(monkeypatch):
 
 def grid(mask, queries, keys, head=0):
     b, h, q, k = torch.tensor(0), torch.tensor(head), torch.arange(queries)[:, None], torch.arange(keys)
-    return mask.fit(queries, keys)(b, h, q, k).expand(queries, keys)
+    return mask.bind(queries, keys, 1)(b, h, q, k).expand(queries, keys)
 
 
 def counted(mask, queries, keys, head=0, block=128):

@@ -27,7 +27,7 @@ QUERIES, KEYS = 6, 7
 def cells(mask, queries=QUERIES, keys=KEYS, head=0):
     """What a mask says of every cell, asked with positions that broadcast."""
     q, k = torch.arange(queries)[:, None], torch.arange(keys)
-    return mask.fit(queries, keys)(torch.tensor(0), torch.tensor(head), q, k).expand(queries, keys)
+    return mask.bind(queries, keys, 1)(torch.tensor(0), torch.tensor(head), q, k).expand(queries, keys)
 
 
 def attempt(text):
@@ -360,7 +360,7 @@ def test_numbers_stay_exact_at_the_farthest_positions(grown):
         return
     length, ends = 1 << 20, [0, 1, (1 << 20) - 2, (1 << 20) - 1]
     at = torch.tensor(ends)
-    said = mask.fit(length, length)(torch.tensor(0), torch.tensor(1023), at[:, None], at).expand(4, 4)
+    said = mask.bind(length, length, 1)(torch.tensor(0), torch.tensor(1023), at[:, None], at).expand(4, 4)
     expected = [[bool(holds({"q": q, "k": k, "h": 1023, "n_q": length, "n_k": length})) for k in ends] for q in ends]
     assert said.tolist() == expected, text
 
@@ -425,7 +425,7 @@ def test_bounds_of_common_terms_are_their_extremes(text, bounds):
 )
 def test_a_parsed_mask_runs_in_flex_attention(text):
     mask = parse(text)
-    theirs = create_mask(mask.fit(QUERIES, KEYS), 1, 2, QUERIES, KEYS, device="cpu")
+    theirs = create_mask(mask.bind(QUERIES, KEYS, 1), 1, 2, QUERIES, KEYS, device="cpu")
     for head in range(2):
         assert torch.equal(theirs[0, head], cells(mask, head=head))
 
@@ -631,9 +631,9 @@ def test_choices_are_different_words():
 
 
 def test_what_a_fitted_mask_was_told_is_not_in_its_text():
-    assert str(Causal("bottom right").fit(3, 5)) == "shifted(causal, 2)"
-    assert str(parse("big_bird(2)").fit(6, 7)) == str(parse("big_bird(2)"))
-    assert str(parse("q < n_k").fit(6, 7)) == "q < 7"
+    assert str(Causal("bottom right").bind(3, 5, 1)) == "shifted(causal, 2)"
+    assert str(parse("big_bird(2)").bind(6, 7, 1)) == str(parse("big_bird(2)"))
+    assert str(parse("q < n_k").bind(6, 7, 1)) == "q < 7"
 
 
 def test_a_mask_of_ones_own_has_a_name_too():
@@ -708,7 +708,7 @@ def read_or_refused(text):
     assert parse(str(mask)) == mask
     assert mask.describe()
     try:
-        mask.fit(QUERIES, KEYS)
+        mask.bind(QUERIES, KEYS, 1)
     except ValueError:  # made for certain lengths alone
         return
     assert cells(mask).dtype == torch.bool

@@ -539,9 +539,9 @@ def test_a_folder_may_itself_be_a_link(saved, tmp_path):
 def test_a_model_larger_than_allowed_is_refused_with_the_numbers(saved, monkeypatch):
     monkeypatch.setenv("ATTNVIZ_MODEL_MB", "1")
     assert inspected(saved / "bert").size < 1_000_000
-    monkeypatch.setattr("attnviz.models.loading.MB", 1_000)
-    assert "parameters, which take 81 MB of memory" in (said := refusal(saved / "bert"))
-    assert "at most 1 MB may be taken here" in said
+    monkeypatch.setattr("attnviz.settings.MB", 1_000)
+    assert "parameters, which take 78.8 KB of memory" in (said := refusal(saved / "bert"))
+    assert "at most 0.977 KB may be taken here" in said
 
 
 @pytest.mark.parametrize("value", ["0", "many", "-1", "1.5"])
@@ -1219,8 +1219,8 @@ def test_a_model_that_would_never_be_whole_is_refused(hub):
 
 
 def test_a_model_of_the_hub_that_is_too_large_is_refused_before_it_is_brought(hub, monkeypatch):
-    monkeypatch.setattr("attnviz.models.loading.MB", 10)
-    with pytest.raises(ValueError, match=r"“org/bert” has .* parameters, which take .* at most 4,096 MB may be taken"):
+    monkeypatch.setattr("attnviz.settings.MB", 10)
+    with pytest.raises(ValueError, match=r"“org/bert” has .* parameters, which take .* at most 40 KB may be taken"):
         hub.away("org/bert")
     assert not list(hub.cache.rglob("model.safetensors"))
 
@@ -1228,7 +1228,7 @@ def test_a_model_of_the_hub_that_is_too_large_is_refused_before_it_is_brought(hu
 def test_a_disk_without_room(hub, monkeypatch):
     full = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(hubs.shutil, "disk_usage", lambda _: full)
-    with pytest.raises(ValueError, match=r"and the disk has 0 MB left. Make room"):
+    with pytest.raises(ValueError, match=r"and the disk has 0.977 KB left. Make room"):
         hub.away("org/bert")
 
 

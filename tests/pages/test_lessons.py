@@ -187,17 +187,17 @@ def mosaic(app: AppTest) -> tuple[np.ndarray, dict]:
         if header["name"] == "attention heads":
             shape = header["figure"]["data"][0]["z"]["shape"]
             cells = np.frombuffer(chart.proto.bytes, "u1", shape[0] * shape[1], 8 + size)
-            return cells.reshape(shape), header["figure"]["layout"]["meta"]
+            return cells.reshape(shape), header["spec"]
     raise AssertionError("no mosaic")
 
 
 @pytest.mark.parametrize("layers", ["One layer", "All layers"])
 def test_the_small_maps_do_not_tell_it_either(layers: str) -> None:
     hidden = 0
-    cells, meta = mosaic(page("explore", [("predict", "true"), ("mosaic", layers)]))
-    for tile in range(len(meta["names"])):
-        top, left = tile // meta["columns"] * meta["tall"] + meta["above"], tile % meta["columns"] * meta["broad"]
-        rows = cells[top : top + meta["tall"] - meta["above"], left : left + meta["width"]]
+    cells, spec = mosaic(page("explore", [("predict", "true"), ("mosaic", layers)]))
+    for tile in range(len(spec["names"])):
+        bottom, left = (tile // spec["columns"] + 1) * spec["tileHeight"], tile % spec["columns"] * spec["tileWidth"]
+        rows = cells[bottom - spec["height"] : bottom, left : left + spec["width"]]
         each = rows.reshape(16, -1)  # a row of cells for each query
         assert (each[IT] == MASKED_CODE).all()
         assert (np.delete(each, IT, axis=0) != MASKED_CODE).all()

@@ -170,10 +170,10 @@ def test_a_drop_is_taken_while_an_answer_is_on_its_way_but_not_for_other_axes(mo
     behind = ground(*stages)
 
     def shown(query: tuple[float, float], width: float = 2.0) -> int:
-        figure = plane(behind, EXAMPLE.keys.numpy(), EXAMPLE.words, EXAMPLE.values.numpy(), np.ones(5) / 5, query)
-        figure.update_xaxes(range=[-width, width])
+        picture = plane(behind, EXAMPLE.keys.numpy(), EXAMPLE.words, EXAMPLE.values.numpy(), np.ones(5) / 5, query)
+        picture.figure.update_xaxes(range=[-width, width])
         charts.chart(
-            figure, "plane", label="", name="", description="", height=9,
+            picture, "plane", label="", name="", description="", height=9,
             on_drag=lambda x, y: dropped.append((x, y)),
         )  # fmt: skip
         return int(re.search(rb'"dragStamp": (\d+)', sent["data"]).group(1))

@@ -8,6 +8,7 @@ import json
 import re
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.analysis import work
 from attnviz.analysis.head_metrics import MEASURES
-from attnviz.formatting import number
+from attnviz.formatting import byte_size, number
+from attnviz.layer import LayerId
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, Hub
 from attnviz.models.minilm import minilm
@@ -103,16 +105,16 @@ def hub(saved, tmp_path, monkeypatch):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The figures that are drawn, by the keys of their charts."""
-    figures = {}
+    """The charts that are drawn, by the keys of their charts."""
+    charts = {}
     for part in (head_charts, overview, products, long, side_by_side):
 
-        def chart(figure, key, _chart=part.chart, **how):
-            figures[key] = figure
-            return _chart(figure, key, **how)
+        def chart(picture, key, _chart=part.chart, **how):
+            charts[key] = picture
+            return _chart(picture, key, **how)
 
         monkeypatch.setattr(part, "chart", chart)
-    return figures
+    return charts
 
 
 def refused(app: AppTest, words: str) -> AppTest:
@@ -133,9 +135,9 @@ def own(folder: Path, text: str = TEXT, **more) -> tuple:
         return model(**batch, **more, output_attentions=True)
 
 
-def same(figure, expected: torch.Tensor, within: float = 1e-5) -> None:
+def same(chart, expected: torch.Tensor, within: float = 1e-5) -> None:
     """The drawn weights are those of the model; nothing is drawn where it may not look."""
-    weights = figure.data[0].z
+    weights = chart.figure.data[0].z
     assert weights.shape == tuple(expected.shape)
     np.testing.assert_allclose(np.nan_to_num(weights), expected, atol=within)
 
@@ -152,8 +154,8 @@ def test_it_opens_on_the_model_of_the_wheel(drawn) -> None:
         "the model reads at most 512 tokens" in contents(app)
     )
     assert "it gives 0.68 of its attention to animal." in contents(app)
-    assert len(drawn["heads"].layout.meta["names"]) == 72
-    assert drawn["heads"].layout.meta["columns"] == 6
+    assert len(drawn["heads"].spec.names) == 72
+    assert drawn["heads"].spec.columns == 6
     rows = re.findall(r"<tr[^>]*><th>(.*?)</th>(.*?)</tr>", next(h.body for h in app.get("html") if "<table" in h.body))
     cells = re.findall("<td>(.*?)</td>", rows[1][1] if rows[0][0] == "Layers" else rows[0][1])
     assert cells == ["12", "16", "Every query sees every key.", "verified"]
@@ -168,7 +170,7 @@ def test_a_folder_shows_the_models_own_attention(saved, drawn, name) -> None:
     same(drawn["heatmap"], own(saved / name).attentions[1][0, 2])
     assert "verified" in contents(app)
     assert ("4 query heads share 2 heads of keys and values" in contents(app)) == (name in ("llama", "gemma2"))
-    assert len(drawn["heads"].layout.meta["names"]) == 8
+    assert len(drawn["heads"].spec.names) == 8
 
 
 def test_a_decoders_three_kinds_of_attention_have_their_names(saved, drawn) -> None:
@@ -180,7 +182,7 @@ def test_a_decoders_three_kinds_of_attention_have_their_names(saved, drawn) -> N
         app = ok(page(model=folder, text=TEXT, second=written, layer=layer, head="Head 3", pinned="none"))
         same(drawn["heatmap"], weights[1][0, 3], 1e-4)  # float32, and scores that nothing divides
         assert [use for use in USES if use in contents(app)] == list(USES)
-        framed = [key for key in ("heads-0", "heads-1", "heads-2") if drawn[key].layout.shapes]
+        framed = [key for key in ("heads-0", "heads-1", "heads-2") if drawn[key].figure.layout.shapes]
         assert framed == [f"heads-{[*expected, 'decoder 1 cross'].index(layer)}"]
     assert app.text_input(key="second").label == "Written so far"
 
@@ -191,14 +193,14 @@ def test_a_model_that_keeps_its_queries_to_itself_is_shown_by_its_own_weights(tm
     byte_level().save_pretrained(tmp_path)
     app = ok(page(model=tmp_path, text=TEXT, layer="layer 1", head="Head 2", pinned="none"))
     same(drawn["heatmap"], own(tmp_path).attentions[1][0, 2])
-    assert "the model's own weights: as the model computed them" in contents(app).replace("**", "")
+    assert "weights only: as the model computed them" in contents(app).replace("**", "")
     assert "without the queries and keys that they come from" in contents(app)
     assert "queries" not in drawn
 
 
 def test_a_decoder_goes_on_by_itself(saved, drawn) -> None:
     ok(page(model=saved / "t5", text=TEXT, layer="decoder 0"))
-    assert len(drawn["heatmap"].layout.meta["queries"]) > 2
+    assert len(drawn["heatmap"].spec.query_tokens) > 2
 
 
 def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None:
@@ -206,7 +208,7 @@ def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None
     pixels = model_cache.model(str(saved / "vit")).reading().batch["pixel_values"]
     same(drawn["heatmap"], own(saved / "vit", pixel_values=pixels).attentions[0][0, 2])
     assert "text" not in [one.key for one in app.text_input]
-    assert list(drawn["heatmap"].layout.meta["queries"][:2]) == ["[CLS]", "0·0"]
+    assert list(drawn["heatmap"].spec.query_tokens[:2]) == ["[CLS]", "0·0"]
     app.file_uploader[0].upload("red.png", png((40, 40)))
     ok(app.run())
     red = torch.tensor([1.0, -1.0, -1.0])[None, :, None, None].expand(1, 3, 32, 32)
@@ -241,8 +243,8 @@ def test_a_pair_of_texts(saved, drawn) -> None:
 def test_heads_are_colored_by_any_measure(drawn, measure) -> None:
     app = ok(page(color_by=measure))
     grid = drawn["heads"]
-    assert grid.data[0].z.shape == (12, 6)
-    assert grid.layout.meta["names"][1].startswith("encoder 1, head 0: ")
+    assert grid.figure.data[0].z.shape == (12, 6)
+    assert grid.spec.names[1].startswith("encoder 1, head 0: ")
     assert (type(next(one for one in MEASURES if one.name == measure)).__doc__ or "")[:40] in app.selectbox(
         key="color-by"
     ).help.replace("\n", " ")
@@ -250,7 +252,7 @@ def test_heads_are_colored_by_any_measure(drawn, measure) -> None:
         attentions = own_minilm()
         for layer, head in ((2, 8), (3, 1)):
             weights = attentions[layer][0, head]
-            assert grid.data[0].z[head, layer] == pytest.approx(float(weights.diagonal(-1).mean()), abs=1e-5)
+            assert grid.figure.data[0].z[head, layer] == pytest.approx(float(weights.diagonal(-1).mean()), abs=1e-5)
 
 
 def own_minilm():
@@ -273,13 +275,13 @@ def test_the_products_add_up_to_the_models_own_score(drawn) -> None:
             for part in (layer.query, layer.key, layer.value)
         )
     each = query[10] * key[2] / 32**0.5
-    np.testing.assert_allclose(drawn["products"].data[0].y, each, atol=1e-5)
+    np.testing.assert_allclose(drawn["products"].figure.data[0].y, each, atol=1e-5)
     assert f"q · k / √32 = {float(each.sum()):.2f}" in re.sub("<.*?>", "", contents(app))
     assert f"Dimension {int(each.abs().argmax())} counts most" in contents(app)
     for name, vectors in (("queries", query), ("keys", key), ("values", value)):
-        np.testing.assert_allclose(drawn[name].data[0].z, vectors, atol=1e-5)
+        np.testing.assert_allclose(drawn[name].figure.data[0].z, vectors, atol=1e-5)
     app = ok(app.selectbox(key="key").select("8 · street").run())
-    np.testing.assert_allclose(drawn["products"].data[0].y, query[10] * key[8] / 32**0.5, atol=1e-5)
+    np.testing.assert_allclose(drawn["products"].figure.data[0].y, query[10] * key[8] / 32**0.5, atol=1e-5)
     assert "becomes a weight of 0.050." in contents(app)
     app = ok(app.selectbox(key="pinned").select("none").run())
     assert "Pin a query, or click a cell of the map above." in contents(app)
@@ -292,7 +294,7 @@ def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) 
     last = app.selectbox(key="key").options[-1]
     app = ok(app.selectbox(key="key").select(last).run())
     assert "The mask hides this key." in contents(app)
-    np.testing.assert_allclose(drawn["keys"].data[0].z, layer.inputs.key[1])
+    np.testing.assert_allclose(drawn["keys"].figure.data[0].z, layer.inputs.key[1])
     shown = next(one.body for one in app.get("html") if "attnviz-groups" in one.body)
     assert re.findall("<li( class=attnviz-chosen)?>(.)", shown) == [
         ("", "0"),
@@ -308,7 +310,7 @@ def test_together_there_are_no_queries_and_a_guess_is_not_given_away(drawn) -> N
     assert "products" not in drawn
     app = ok(page(predict="true"))
     assert "products" not in drawn
-    assert np.isnan(drawn["heatmap"].data[0].z[10]).all()
+    assert np.isnan(drawn["heatmap"].figure.data[0].z[10]).all()
 
 
 def test_groups(random_inputs) -> None:
@@ -330,7 +332,7 @@ def test_layers_of_other_shapes_are_said(saved, drawn, monkeypatch) -> None:
     monkeypatch.setattr(overview, "APART", 1)
     app = ok(page(model=saved / "t5", text=TEXT, layer="decoder 1"))
     assert "encoder 0–1, decoder 0–1 cross have other numbers of heads or tokens" in contents(app)
-    assert len(drawn["heads"].layout.meta["names"]) == 8
+    assert len(drawn["heads"].spec.names) == 8
 
 
 def test_kinds_of_one_stack_are_told_apart(tmp_path, drawn) -> None:
@@ -350,21 +352,21 @@ def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
     assert count > 10
     parts = [slice(i * count // 5, -(-(i + 1) * count // 5)) for i in range(5)]
     expected = [[weights[rows, keys].max() for keys in parts] for rows in parts]
-    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].data[0].z), expected, atol=1e-5)
+    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), expected, atol=1e-5)
     best = f"({count - 1}) gives {number(float(weights[-1].max()))} of its attention to "  # the last query is pinned
     assert best in contents(app)
     assert f"({int(weights[-1].argmax())})." in contents(app).partition(best)[2].splitlines()[0]
-    np.testing.assert_allclose(drawn["products"].data[0].y.sum(), weights_score(saved, weights), atol=1e-4)
+    np.testing.assert_allclose(drawn["products"].figure.data[0].y.sum(), weights_score(saved, weights), atol=1e-4)
     app = ok(app.slider[0].set_value((2, 4)).run())
     app = ok(app.slider[1].set_value((0, 3)).run())
-    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].data[0].z), weights[2:5, :4], atol=1e-5)
+    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), weights[2:5, :4], atol=1e-5)
     app = ok(page(model=saved / "gpt2", text=LONGER, part_of_queries=["9", "11"], part_of_keys=["0", "9"]))
-    assert drawn["heatmap"].data[0].z.shape == (3, 5)
+    assert drawn["heatmap"].figure.data[0].z.shape == (3, 5)
     app = ok(app.text_input(key="text").set_value(TEXT).run())  # with fewer tokens than there were
-    assert drawn["heatmap"].data[0].z.shape == (5, 5)
+    assert drawn["heatmap"].figure.data[0].z.shape == (5, 5)
     app = ok(app.selectbox(key="head").select("Mean of heads").run())
     mean = own(saved / "gpt2", TEXT).attentions[1][0].mean(0).numpy()
-    assert np.nanmax(drawn["heatmap"].data[0].z) == pytest.approx(mean.max(), abs=1e-5)
+    assert np.nanmax(drawn["heatmap"].figure.data[0].z) == pytest.approx(mean.max(), abs=1e-5)
 
 
 def weights_score(saved, weights) -> float:
@@ -383,7 +385,7 @@ def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn
     monkeypatch.setattr(work, "MOST_WORK", layer)
     app = ok(page(model=saved / "gpt2", text=TEXT))
     assert "the mosaic has layer 0 alone" in contents(app)
-    assert len(drawn["heads"].layout.meta["names"]) == 4
+    assert len(drawn["heads"].spec.names) == 4
     app = page(model=saved / "gpt2", text=TEXT, color_by="Entropy")
     assert "To measure all heads would take" in contents(app)
     monkeypatch.setattr(work, "MOST_WORK", layer - 1)
@@ -391,11 +393,11 @@ def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn
 
 
 def test_names_of_neighbors_are_put_together() -> None:
-    assert layer_table.named(["encoder 0", "encoder 1", "encoder 2", "decoder 0", "decoder 2"]) == (
-        "encoder 0–2, decoder 0, decoder 2"
-    )
-    assert layer_table.named(["decoder 0 cross", "decoder 1 cross"]) == "decoder 0–1 cross"
-    assert layer_table.named(["pooler", "encoder 0.1", "encoder 0.2"]) == "pooler, encoder 0.1, encoder 0.2"
+    layers = [LayerId("encoder", i) for i in range(3)] + [LayerId("decoder", 0), LayerId("decoder", 2)]
+    assert layer_table.named(layers) == "encoder 0–2, decoder 0, decoder 2"
+    assert layer_table.named([LayerId("decoder", i, cross=True) for i in range(2)]) == "decoder 0–1 cross"
+    layers = [LayerId("layer", "pooler"), *(LayerId("encoder", 0, sub_indices=(i,)) for i in (1, 2))]
+    assert layer_table.named(layers) == "layer pooler, encoder 0.1, encoder 0.2"
 
 
 # What is in the way
@@ -444,10 +446,10 @@ def without_attention(copied) -> Path:
 )
 def test_a_bad_folder_is_said_and_the_last_good_model_stays(saved, copied, drawn, make, words) -> None:
     app = ok(page(model=saved / "gpt2", text=TEXT, pinned="none"))
-    before = drawn["heatmap"].data[0].z.copy()
+    before = drawn["heatmap"].figure.data[0].z.copy()
     app = refused(app.text_input(key="another").set_value(str(make(copied))).run(), words)
     assert "The picture below is the last one that could be made." in contents(app)
-    np.testing.assert_array_equal(drawn["heatmap"].data[0].z, before)
+    np.testing.assert_array_equal(drawn["heatmap"].figure.data[0].z, before)
     assert not ok(app.selectbox(key="model").select(MINILM).run()).error
 
 
@@ -467,12 +469,12 @@ def test_a_bad_folder_in_a_link_shows_the_example_and_is_tried_again_on_request(
 def test_a_folder_that_goes_away_or_is_saved_anew(copied, saved, drawn) -> None:
     folder = copied()
     app = ok(page(model=folder, text=TEXT, pinned="none"))
-    before = drawn["heatmap"].data[0].z
+    before = drawn["heatmap"].figure.data[0].z
     weights = safetensors.torch.load_file(folder / "model.safetensors")
     changed = {key: value * (0.5 if "query.weight" in key else 1) for key, value in weights.items()}
     safetensors.torch.save_file(changed, folder / "model.safetensors", {"format": "pt"})
     ok(app.run())
-    assert not np.array_equal(drawn["heatmap"].data[0].z, before)
+    assert not np.array_equal(drawn["heatmap"].figure.data[0].z, before)
     same(drawn["heatmap"], own(folder).attentions[0][0, 0])
     for file in folder.iterdir():
         file.unlink()
@@ -516,12 +518,12 @@ def test_a_model_of_the_hub_says_its_size_and_is_downloaded(hub, saved, drawn) -
         (saved / "bert" / name).stat().st_size
         for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
     )
-    assert f"org/bert is not on this computer yet. It has 20,376 parameters; {round(size / 1000)} kB" in contents(
-        app
-    ) or (f"{round(size / 1000)} kB would be downloaded" in contents(app))
+    assert f"org/bert is not on this computer yet. It has 20,376 parameters; {byte_size(size)}" in contents(app) or (
+        f"{byte_size(size)} would be downloaded" in contents(app)
+    )
     assert "it gives 0.68" not in contents(app)  # the text is for another model already
     [button] = [one for one in app.button if one.key == "download"]
-    assert button.label == f"Download {round(size / 1000)} kB"
+    assert button.label == f"Download {byte_size(size)}"
     app = button.click().run()
     deadline = time.monotonic() + 60
     while app.info and time.monotonic() < deadline:
@@ -571,7 +573,7 @@ def test_notes_of_a_model_and_of_layers_that_are_missing_are_said(copied, monkey
     folder = copied(auto_map={"AutoModel": "own.Model"})
     assert "bert comes with code of its own, which was not run" in contents(ok(page(model=folder, text=TEXT)))
     layers = model_cache.model(str(folder)).layers(TEXT)
-    layers.missing = [f"layer {i} is not shown." for i in range(5)]
+    layers = replace(layers, missing=tuple(f"layer {i} is not shown." for i in range(5)))
     notes = model_picker.notes_of(model_cache.model(str(folder)), layers)
     assert notes[1:] == [
         "layer 0 is not shown.",

@@ -37,16 +37,16 @@ def page(tab: str, **link: object) -> AppTest:
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The figures that are drawn, by the keys of their charts."""
-    figures = {}
+    """The charts that are drawn, by the keys of their charts."""
+    charts = {}
     for part in PARTS:
 
-        def chart(figure, key, _chart=part.chart, **how):
-            figures[key] = figure
-            return _chart(figure, key, **how)
+        def chart(picture, key, _chart=part.chart, **how):
+            charts[key] = picture
+            return _chart(picture, key, **how)
 
         monkeypatch.setattr(part, "chart", chart)
-    return figures
+    return charts
 
 
 @functools.cache
@@ -64,8 +64,8 @@ def ran(text: str = EXAMPLE) -> tuple[np.ndarray, np.ndarray, list[str]]:
     return torch.stack(out.attentions)[:, 0].double().numpy(), torch.stack(values).double().numpy(), tokens
 
 
-def cells(figure) -> np.ndarray:
-    return np.array(figure.data[0].z, dtype=float)
+def cells(chart) -> np.ndarray:
+    return np.array(chart.figure.data[0].z, dtype=float)
 
 
 def near(shown, expected) -> None:
@@ -111,13 +111,15 @@ def test_the_table_has_every_measure_of_every_head(drawn) -> None:
 
 def test_a_point_is_a_head_with_its_two_measures(drawn) -> None:
     app = ok(page("What heads do", across="Itself", up="First token", layer="encoder 2", head="Head 5"))
-    figure, table = drawn["heads-scatter"], app.dataframe[0].value
-    near(figure.data[0].x, table["Itself"])
-    near(figure.data[0].y, table["First token"])
-    assert list(figure.data[0].marker.color) == [layer for layer in range(6) for _ in range(12)]
+    chart, table = drawn["heads-scatter"], app.dataframe[0].value
+    near(chart.figure.data[0].x, table["Itself"])
+    near(chart.figure.data[0].y, table["First token"])
+    assert list(chart.figure.data[0].marker.color) == [layer for layer in range(6) for _ in range(12)]
     opened = 2 * 12 + 5
-    near([figure.data[1].x[0], figure.data[1].y[0]], [table["Itself"][opened], table["First token"][opened]])
-    assert figure.layout.meta["points"][opened].startswith("encoder 2, head 5: itself 0.")
+    near(
+        [chart.figure.data[1].x[0], chart.figure.data[1].y[0]], [table["Itself"][opened], table["First token"][opened]]
+    )
+    assert chart.spec.sentences[opened].startswith("encoder 2, head 5: itself 0.")
     near(cells(drawn["opened-map"]), ran()[0][2, 5])
     for name in ("Itself", "First token"):
         measure = next(one for one in MEASURES if one.name == name)
@@ -155,7 +157,7 @@ def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn_in_fewer_cells(
     assert set(app.dataframe[0].value["Layer"]) == {"encoder 4"}
     assert len(app.dataframe[0].value) == 12
     assert "These are the heads of encoder 4" in contents(app)
-    near(drawn["heads-scatter"].data[1].x, [app.dataframe[0].value["Distance"][2]])
+    near(drawn["heads-scatter"].figure.data[1].x, [app.dataframe[0].value["Distance"][2]])
     one = ran()[0][4, 2]
     near(cells(drawn["opened-map"]), fewer(one))
     app.selectbox(key="head").select("Mean of heads").run()
@@ -163,7 +165,7 @@ def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn_in_fewer_cells(
     app = ok(page("Side by side", layer="encoder 4", head="Head 2"))
     near(cells(drawn["left-map"]), fewer(one))
     near(cells(drawn["right-map"]), fewer(ran(WIDE)[0][4, 2]))
-    assert drawn["left-map"].layout.meta["link"] == drawn["right-map"].layout.meta["link"] != ""
+    assert drawn["left-map"].spec.link == drawn["right-map"].spec.link != ""
     assert not app.toggle
 
 
@@ -191,7 +193,8 @@ def test_all_heads_and_chosen_ones_together(drawn, name: str, how) -> None:
     some = np.concatenate([weights[3], weights[1, 4:5]])
     near(cells(drawn["together-map"]), how(some, 0))
     assert f"{name} of encoder 1, head 4 and encoder 3" in contents(ok(app))
-    one, layer = drawn["together-heads"].layout.shapes  # a frame around the head, and one around all of the layer
+    # A frame around the head, and one around all of the layer.
+    one, layer = drawn["together-heads"].figure.layout.shapes
     assert one.x1 - one.x0 == layer.x1 - layer.x0
     assert layer.y1 - layer.y0 > 12 * (one.y1 - one.y0)
     app.selectbox(key="special-tokens").select("Hidden").run()
@@ -227,16 +230,16 @@ def test_value_weighted_attention_is_the_weight_times_the_length_of_the_value(dr
 def test_several_tokens_are_summed_over_their_keys(drawn) -> None:
     total = ran()[0].mean((0, 1))[[10, 13]].sum(0)
     app = ok(page("Together", tokens_together=["10 · it", "13 · tired"]))
-    shown = drawn["together-sum"].data
+    shown = drawn["together-sum"].figure.data
     near(np.nan_to_num(shown[0].y), total)
     assert np.isnan(shown[1].y).all()
     assert "it + tired: " in contents(app)
-    marked = [label for label in drawn["together-map"].layout.meta["queryLabels"] if "●" in label]
+    marked = [label for label in drawn["together-map"].spec.query_labels if "●" in label]
     assert marked == ["<b>it ●</b>", "<b>tired ●</b>"]
     # The tokens of another text: those that are there are still chosen, with the numbers of the new one.
     app.text_input(key="text").set_value(WIDE).run()
     assert "it: " in contents(ok(app))
-    near(np.nan_to_num(drawn["together-sum"].data[0].y), ran(WIDE)[0].mean((0, 1))[10])
+    near(np.nan_to_num(drawn["together-sum"].figure.data[0].y), ran(WIDE)[0].mean((0, 1))[10])
 
 
 @pytest.mark.parametrize("name", [*head_aggregate.WAYS])
@@ -248,12 +251,12 @@ def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, 
     monkeypatch.setattr(viewport, "CELLS", 5)
     app = ok(page("Together", **asked, tokens_together=["10 · it", "13 · tired"]))
     near(cells(drawn["together-map"]), fewer(whole))
-    near(np.nan_to_num(drawn["together-sum"].data[0].y), whole[[9, 12]].sum(0))
+    near(np.nan_to_num(drawn["together-sum"].figure.data[0].y), whole[[9, 12]].sum(0))
     assert "it (10) + tired (13): " in contents(app)
-    assert not any("●" in label for label in drawn["together-map"].layout.meta["queryLabels"])
+    assert not any("●" in label for label in drawn["together-map"].spec.query_labels)
     ok(page("Together", **asked, part_of_queries=["9", "13"], part_of_keys=["2", "4"], tokens_together="10 · it"))
     near(cells(drawn["together-map"]), whole[8:13, 1:4])
-    labels = drawn["together-map"].layout.meta["queryLabels"]
+    labels = drawn["together-map"].spec.query_labels
     assert labels == ["because", "<b>it ●</b>", "was", "too", "tired"]
 
 
@@ -308,17 +311,17 @@ def test_two_texts_have_one_range_of_colors_and_are_linked(drawn) -> None:
     near(cells(left), ran()[0][3, 1])
     near(cells(right), ran(WIDE)[0][3, 1])
     most = max(ran()[0][3, 1].max(), ran(WIDE)[0][3, 1].max())
-    assert [figure.layout.coloraxis.cmax for figure in (left, right)] == pytest.approx([most, most])
-    assert left.layout.meta["link"] == right.layout.meta["link"] != ""
+    assert [chart.figure.layout.coloraxis.cmax for chart in (left, right)] == pytest.approx([most, most])
+    assert left.spec.link == right.spec.link != ""
     app.text_input(key="right-text").set_value("Another text, of its own.").run()
-    assert not drawn["left-map"].layout.meta["link"]
+    assert not drawn["left-map"].spec.link
     assert "do not stand for the same tokens" in contents(ok(app))
 
 
 def test_the_difference_is_right_minus_left_with_both_tokens(drawn) -> None:
     app = ok(page("Side by side", layer="encoder 3", head="Head 1", difference="true"))
     near(cells(drawn["sides-difference"]), ran(WIDE)[0][3, 1] - ran()[0][3, 1])
-    assert drawn["sides-difference"].layout.meta["queries"][13] == "tired / wide"
+    assert drawn["sides-difference"].spec.query_tokens[13] == "tired / wide"
     app.text_input(key="right-text").set_value("Another text, of its own.").run()
     assert not ok(app).toggle
 
@@ -397,10 +400,10 @@ def test_heads_that_look_across_have_no_distance(drawn, bart: str) -> None:
     assert across.sum() == 4
     assert table.loc[across, "Distance"].isna().all()
     assert not table.loc[~across, "Distance"].isna().any()
-    assert "distance none" in " ".join(drawn["heads-scatter"].layout.meta["points"])
+    assert "distance none" in " ".join(drawn["heads-scatter"].spec.sentences)
     assert "4 of 12 heads have no distance and no point; the table has them." in contents(app)
     assert "● Encoder self-attention · ■ Decoder self-attention · ◆ Encoder–decoder attention" in contents(app)
-    marker = drawn["heads-scatter"].data[0].marker
+    marker = drawn["heads-scatter"].figure.data[0].marker
     assert [marker.symbol.count(shape) for shape in ("circle", "square", "diamond")] == [4, 4, 4]
     assert marker.color.max() == 1  # two layers of each kind
 
@@ -410,4 +413,4 @@ def test_a_model_with_fewer_layers_has_its_last_beside_the_other(drawn, bart: st
     app.selectbox(key="right-model").set_value(bart).run()
     assert "There is no encoder 5 on the right: it is decoder 1 cross that is shown there." in contents(ok(app))
     assert "There is no head 11 on the right: it is head 1 that is shown there." in contents(app)
-    assert not drawn["right-map"].layout.meta["link"]
+    assert not drawn["right-map"].spec.link

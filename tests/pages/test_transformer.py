@@ -18,9 +18,9 @@ from attnviz.scores import Additive, Cosine, General
 from attnviz.translator import EXAMPLES, Step, Translation, load
 from attnviz.translator.live_training import State, Training
 from attnviz.translator.model import USE_LAYERS
-from attnviz.ui.controls import title
 from attnviz.ui.transformer import maps, training_dynamics, what_if
 from attnviz.ui.transformer.training import ASKED, DESK
+from attnviz.ui.widgets import title
 from tests.support.app import contents, healthy, open_page
 
 ROOT = Path(__file__).parents[2]

@@ -55,7 +55,7 @@ def test_one_matrix_attends_to_itself():
     matrix = normal(5, 6)
     for arrays in (matrix, {"x": matrix}, {"Embeddings": matrix}):
         [layer] = from_arrays(arrays)
-        assert (layer.name, layer.kind, layer.fixed, layer.mechanism) == ("layer 0", "self", "", Mechanism())
+        assert (layer.name, layer.kind, layer.locked_reason, layer.mechanism) == ("layer 0", "self", "", Mechanism())
         assert layer.inputs.query_tokens == layer.inputs.key_tokens == ("0", "1", "2", "3", "4")
         for part in (layer.inputs.query, layer.inputs.key, layer.inputs.value):
             np.testing.assert_array_equal(part[0], matrix)
@@ -119,7 +119,7 @@ def test_weights_come_back_exactly(shape):
         assert torch.equal(attention.output, torch.from_numpy(whole))
         assert layer.inputs.key.shape[0] == 1
         assert layer.kind == ("self" if shape[-1] == shape[-2] else "cross")
-        assert layer.fixed.endswith("cannot be changed.")
+        assert layer.locked_reason.endswith("cannot be changed.")
 
 
 def test_weights_may_be_rounded_but_not_more():

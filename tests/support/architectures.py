@@ -17,6 +17,7 @@ import transformers as hf
 from torch import Tensor
 
 from attnviz.capture import capture
+from attnviz.layer import Fidelity
 
 WORDS, N = 97, 14  # in the vocabulary, and in a text
 SIZES = {"vocab_size": WORDS, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
@@ -54,8 +55,8 @@ FALCON = {"vocab_size": WORDS, "hidden_size": 32, "num_hidden_layers": 2, "num_a
 ALTERNATING = {"layer_types": ["sliding_attention", "full_attention"]}
 WIDER = {"head_dim": 8, "global_head_dim": 16, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": WORDS}
 MIMO = {"head_dim": 8, "v_head_dim": 12, "moe_intermediate_size": 16, "n_routed_experts": 4, "num_experts_per_tok": 2}
+OWN = Fidelity.WEIGHTS_ONLY
 READS = "AutoModelForImageTextToText"
-OWN = "the model's own weights"
 READER = SMALL | {"projection_dim": 16, "bos_token_id": 1, "eos_token_id": 2}
 
 
@@ -121,7 +122,7 @@ class Architecture:
     config: str
     sizes: Mapping[str, Any]
     given: Callable[[], dict[str, Tensor]] = text
-    standing: str = "verified"
+    fidelity: Fidelity = Fidelity.VERIFIED
     layers: int = 2
     auto: str = "AutoModel"
     sharper: float = 1.5  # how much longer queries and keys are made; T5 does not divide by their length
@@ -162,28 +163,28 @@ ZOO = (
         Architecture("ESM", "EsmConfig", SMALL | {"pad_token_id": 1, "mask_token_id": 3, "position_embedding_type":
         "rotary"}),
     Architecture("LayoutLM", "LayoutLMConfig", SMALL),
-    Architecture("MPNet", "MPNetConfig", SMALL, standing=OWN),
+    Architecture("MPNet", "MPNetConfig", SMALL, fidelity=OWN),
         Architecture("DeBERTa-v2", "DebertaV2Config", SMALL | {"relative_attention": True, "pos_att_type": ["c2p",
-        "p2c"], "position_buckets": 8}, standing=OWN),
+        "p2c"], "position_buckets": 8}, fidelity=OWN),
         Architecture("RemBERT", "RemBertConfig", SMALL | {"input_embedding_size": 16, "output_embedding_size": 16},
-        standing=OWN),
-    Architecture("RoFormer", "RoFormerConfig", SMALL | {"embedding_size": 32}, standing=OWN),
-    Architecture("BigBird, full", "BigBirdConfig", SMALL | {"attention_type": "original_full"}, standing=OWN),
+        fidelity=OWN),
+    Architecture("RoFormer", "RoFormerConfig", SMALL | {"embedding_size": 32}, fidelity=OWN),
+    Architecture("BigBird, full", "BigBirdConfig", SMALL | {"attention_type": "original_full"}, fidelity=OWN),
         Architecture("XLNet", "XLNetConfig", {"vocab_size": WORDS, "d_model": 32, "n_layer": 2, "n_head": 4,
-        "d_inner": 48}, left, standing=OWN),
+        "d_inner": 48}, left, fidelity=OWN),
     Architecture("GPT-2", "GPT2Config", GPT | {"scale_attn_by_inverse_layer_idx": True}, left),
     Architecture("GPTBigCode", "GPTBigCodeConfig", GPT, left),
     Architecture("GPT-NeoX", "GPTNeoXConfig", SMALL, left),
-    Architecture("GPT-J", "GPTJConfig", GPT | {"rotary_dim": 4}, left, standing=OWN),
+    Architecture("GPT-J", "GPTJConfig", GPT | {"rotary_dim": 4}, left, fidelity=OWN),
         Architecture("GPT-Neo", "GPTNeoConfig", {"vocab_size": WORDS, "hidden_size": 32, "num_layers": 2, "num_heads":
         4, "attention_types": [[["global", "local"], 1]], "window_size": 5, "max_position_embeddings": 64}, left,
-        standing=OWN),
+        fidelity=OWN),
     Architecture("OPT", "OPTConfig", SMALL | {"ffn_dim": 48, "word_embed_proj_dim": 32}, left),
         Architecture("BLOOM", "BloomConfig", {"vocab_size": WORDS, "hidden_size": 32, "n_layer": 2, "n_head": 4},
-        left, standing=OWN),
+        left, fidelity=OWN),
         Architecture("MPT", "MptConfig", {"vocab_size": WORDS, "d_model": 32, "n_layers": 2, "n_heads": 4,
-        "max_seq_len": 64}, left, standing=OWN),
-    Architecture("Falcon", "FalconConfig", FALCON, left, standing=OWN),
+        "max_seq_len": 64}, left, fidelity=OWN),
+    Architecture("Falcon", "FalconConfig", FALCON, left, fidelity=OWN),
     Architecture("Llama", "LlamaConfig", GROUPED, left),
     Architecture("Mistral", "MistralConfig", SLIDING | {"head_dim": 8}, left),
     Architecture("Mixtral", "MixtralConfig", GROUPED | EXPERTS, left),
@@ -207,7 +208,7 @@ ZOO = (
     Architecture("Doge", "DogeConfig", GROUPED | {"keep_window_size": 6}, left),
     Architecture("DeepSeek-V3", "DeepseekV3Config", SMALL | LATENT, left),
         Architecture("DeepSeek-V3.2", "DeepseekV32Config", SMALL | LATENT | {"index_topk": 4, "index_n_heads": 2,
-        "index_head_dim": 8}, left, standing=OWN),
+        "index_head_dim": 8}, left, fidelity=OWN),
         Architecture("Jamba", "JambaConfig", GROUPED | {"attn_layer_period": 2, "attn_layer_offset": 1,
         "use_mamba_kernels": False, "num_experts": 2}, left, layers=1),
     Architecture("MiniCPM3", "MiniCPM3Config", SMALL | LATENT, left),
@@ -239,7 +240,7 @@ ZOO = (
     Architecture("I-JEPA", "IJepaConfig", PICTURE, picture),
     Architecture("BEiT", "BeitConfig", PICTURE | {"use_relative_position_bias": True}, picture),
     Architecture("Swin", "SwinConfig", WINDOWS, picture, layers=4),
-        Architecture("Swin v2", "Swinv2Config", WINDOWS, picture, standing=OWN, layers=4,
+        Architecture("Swin v2", "Swinv2Config", WINDOWS, picture, fidelity=OWN, layers=4,
         returned_by="Swinv2SelfAttention"),
         Architecture("CLIP", "CLIPConfig", {"text_config": READER, "vision_config": PICTURE | {"projection_dim": 16},
         "projection_dim": 16}, picture_and_text, layers=4),
@@ -296,16 +297,16 @@ class Row:
 
     name: str
     layers: int
-    standing: str
+    fidelity: str
     difference: float
     sharpness: float  # the mean of the greatest weight of each row
     missing: int
 
     def __str__(self) -> str:
-        return f"{self.name:16} {self.layers:6}  {self.standing:24} {self.difference:18.1e}"
+        return f"{self.name:16} {self.layers:6}  {self.fidelity:14} {self.difference:18.1e}"
 
 
-HEADER = f"{'architecture':16} {'layers':>6}  {'standing':24} {'largest difference':>18}"
+HEADER = f"{'architecture':16} {'layers':>6}  {'fidelity':14} {'largest difference':>18}"
 
 
 def compared(architecture: Architecture) -> Row:
@@ -324,9 +325,9 @@ def compared(architecture: Architecture) -> Row:
             assert ours.shape == expected.shape, f"{architecture.name}, {layer.name}: {ours.shape}, {expected.shape}"
             differences.append(float((ours - expected)[:, real].abs().max()))
             sharpness.append(float(expected[:, real].amax(-1).mean()))
-    standings = ", ".join(sorted({layer.standing for layer in layers}))
+    fidelities = ", ".join(sorted({layer.fidelity for layer in layers}))
     mean = sum(sharpness) / len(sharpness)
-    return Row(architecture.name, len(layers), standings, max(differences), mean, len(layers.missing))
+    return Row(architecture.name, len(layers), fidelities, max(differences), mean, len(layers.missing))
 
 
 def side_by_side(weights: Tensor, example: int) -> Tensor:

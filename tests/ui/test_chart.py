@@ -91,9 +91,9 @@ def test_a_click_on_a_figure_that_has_been_replaced_is_dropped(monkeypatch: pyte
     monkeypatch.setattr(module.st, "session_state", state)
 
     def shown(value: float) -> int:
-        figure = heatmap(np.full((2, 2), value, "f4"), ["a", "b"], ["a", "b"])
+        picture = heatmap(np.full((2, 2), value, "f4"), ["a", "b"], ["a", "b"])
         on_click = lambda row, column: clicks.append((row, column))  # noqa: E731
-        module.chart(figure, "heatmap", label="", name="", description="", height=9, on_click=on_click)
+        module.chart(picture, "heatmap", label="", name="", description="", height=9, on_click=on_click)
         return unpacked(sent["data"])[0]["stamp"]
 
     old, new = shown(0.1), shown(0.2)

@@ -27,7 +27,7 @@ def test_npz_can_be_uploaded_again() -> None:
 
 def test_html_is_whole_and_cannot_be_broken_out_of() -> None:
     tokens = ("</script><script>alert(1)</script>", "b")
-    html = as_html(heatmap(WEIGHTS[:, :2], tokens, tokens), tokens[0]).decode()
+    html = as_html(heatmap(WEIGHTS[:, :2], tokens, tokens).figure, tokens[0]).decode()
     assert "plotly.js v" in html
     assert "alert(1)</script>" not in html
     assert 'src="http' not in html

@@ -95,34 +95,34 @@ def test_the_true_alignment_is_outlined_in_the_rows_that_are_there() -> None:
     # le vieux roi ne voit pas: "ne" and "pas" both stand for "not".
     expected = [(0, 0), (1, 1), (2, 2), (3, 4), (4, 5), (5, 4)]
     assert shown.marked == expected
-    figure = maps.picture(shown, 7, largest=1.0)
-    outlined = {(round((one.y0 + one.y1) / 2), round((one.x0 + one.x1) / 2)) for one in figure.layout.shapes}
+    chart = maps.picture(shown, 7, largest=1.0)
+    outlined = {(round((one.y0 + one.y1) / 2), round((one.x0 + one.x1) / 2)) for one in chart.figure.layout.shapes}
     assert outlined == set(expected)
-    cells = figure.layout.meta["cells"]
-    assert {cell for cell, words in cells.items() if "stands for" in words} == {f"{row} {key}" for row, key in expected}
-    assert cells["6 0"] == cells["10 9"] == "“{query}” has not come out yet."
-    assert "5 0" not in cells
+    cells = chart.spec.cell_sentences
+    assert {cell for cell, words in cells.items() if "stands for" in words} == set(expected)
+    assert cells[6, 0] == cells[10, 9] == "“{query}” has not come out yet."
+    assert (5, 0) not in cells
 
 
 def test_masked_cells_and_words_to_come_look_and_read_differently() -> None:
-    figure = maps.picture(maps.of(load().translate(NEGATED), "decoder", 3), 0, largest=1.0)
-    cells = figure.layout.meta["cells"]
-    assert cells["4 0"] == "“{query}” has not gone in yet."  # a row to come
-    assert "0 4" not in cells  # masked, whatever comes
-    assert "4 5" not in cells
-    assert figure.layout.meta["masked"] == "“{query}” may not look at “{key}”."
-    covered = ~np.isnan(figure.data[1].z)
+    chart = maps.picture(maps.of(load().translate(NEGATED), "decoder", 3), 0, largest=1.0)
+    cells = chart.spec.cell_sentences
+    assert cells[4, 0] == "“{query}” has not gone in yet."  # a row to come
+    assert (0, 4) not in cells  # masked, whatever comes
+    assert (4, 5) not in cells
+    assert chart.spec.sentences.masked == "“{query}” may not look at “{key}”."
+    covered = ~np.isnan(chart.figure.data[1].z)
     assert covered[4, 0]
     assert not covered[4, 5]
     assert not covered[:4].any()
-    labels = figure.layout.meta["queryLabels"]
+    labels = chart.spec.query_labels
     assert ["span" in label for label in labels] == [False] * 4 + [True] * (len(labels) - 4)
 
 
 def test_nothing_is_outlined_where_no_true_alignment_is_known() -> None:
     shown = maps.of(load().translate("cat the sleeps red"), "cross")
     assert not shown.marked
-    assert not maps.picture(shown, 0, largest=1.0).layout.shapes
+    assert not maps.picture(shown, 0, largest=1.0).figure.layout.shapes
 
 
 def described(words: tuple[str, ...], place: int) -> int | None:
@@ -208,13 +208,6 @@ def test_a_link_pins_a_row_of_the_encoder_or_none(row: str, pinned: int | None) 
     sent = [one.proto.bytes for one in app.get("bidi_component")]
     headers = [json.loads(bytes_[8 : 8 + int.from_bytes(bytes_[:8], "little")]) for bytes_ in sent]
     assert [one["pinned"] for one in headers if one["key"] == "encoder-map"] == [pinned]
-
-
-@pytest.mark.parametrize(
-    ("share", "text"), [(0.0, "0%"), (0.126, "13%"), (0.99, "99%"), (0.9969, "99.6%"), (0.9999, "99.9%"), (1.0, "100%")]
-)
-def test_a_share_is_not_said_to_be_all_before_it_is(share: float, text: str) -> None:
-    assert maps.percent(share) == text
 
 
 def script() -> None:

@@ -11,7 +11,7 @@ from attnviz import Mechanism
 from attnviz.biases import ALiBi, Distances, SoftCap, SSMax
 from attnviz.capture.opaque_parts import ModelBias, Table
 from attnviz.formatting import number
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal
 from attnviz.scores import ScaledDot
 from attnviz.ui.models.products import biased, in_words, said
@@ -30,7 +30,7 @@ def read(html: str) -> str:
 )
 def test_what_biases_make_of_a_score_is_what_the_layer_computes(random_inputs, biases) -> None:
     inputs = random_inputs(heads=4, kv_heads=2, queries=5, keys=7, d_k=16)
-    layer = Layer("layer 0", "causal", inputs, Mechanism(biases=biases, mask=Causal()))
+    layer = Layer(LayerId(index=0), Kind.CAUSAL, inputs, Mechanism(biases=biases, mask=Causal()))
     whole = layer.mechanism(inputs)
     for head, query, key in ((0, 4, 1), (3, 3, 3)):
         steps = biased(layer, head, query, key, float(whole.raw[head, query, key]))

@@ -54,15 +54,15 @@ def gemma2():
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The figures that are drawn, by the keys of their charts."""
-    figures, chart = {}, what_if.chart
+    """The charts that are drawn, by the keys of their charts."""
+    charts, chart = {}, what_if.chart
 
-    def kept(figure, key, **how):
-        figures[key] = figure
-        return chart(figure, key, **how)
+    def kept(picture, key, **how):
+        charts[key] = picture
+        return chart(picture, key, **how)
 
     monkeypatch.setattr(what_if, "chart", kept)
-    return figures
+    return charts
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def folder(tmp_path):
     return saved
 
 
-def cells(figure):
-    return np.array(figure.data[0].z, dtype=float)
+def cells(chart):
+    return np.array(chart.figure.data[0].z, dtype=float)
 
 
 def check(drawn, intervention, layer=3, head=1, text=EXAMPLE, pair=None):
@@ -90,7 +90,8 @@ def check(drawn, intervention, layer=3, head=1, text=EXAMPLE, pair=None):
     for key, layers in (("if-before", before), ("if-after", after)):
         one = layers[layer]
         np.testing.assert_allclose(cells(drawn[key]), head_map(one.inputs, one.mechanism, head), atol=2e-6)
-    ends = [drawn[key].layout[axis].cmax for key in what_if.KEYS for axis in drawn[key].layout if "coloraxis" in axis]
+    layouts = [drawn[key].figure.layout for key in what_if.KEYS]
+    ends = [layout[axis].cmax for layout in layouts for axis in layout if "coloraxis" in axis]
     assert len(set(ends)) == 1, "one range of colors"
     expected = np.stack([mass_shift(*pair).numpy() for pair in zip(before, after, strict=True)])
     for place in intervention.ablated:
@@ -199,10 +200,10 @@ def test_the_next_token_with_and_without(drawn, folder):
     after = model.output(model.reading(TEXT))
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = sorted(range(40), key=lambda i: -max(p[i], q[i]))[:10]
-    for trace, distribution in zip(drawn["if-next"].data, (p, q), strict=True):
+    for trace, distribution in zip(drawn["if-next"].figure.data, (p, q), strict=True):
         np.testing.assert_allclose(np.array(trace.y, dtype=float), distribution[first], atol=1e-5)
-    assert [trace.name for trace in drawn["if-next"].data] == list(SIDES)
-    read = drawn["if-next"].layout.meta["points"][0]
+    assert [trace.name for trace in drawn["if-next"].figure.data] == list(SIDES)
+    read = drawn["if-next"].spec.sentences[0]
     assert read.endswith(f": {number(float(p[first[0]]))} as trained, {number(float(q[first[0]]))} changed")
     bits = float((p * (p / q).log2()).sum())
     assert bits > 1e-3
@@ -254,7 +255,7 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
         layer.encoder_attn.v_proj.bias.data *= 0
     after = model.output(read)
     assert (before - after).abs().max() > 1e-3
-    for trace, logits in zip(drawn["if-next"].data, (before, after), strict=True):
+    for trace, logits in zip(drawn["if-next"].figure.data, (before, after), strict=True):
         first = torch.maximum(before.softmax(-1), after.softmax(-1)).argsort(descending=True, stable=True)[:10]
         np.testing.assert_allclose(np.array(trace.y, dtype=float), logits.softmax(-1)[first], atol=1e-5)
     assert "The decoder’s likeliest next token " in contents(app)
@@ -264,7 +265,7 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     app.text_input(key="second").set_value("").run()
     written = " ".join(model.reading(TEXT).target.tokens[1:])  # [1] and the like, which the tokenizer does not know
     assert f"{written[-20:]}” by itself, without the change. What may come next?" in contents(ok(app))
-    names = list(drawn["if-moved"].layout.yaxis.ticktext)
+    names = list(drawn["if-moved"].figure.layout.yaxis.ticktext)
     assert names == ["encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross"]
     model_cache.shelf.cache_clear()
 
@@ -297,7 +298,7 @@ def test_a_long_text_is_drawn_in_fewer_cells(drawn, monkeypatch):
         whole = head_map(layers[3].inputs, layers[3].mechanism, 1).numpy()
         ends = [slice(i * 16 // 5, -(-(i + 1) * 16 // 5)) for i in range(5)]
         np.testing.assert_allclose(cells(drawn[key]), [[whole[a, b].max() for b in ends] for a in ends], atol=2e-6)
-        assert drawn[key].layout.meta["link"] == "what-if"
+        assert drawn[key].spec.link == "what-if"
 
 
 def test_links_that_make_no_sense_change_nothing():

@@ -56,7 +56,7 @@ def test_every_size_is_that_of_the_tensor_which_the_code_names(variant: str, use
     if use == "cross":
         names["memory"] = seen["memory"][0]
     assert names["attention"] is this.module
-    assert names["layer"].name == this.layer.name
+    assert names["layer"].id == this.layer.id
     counted = {"n": len(translation.english), "m": len(translation.steps), r"d_\text{model}": 64, "d_k": 16, "d_v": 16}
     counted |= {"h d_v": 4 * 16, "r": 32}
     for name, one in named_tensors(this).items():

@@ -1,10 +1,11 @@
 """A matrix whose every number knows what it was made from."""
 
-import math
 from dataclasses import dataclass
 
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from attnviz.formatting import fixed, significant
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,7 @@ class Matrix:
 
 def number(value: float) -> str:
     """A number as it is read, with two decimals; one that would read as 0.00 with its first digit that counts."""
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    text = f"{value + 0.0:.2f}"  # and no −0.00
-    if value and not float(text):
-        text = f"{value:.1g}"
-    return text.replace("-", "−")
+    return significant(value, 1) if value and not round(value, 2) else fixed(value)
 
 
 def term(value: float, first: bool = False) -> str:

@@ -1,23 +1,26 @@
-"""The one chart: shows any plotly figure, keeps its zoom, reads cells out, and reports clicks.
+"""The one chart component: shows any figure with its specification, keeps its zoom, and reports clicks.
 
 `st.plotly_chart` draws anew whenever a figure changes, loses the zoom and reports no click on a heatmap; this
 component owns its graph. What it does in the browser begins in chart.js.
 """
 
 import json
+import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from attnviz.figures import Chart
+from attnviz.figures.chart_spec import ChartSpec
 from attnviz.figures.themes import THEMES
 
 SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an array type for
@@ -38,7 +41,7 @@ _PLOTLY = f"/vendor/plotly-{get_plotlyjs_version()}.min.js"
 
 
 def chart(
-    figure: go.Figure,
+    picture: Chart[ChartSpec],
     key: str,
     *,
     label: str,
@@ -54,26 +57,26 @@ def chart(
     on_drag: Callable[[float, float], None] | None = None,
     on_view: Callable[[Cells | None], None] | None = None,
 ) -> None:
-    """Shows a figure under `key`, `height` pixels high; `label` and `description` say it to a screen reader,
-    and `name` is that of its pictures when they are saved.
+    """Shows a picture under `key`, `height` pixels high. `label` and `description` are for screen readers, `name` is
+    the name of its files when it is saved.
 
-    A click calls `on_click(row, column)` with its cell (column −1: the name of a row), unless the figure has been
-    replaced by then. With `on_stroke` cells can be painted: it is called with those of one stroke, (cells, 2), and
-    whether they are to be allowed.
-    With `on_drag` the point of `layout.meta.drag` follows the pointer and the arrow keys, and `on_drag(x, y)` is called
-    where it is dropped, in the units of the axes. With `on_view` a zoom asks for a figure of what is in view: it is
-    called with the first and the last row and column there, or with None when all is to be seen again; a figure of a
-    part has `layout.meta.part`.
-    `pinned` marks a row of a heatmap, `hint` says what can be done with a figure, and one that `grows` is higher where
-    the window has room; one of `layout.meta.square` is no higher than wide. The root element says data-ready="true"
-    once the figure is painted, and data-rows and data-columns from `layout.meta`.
+    A click calls `on_click(row, column)` with its cell, unless the picture has been replaced meanwhile; column −1 is
+    the label of a row. With `on_stroke` cells can be painted: it is called with the cells of one stroke, of shape
+    (cells, 2), and whether they become allowed.
+    With `on_drag` the point of the specification's `drag` follows the pointer and the arrow keys, and `on_drag(x, y)`
+    is called where it is dropped, in the units of the axes. With `on_view` a zoom asks for a picture of the viewport:
+    it is called with the first and the last row and column of it, or with None to go back to the whole map.
+    `pinned` marks a row of a heatmap, `hint` tells what can be done with the picture, and with `grows` it is higher
+    where the window has room. The root element has data-ready="true" once the picture is painted, and data-rows and
+    data-columns, the size of the map.
     """
+    figure, spec = picture.figure, picture.spec
     parts = {
         # Figure.to_plotly_json would write arrays as base64.
         "data": [trace.to_plotly_json() for trace in figure.data],
         "layout": figure.layout.to_plotly_json() | {"template": None},
     }
-    stamp = zlib.crc32(_packed(parts))
+    stamp = zlib.crc32(_packed({"figure": parts, "spec": spec}))
     # A point may be dropped again before the answer to the last drop is here: only the axes have to be the same.
     axes = [figure.layout[axis].to_plotly_json() for axis in ("xaxis", "yaxis") if on_drag]
     drag_stamp = zlib.crc32(_packed({"axes": axes}))
@@ -105,6 +108,7 @@ def chart(
         data=_packed(
             {
                 "figure": parts,
+                "spec": spec,
                 "stamp": stamp,
                 "themes": {theme: template.to_plotly_json() for theme, template in THEMES.items()},
                 "label": label,
@@ -144,22 +148,36 @@ def plotly_route() -> Route:
 
 
 def _packed(header: dict[str, Any]) -> bytes:
-    """A header of JSON and the arrays it mentions as raw bytes: nothing is written out as text."""
+    """Returns a header of JSON, and the arrays in it as raw bytes behind it: no array is written as text."""
     arrays: list[np.ndarray] = []
 
-    def aside(value: object) -> dict[str, Any]:
+    def encoded(value: object) -> dict[str, Any]:
+        if is_dataclass(value) and not isinstance(value, type):
+            return _as_json(value)
         if not isinstance(value, np.ndarray) or value.ndim > 2 or value.dtype.kind not in SENT_AS:
             raise TypeError(f"A figure cannot hold {value!r:.80}: arrays of numbers have at most 2 axes.")
         same = value.dtype.str[1:] in ("f4", "f8", "u1")
         arrays.append(np.ascontiguousarray(value if same else value.astype(SENT_AS[value.dtype.kind])))
         return {"array": len(arrays) - 1, "dtype": arrays[-1].dtype.str[1:], "shape": value.shape}
 
-    text = json.dumps(header, default=aside, allow_nan=False).encode()
+    text = json.dumps(header, default=encoded, allow_nan=False).encode()
     text += b" " * (-len(text) % 8)
     parts = [len(text).to_bytes(8, "little"), text]
     for array in arrays:
         parts += [array.tobytes(), bytes(-array.nbytes % 8)]
     return b"".join(parts)
+
+
+def _as_json(spec: Any) -> dict[str, Any]:
+    """Returns the fields of a specification in camel case; a mapping by row and column as a list of triples."""
+    values = {field.name: getattr(spec, field.name) for field in fields(spec)}
+    values |= {
+        name: [(*key, one) for key, one in value.items()]
+        for name, value in values.items()
+        if isinstance(value, Mapping)
+    }
+    head = {"mode": spec.mode} if hasattr(spec, "mode") else {}
+    return head | {re.sub("_(.)", lambda match: match[1].upper(), name): value for name, value in values.items()}
 
 
 @st.cache_resource(show_spinner=False)

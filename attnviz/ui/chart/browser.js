@@ -17,6 +17,7 @@ function unpack(bytes) {
     }
   };
   find(header.figure);
+  find(header.spec);
   for (const [owner, key, { dtype, shape }] of specs) {
     const count = shape.reduce((a, b) => a * b, 1);
     const size = count * types[dtype].BYTES_PER_ELEMENT;
@@ -63,6 +64,27 @@ function kind(before, after) {
   if (Number.isNaN(after)) return "removed";
   // As compare.py has it: up to the last digits, in which sums of other lengths differ.
   return Math.abs(after - before) <= 1e-6 * Math.max(before, after) ? "same" : "re-weighted";
+}
+
+// Until the controllers read the specification themselves.
+function described(spec) {
+  const { mode } = spec;
+  if (mode === "heatmap") {
+    const { downsampled: cells, difference } = spec;
+    return {
+      rows: spec.queryTokens.length, columns: spec.keyTokens.length, queries: spec.queryTokens, keys: spec.keyTokens,
+      queryLabels: spec.queryLabels, keyLabels: spec.keyLabels, says: spec.sentences.allowed, masked: spec.sentences.masked,
+      nothing: spec.sentences.emptyRow, zoom: spec.zoomKey, link: spec.link, fan: spec.fan, whole: spec.wholeNumbers,
+      cells: Object.fromEntries(spec.cellSentences.map(([row, column, said]) => [`${row} ${column}`, said])),
+      ...(cells && { part: cells.viewport, at: { queries: cells.queryNames, keys: cells.keyNames, query: cells.queryPositions, key: cells.keyPositions } }),
+      ...(difference && { of: difference.charts, changed: { ...difference.sentences, same: difference.sentences.kept, "re-weighted": difference.sentences.reweighted } }),
+    };
+  }
+  if (mode === "mosaic")
+    return { ...spec, tall: spec.tileHeight, broad: spec.tileWidth, above: spec.tileHeight - spec.height, square: spec.aspect ?? 0 };
+  if (mode === "points") return { rows: spec.sentences.length, columns: 1, points: spec.sentences, bars: spec.bars, square: spec.aspect ?? 0 };
+  if (mode === "plane") return { rows: spec.rows, square: spec.aspect, drag: { ...spec.drag, from: spec.drag.start, span: spec.drag.limits, says: spec.drag.sentence } };
+  return spec;
 }
 
 function strongest(weights) {

@@ -81,7 +81,7 @@ class Chart {
     this.stroke = null; // what was painted is in the new figure
     this.stage.classList.toggle("attnviz-paints", header.paints);
     this.stage.classList.toggle("attnviz-drags", header.drags);
-    const meta = (this.meta = figure.layout.meta ?? {});
+    const meta = (this.meta = described(header.spec));
     this.theme = isDark(getComputedStyle(this.root).getPropertyValue("--st-background-color")) ? "dark" : "light";
     this.root.dataset.theme = this.theme;
     // The cells that can be pointed at; a point is a row of one.

@@ -6,10 +6,10 @@ from html import escape
 import streamlit as st
 
 from attnviz.figures.plane import COLORS
-from attnviz.formatting import number, visible
+from attnviz.formatting import fixed, number, significant, visible
 from attnviz.lessons.lookup import EXACT, NOTCHES, Answer, Dictionary, Point, gradient, look_up, mechanism
 from attnviz.scores import Score
-from attnviz.ui import controls
+from attnviz.ui import widgets
 
 NOTHING = "nothing"
 SOFT = "T = 1"  # the notch whose gradient stands for the soft look-up where the control is on a hard one
@@ -21,12 +21,12 @@ def sums(dictionary: Dictionary, query: Point, notch: str, score: Score, answer:
     st.html(f"<p class='attnviz-summary attnviz-result' role='status'>{said(dictionary, query, notch, answer)}</p>")
     rows = "".join(
         f"<tr><th>{_word(dictionary, i)}</th><td>{signed(answer.similarity[i])}</td>"
-        f"<td>{_bar(answer.weights[i], COLORS[i])}</td><td>× {_value(entry.value)}</td>"
+        f"<td>{_bar(answer.weights[i], COLORS[i])}</td><td>× {significant(entry.value)}</td>"
         f"<td>{signed(answer.parts[i])}</td></tr>"
         for i, entry in enumerate(dictionary.entries)
     )
     total = NOTHING if answer.result is None else signed(answer.result)
-    names = {"key": "", "similarity": controls.title(type(score)).lower(), "weight": notch, "value": "", "product": ""}
+    names = {"key": "", "similarity": widgets.title(type(score)).lower(), "weight": notch, "value": "", "product": ""}
     head = "".join(f"<th>{name}<small>{how}</small></th>" for name, how in names.items())
     st.html(
         f"<table class='attnviz-table attnviz-lookup'><thead><tr>{head}</tr></thead><tbody>{rows}</tbody><tfoot><tr>"
@@ -71,7 +71,7 @@ def slopes(dictionary: Dictionary, query: Point, notch: str, score: Score) -> No
 def said(dictionary: Dictionary, query: Point, notch: str, answer: Answer) -> str:
     """What comes back, in a sentence of HTML."""
     if answer.result is None:
-        return f"No key equals the query ({', '.join(map(_value, query))}): <b>{NOTHING}</b> comes back."
+        return f"No key equals the query ({', '.join(map(significant, query))}): <b>{NOTHING}</b> comes back."
     result = f"<b>{signed(answer.result)}</b>"
     looked = [i for i, weight in enumerate(answer.weights) if weight]
     if notch == EXACT:
@@ -102,16 +102,11 @@ def limit_said(dictionary: Dictionary, hard: Answer, exact: Answer) -> str:
 
 def signed(number: float, digits: int = 2) -> str:
     """A number with its sign as it is printed; a whole one has no decimals, and zero no minus."""
-    digits = 0 if number == round(number) else digits
-    return f"{round(number, digits) + 0.0:.{digits}f}".replace("-", "−")
+    return fixed(number, 0 if number == round(number) else digits)
 
 
 def _weight(weight: float) -> str:
     return "0" if weight == 0 else "1" if weight == 1 else number(weight) if weight >= 1e-4 else "&lt; 0.0001"
-
-
-def _value(value: float) -> str:
-    return f"{value:g}".replace("-", "−")
 
 
 def _bar(weight: float, color: str) -> str:

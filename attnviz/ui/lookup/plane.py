@@ -5,6 +5,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from attnviz.figures.plane import Colored, ground, plane
+from attnviz.formatting import significant
 from attnviz.lessons.lookup import NOTCHES, Answer, Dictionary, Point, field, gradient
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Softmax
@@ -34,7 +35,7 @@ def show(dictionary: Dictionary, query: Point, by: Mechanism, answer: Answer, no
     if isinstance(by.score, General):
         mapped = (keys @ by.score.matrix(2, 2).to(keys).mT).numpy()
     slope = gradient(dictionary, query, by) if isinstance(NOTCHES[notch], Softmax) else None
-    figure = plane(
+    picture = plane(
         behind,
         keys.numpy(),
         dictionary.words,
@@ -45,12 +46,14 @@ def show(dictionary: Dictionary, query: Point, by: Mechanism, answer: Answer, no
         slope=slope or (0.0, 0.0),
     )
     chart(
-        figure,
+        picture,
         "plane",
         label="Keys and query in the plane. Arrow keys move the query.",
         name="lookup",
-        description=f"The query is at ({query[0]:g}, {query[1]:g}). "
-        + " ".join(f"{entry.word} is at ({entry.x:g}, {entry.y:g})." for entry in dictionary.entries),
+        description=f"The query is at ({significant(query[0])}, {significant(query[1])}). "
+        + " ".join(
+            f"{entry.word} is at ({significant(entry.x)}, {significant(entry.y)})." for entry in dictionary.entries
+        ),
         height=HEIGHT,
         hint="Drag the query, or move it with the arrow keys.",
         on_drag=query_picker.move,

@@ -10,10 +10,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.lessons.lookup import NOTCHES, SIDE, Dictionary, Point
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
-from attnviz.ui import controls
+from attnviz.ui import widgets
 from attnviz.ui.markdown import plain
 
-SIMILARITIES = {controls.title(kind): kind for kind in (ScaledDot, Dot, General, Additive, Cosine)}
+SIMILARITIES = {widgets.title(kind): kind for kind in (ScaledDot, Dot, General, Additive, Cosine)}
 FORMULAS = {
     ScaledDot: "q · k / √2",
     Dot: "q · k",
@@ -78,7 +78,7 @@ def similarity(settings: DeltaGenerator) -> Score:
     if kind is Additive:
         with settings:
             limits = {"min_value": 0, "max_value": 9999, "value": 2}
-            seed = controls.whole("Seed of its weights", **limits, key="seed", bind="query-params", width=160)
+            seed = widgets.whole_number("Seed of its weights", **limits, key="seed", bind="query-params", width=160)
             st.caption("W_q, W_k and v are drawn by chance; training would set them.", width=260)
         return Additive(seed=seed)
     return kind()

@@ -14,7 +14,7 @@ from attnviz.analysis.difference import ADDED, REMOVED, counts, difference, kind
 from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special
 from attnviz.figures import heatmap
 from attnviz.figures.difference import difference as difference_figure
-from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
+from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
@@ -93,16 +93,18 @@ def show(
     """Draws A, B and B − A, linked, each in its place."""
     inputs = comparison.inputs
     tokens = (inputs.query_tokens, inputs.key_tokens)
-    stamp, says = tokens_stamp(inputs), SAYS.get(comparison.head, GIVES)
+    stamp, sentences = tokens_stamp(inputs), CellSentences(SAYS.get(comparison.head, GIVES))
     for side, weights, allowed, place in zip(
         mask_editor.SIDES, comparison.maps, comparison.allowed, places[:2], strict=True
     ):
-        figure = heatmap(weights, *tokens, largest=comparison.largest, says=says, fan=False, zoom=stamp, link=LINK)
+        picture = heatmap(
+            weights, *tokens, largest=comparison.largest, sentences=sentences, fan=False, zoom_key=stamp, link=LINK
+        )
         painting = mask_editor.painting(side)
         described = mask_editor.described(comparison.mechanisms[mask_editor.SIDES.index(side)])
         with place:
             chart(
-                figure,
+                picture,
                 f"map-{side.lower()}",
                 title=side,
                 label=f"Attention weights under mask {side}",
@@ -117,7 +119,7 @@ def show(
             st.caption(plain(described))
     change = difference_figure(
         comparison.change, comparison.kinds == REMOVED, comparison.kinds == ADDED, *tokens,
-        of=("map-a", "map-b"), zoom=stamp, link=LINK,
+        charts=("map-a", "map-b"), zoom_key=stamp, link=LINK,
     )  # fmt: skip
     with places[2]:
         chart(

@@ -5,6 +5,7 @@ from html import escape
 
 import streamlit as st
 
+from attnviz.formatting import byte_size, percent
 from attnviz.masks import Full
 from attnviz.masks.cost import Cost, cost
 from attnviz.ui import cache
@@ -54,17 +55,9 @@ def _table(found: dict[str, Cost], width: int) -> str:
 def _said(one: Cost, width: int) -> dict[str, str]:
     return {
         "kept pairs": f"{one.kept:,}",
-        "density": f"{100 * one.density:.3g} %",
-        "blocks computed": f"{one.blocks_kept:,} of {one.blocks:,} ({100 * one.blocks_density:.3g} %)",
+        "density": percent(one.density),
+        "blocks computed": f"{one.blocks_kept:,} of {one.blocks:,} ({percent(one.blocks_density)})",
         "most keys a query sees": f"{one.most:,}",
         "queries that see nothing": f"{one.empty:,}",
-        "cache of a decoder": "–" if one.cached is None else f"{one.cached:,} keys, {_bytes(one.cached * width)}",
+        "cache of a decoder": "–" if one.cached is None else f"{one.cached:,} keys, {byte_size(one.cached * width)}",
     }
-
-
-def _bytes(count: int) -> str:
-    for unit in ("bytes", "KB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000  # type: ignore[assignment]
-    return f"{count:.3g} GB"

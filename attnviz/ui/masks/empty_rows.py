@@ -32,7 +32,7 @@ def show(comparison: Comparison) -> None:
     for side, mechanism in zip(SIDES, comparison.mechanisms, strict=True):
         q, k = torch.arange(inputs.queries)[:, None], torch.arange(inputs.keys)
         h = torch.tensor(heads)[:, None, None]
-        allowed = mechanism.mask.fit(inputs.queries, inputs.keys)(torch.tensor(0), h, q, k)
+        allowed = mechanism.mask.bind(inputs.queries, inputs.keys, inputs.heads)(torch.tensor(0), h, q, k)
         empty = ~allowed.expand(len(heads), inputs.queries, inputs.keys).any(-1)
         if not bool(empty.any()):
             st.markdown(f"**{side}** has no empty row: every query may look at something.")

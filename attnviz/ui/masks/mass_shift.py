@@ -7,7 +7,7 @@ import streamlit as st
 from attnviz.analysis.difference import Moved, moved
 from attnviz.analysis.head_maps import Aggregate
 from attnviz.figures.bars import bars
-from attnviz.formatting import number, visible
+from attnviz.formatting import number, significant, visible
 from attnviz.ui.chart import chart
 from attnviz.ui.masks.charts import Comparison
 
@@ -66,7 +66,7 @@ def said(went: Moved, query: str, keys: tuple[str, ...], mean: bool = False) -> 
     if went.removed and mean:
         sentences.append("These are means of several heads; each of them shares out what is taken by itself.")
     elif went.factor is not None and went.removed:
-        how = f"1 / {went.before / went.factor:.3g} = {went.factor:.3g} times"
+        how = f"1 / {significant(went.before / went.factor, 3)} = {significant(went.factor, 3)} times"
         if went.proportional:
             sentences.append(
                 f"Every key that stayed has {how} what it had, one divided by what was left: softmax shares out what "

@@ -5,6 +5,7 @@ import torch
 
 from attnviz.analysis.receptive_field import reach, seen
 from attnviz.figures import heatmap
+from attnviz.figures.sentences import CellSentences
 from attnviz.ui.chart import chart
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.charts import Comparison
@@ -12,8 +13,9 @@ from attnviz.ui.masks.mask_editor import SIDES
 from attnviz.ui.view import tokens_stamp
 
 MOST = 24
-SAYS = "{query} depends on {key} from {weight} layers on."
-NEVER = "{query} does not depend on {key} through so many layers."
+SENTENCES = CellSentences(
+    "{query} depends on {key} from {weight} layers on.", "{query} does not depend on {key} through so many layers."
+)
 
 
 def show(comparison: Comparison) -> None:
@@ -31,8 +33,8 @@ def show(comparison: Comparison) -> None:
             depth = torch.where(needed > 0, needed.float(), torch.nan).numpy()
             chart(
                 heatmap(
-                    depth, inputs.query_tokens, inputs.key_tokens, largest=float(count), says=SAYS, masked=NEVER,
-                    zoom=tokens_stamp(inputs), link="layers", fan=False, whole=True,
+                    depth, inputs.query_tokens, inputs.key_tokens, largest=float(count), sentences=SENTENCES,
+                    zoom_key=tokens_stamp(inputs), link="layers", fan=False, whole_numbers=True,
                 ),
                 f"reach-{side.lower()}",
                 label=f"Layers until a query depends on a key, mask {side}",

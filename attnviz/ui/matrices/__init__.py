@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from attnviz.formatting import visible
+from attnviz.formatting import fixed, visible
 from attnviz.lessons.steps import Matrix
 
 _HERE = Path(__file__).parent
@@ -90,7 +90,7 @@ def as_shown(matrix: Matrix, tokens: bool, keys: bool) -> dict[str, Any]:
         "keys": keys,
         "rows": [visible(name) for name in matrix.rows],
         "columns": [visible(name) for name in matrix.columns],
-        "texts": [[_text(one) for one in row] for row in values],
+        "texts": [[fixed(one) for one in row] for row in values],
         "exact": [["" if abs(one) == math.inf else f"{one:.6g}" for one in row] for row in values],
         "tints": [[None if abs(one) == math.inf else round(one / greatest, 3) for one in row] for row in values],
         "edited": matrix.edited.tolist(),
@@ -106,11 +106,6 @@ def as_shown(matrix: Matrix, tokens: bool, keys: bool) -> dict[str, Any]:
             for row in places
         ],
     }
-
-
-def _text(value: float) -> str:
-    """Two decimals, all of one width."""
-    return "−∞" if value == -math.inf else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
 @st.cache_resource(show_spinner=False)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from html import escape
 from math import sqrt
 
-import plotly.graph_objects as go
 import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
@@ -13,8 +12,10 @@ from attnviz.analysis.aggregation import aggregate_queries
 from attnviz.analysis.downsampling import thumbnails
 from attnviz.analysis.head_maps import strongest_keys
 from attnviz.analysis.work import is_affordable
-from attnviz.figures import head_at, mosaic
+from attnviz.figures import Chart, mosaic
 from attnviz.figures.bars import row_bars
+from attnviz.figures.chart_spec import HeatmapSpec
+from attnviz.figures.heatmap import mark_queries
 from attnviz.figures.mosaic import ACCENT
 from attnviz.formatting import number, visible
 from attnviz.layer import Layer
@@ -130,30 +131,30 @@ def _mosaic(
     # Layers side by side, heads below each other: the small maps come layer by layer.
     places = [(layer, head) for head in range(heads) for layer in stack]
     several = len(stack) > 1
-    figure = mosaic(
+    picture = mosaic(
         maps.reshape(len(stack), heads, *maps.shape[1:]).swapaxes(0, 1).reshape(maps.shape),
         columns=len(stack) if several else max(1, round(sqrt(0.75 * heads))),
         names=[f"{seen.layers[layer].name}, head {head}" for layer, head in places],
         row_names=_few([str(head) for head in range(heads)]) if several else (),
-        column_names=_few(numbers_of([layer.name for layer in layers])) if several else (),
+        column_names=_few(numbers_of([layer.id for layer in layers])) if several else (),
         chosen=[places.index(head) for head in framed if head[0] not in whole],
         largest=seen.colors.end([maps]),
     )
     for first, last in runs([column for column, layer in enumerate(stack) if layer in whole and several]):
-        meta = figure.layout.meta
-        figure.add_shape(
+        spec = picture.spec
+        picture.figure.add_shape(
             type="rect", line={"color": ACCENT, "width": 3},
-            x0=first * meta["broad"] - 0.5, x1=last * meta["broad"] + meta["width"] - 0.5,
-            y0=meta["above"] - 0.5, y1=heads * meta["tall"] - 0.5,
+            x0=first * spec.tile_width - 0.5, x1=last * spec.tile_width + spec.width - 0.5,
+            y0=spec.tile_height - spec.height - 0.5, y1=heads * spec.tile_height - 0.5,
         )  # fmt: skip
 
     def click_at(row: int, column: int) -> None:
-        place = head_at(figure, row, column)
+        place = picture.spec.head_at(row, column)
         if place is not None:
             click(places[place])
 
     chart(
-        figure,
+        picture,
         "together-heads",
         label="Heads to choose from",
         name="attention heads",
@@ -181,17 +182,15 @@ def _few(names: Sequence[str]) -> list[str]:
     return [name if i % step == 0 else "" for i, name in enumerate(names)]
 
 
-def _picture(taken: Taken, several: Sequence[str], colors: ColorRange) -> go.Figure:
+def _picture(taken: Taken, several: Sequence[str], colors: ColorRange) -> Chart[HeatmapSpec]:
     """The map, in which the chosen queries have a mark."""
     shares = taken.name != "Value-weighted"
     end = colors.end([taken.screen.weights]) if shares else largest_weight([taken.screen.weights])
-    figure = taken.screen.figure(largest=end, says=WAYS[taken.name].says)
+    picture = taken.screen.figure(largest=end, says=WAYS[taken.name].says)
     if taken.single:
         chosen = taken.positions(several)
-        labels = zip(taken.screen.queries, figure.layout.meta["queryLabels"], strict=True)
-        marked = [f"<b>{label} ●</b>" if query in chosen else label for query, label in labels]
-        figure.layout.meta = figure.layout.meta | {"queryLabels": marked}
-    return figure
+        picture = mark_queries(picture, [row for row, query in enumerate(taken.screen.queries) if query in chosen])
+    return picture
 
 
 def _several(taken: Taken, several: Sequence[str], places: Sequence[DeltaGenerator]) -> None:

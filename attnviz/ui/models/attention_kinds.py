@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer
 
-Kind = tuple[str, bool]  # what stands first in the names of layers, and whether they look across
+Use = tuple[str, bool]  # the stack of a layer, and whether its queries attend to other tokens
 NAMES = {  # of a model that decodes
     ("encoder", False): "Encoder self-attention",
     ("decoder", False): "Decoder self-attention",
@@ -12,9 +12,9 @@ NAMES = {  # of a model that decodes
 }
 
 
-def kind(layer: Layer) -> Kind:
+def kind(layer: Layer) -> Use:
     """Which kind a layer's attention is of."""
-    return layer.name.partition(" ")[0], layer.kind == "cross"
+    return layer.id.stack, layer.kind is Kind.CROSS
 
 
 def called(layer: Layer, decodes: bool) -> str:

@@ -4,8 +4,8 @@ import threading
 
 import streamlit as st
 
+from attnviz.formatting import byte_size
 from attnviz.models.hub import Away, Hub
-from attnviz.models.loading import MB
 from attnviz.ui.markdown import plain
 
 
@@ -38,10 +38,10 @@ _starting = threading.Lock()
 
 def takes(away: Away) -> str:
     """What bringing a model here takes, in a sentence."""
-    already = f" of {megabytes(away.size)}, the rest of which is here" if away.left < away.size else ""
+    already = f" of {byte_size(away.size)}, the rest of which is here" if away.left < away.size else ""
     return (
         f"{away.name} is not on this computer yet. It has {away.parameters:,} parameters; "
-        f"{megabytes(away.left)}{already} would be downloaded."
+        f"{byte_size(away.left)}{already} would be downloaded."
     )
 
 
@@ -50,7 +50,7 @@ def offer(away: Away, hub: Hub) -> None:
     download = _under_way.get(away.name)
     if download is None:
         st.button(
-            f"Download {megabytes(away.left)}", icon=":material/download:", key="download", type="primary",
+            f"Download {byte_size(away.left)}", icon=":material/download:", key="download", type="primary",
             on_click=_start, args=(away, hub),
         )  # fmt: skip
     elif download.problem:
@@ -73,12 +73,8 @@ def _forget(name: str) -> None:
 @st.fragment(run_every=0.5)
 def _progress(download: Download) -> None:
     name = download.away.name
-    st.progress(download.share, f"{plain(name)}: {megabytes(download.done)} of {megabytes(download.away.size)}")
+    st.progress(download.share, f"{plain(name)}: {byte_size(download.done)} of {byte_size(download.away.size)}")
     if not download.thread.is_alive():
         if not download.problem:
             _forget(name)
         st.rerun()
-
-
-def megabytes(count: int) -> str:
-    return f"{count / MB:,.0f} MB" if count >= MB else f"{count / 1000:,.0f} kB"

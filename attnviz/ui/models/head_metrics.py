@@ -18,11 +18,11 @@ from attnviz.formatting import number
 from attnviz.layer import Layer
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import help_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds
 from attnviz.ui.models.one_head import OneHead, open_head
 from attnviz.ui.models.selection import LookedAt
+from attnviz.ui.widgets import help_text
 
 MENU = {measure.name: measure for measure in MEASURES}
 ACROSS, UP = "Distance", "Entropy"  # of the scatter, to begin with
@@ -146,7 +146,7 @@ def _unseen(found: Found, across: HeadMeasure, up: HeadMeasure) -> str:
 def _scatter(found: Found, across: HeadMeasure, up: HeadMeasure, opened: int | None) -> None:
     x, y = (found.measures.values[one.name] for one in (across, up))
     numbers = _numbers(found.layers)
-    figure = scatter(
+    picture = scatter(
         x,
         y,
         [
@@ -157,12 +157,12 @@ def _scatter(found: Found, across: HeadMeasure, up: HeadMeasure, opened: int | N
         [] if opened is None else [opened],
         titles=(_title(across), _title(up)),
         kinds=[numbers[i][0] for i, _ in found.heads],
+        aspect=0.7,  # beside a map that is as high as it is wide
     )
     if len(x) > MANY:
-        figure.data[0].marker.size = SMALL
-    figure.layout.meta = figure.layout.meta | {"square": 0.7}  # beside a map that is as high as it is wide
+        picture.figure.data[0].marker.size = SMALL
     chart(
-        figure,
+        picture,
         "heads-scatter",
         label="Heads by what they do",
         name=f"heads {across.name} {up.name}",

@@ -57,7 +57,7 @@ class LongView(View):
 def draw(view: LongView) -> go.Figure:
     """Draws the map; a click on a cell pins the query and chooses the key of its largest weight."""
     end = view.colors.end([view.weights])  # among thousands of keys most weights are small
-    figure = view.screen.figure(largest=end, says=view.says)
+    picture = view.screen.figure(largest=end, says=view.says)
     take = products.pick(view)
 
     def picked(row: int, column: int) -> None:
@@ -66,7 +66,7 @@ def draw(view: LongView) -> go.Figure:
             take(view.queries.index(place[0]), view.keys.index(place[1]))
 
     chart(
-        figure,
+        picture,
         "heatmap",
         label="Attention weights",
         name=f"attention {view.title}",
@@ -76,7 +76,7 @@ def draw(view: LongView) -> go.Figure:
         on_click=picked,
         on_view=view.screen.on_view,
     )
-    return figure
+    return picture.figure
 
 
 def pin(view: LongView) -> int | None:

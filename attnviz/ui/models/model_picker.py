@@ -10,7 +10,7 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.head_maps import Special, shown_positions
-from attnviz.layer import Layer
+from attnviz.layer import Trace
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, Away, allowed, named
 from attnviz.models.image_inputs import FORMATS
@@ -19,7 +19,7 @@ from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.sources.source import NothingYet, Opening, Source
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
-from attnviz.ui import cache, controls
+from attnviz.ui import cache, head_controls
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import download
 
@@ -59,7 +59,7 @@ class Example(Source):
         """The model of that name, in memory."""
         return model_cache.model(self.name, model_cache.HUB)
 
-    def layers(self) -> list[Layer]:
+    def layers(self) -> Trace:
         return self.model().layers(self.text, self.pair, self.image.data if self.image else None)
 
     def read(self) -> "Example":
@@ -76,7 +76,7 @@ class WithPicture(Example):
     private: ClassVar[bool] = True
 
 
-def example(notes: DeltaGenerator) -> tuple[Example, list[Layer]]:
+def example(notes: DeltaGenerator) -> tuple[Example, Trace]:
     """What is asked for, or what could be read last, and its layers; what is in the way stands in `notes`."""
     with st.sidebar:
         name = _name()
@@ -107,7 +107,7 @@ def choices() -> list[str]:
     return list(dict.fromkeys([*model_cache.choices(model_cache.HUB), *st.session_state.get(SESSION, [])]))
 
 
-def still_there(shown: Example, otherwise: Example) -> tuple[Example, list[Layer]]:
+def still_there(shown: Example, otherwise: Example) -> tuple[Example, Trace]:
     """An example that was read once, or another where its folder has gone since; with its layers."""
     try:
         return shown, shown.layers()
@@ -115,14 +115,14 @@ def still_there(shown: Example, otherwise: Example) -> tuple[Example, list[Layer
         return otherwise.read(), otherwise.layers()
 
 
-def notes_of(model: Model, layers: list[Layer]) -> list[str]:
+def notes_of(model: Model, layers: Trace) -> list[str]:
     """What is to be said of a model before its attention is looked at."""
-    missing = getattr(layers, "missing", [])
+    missing = layers.missing
     more = [f"{len(missing) - MOST_MISSING} more are not shown."] if len(missing) > MOST_MISSING else []
     return [*model.notes, *missing[:MOST_MISSING], *more]
 
 
-def _facts(shown: Example, layers: list[Layer]) -> str:
+def _facts(shown: Example, layers: Trace) -> str:
     """What kind of model it is, and how large."""
     model = shown.model()
     parameters = sum(parameter.numel() for parameter in model.model.parameters())
@@ -235,7 +235,7 @@ def _again() -> None:
     st.session_state.pop(REFUSED, None)
 
 
-def _keep_link(name: str, refused: ValueError | None, layers: list[Layer]) -> None:
+def _keep_link(name: str, refused: ValueError | None, layers: Trace) -> None:
     """What a link says of the layer and the head of a model that cannot be shown yet is kept until it can."""
     link = {key: st.query_params[key] for key in ("layer", "head") if key in st.query_params}
     if refused is not None and "layer" not in st.session_state:
@@ -243,7 +243,7 @@ def _keep_link(name: str, refused: ValueError | None, layers: list[Layer]) -> No
     elif refused is None:
         of, link = st.session_state.pop(LINKED, (name, {}))
         if of == name:
-            controls.reserve(layers, **link)
+            head_controls.reserve(layers, **link)
 
 
 def _given(name: str, told: DeltaGenerator) -> Example:

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 from jaxtyping import Float
 
 from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special, head_map
 from attnviz.analysis.work import check_heads
+from attnviz.figures import Chart
+from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
@@ -52,7 +53,7 @@ class OneHead:
     def title(self) -> str:
         return title(self.layers[self.layer], self.head)
 
-    def figure(self, end: float, link: str = "") -> go.Figure:
+    def figure(self, end: float, link: str = "") -> Chart[HeatmapSpec]:
         """The map, with colors up to `end`; those of one `link` mark the same cell."""
         return self.screen.figure(largest=end, says=SAYS.get(self.head, GIVES), link=link)
 

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.work import check_work, heads_work
-from attnviz.formatting import number, visible
-from attnviz.layer import Layer
+from attnviz.formatting import fixed, number, visible
+from attnviz.layer import Layer, Trace
 from attnviz.models.intervention_run import (
     InterventionRun,
     NextToken,
@@ -44,15 +44,15 @@ class IntervenedExample(Example):
         """Returns the same example under an intervention."""
         return cls(**{one.name: getattr(example, one.name) for one in fields(example)}, intervention=intervention)
 
-    def layers(self) -> list[Layer]:
-        return outcome(self).layers
+    def layers(self) -> Trace:
+        return Trace(tuple(outcome(self).layers))
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """The maps and the output of an example under an intervention."""
 
-    layers: list[Layer]
+    layers: Sequence[Layer]
     mass_shift: Float[np.ndarray, "layers heads"]  # NaN where a layer has no such head
     sentence: str  # about the output
     next_tokens: list[NextToken]  # the likeliest, where the output is a token
@@ -125,20 +125,16 @@ def token_sentence(tokens: Sequence[NextToken], bits: float, article: str = "The
 def vector_sentence(angle: float) -> str:
     """Returns the effect on the vector of a sentence."""
     return (
-        f"The vector of the sentence has a cosine of {_cosine(angle)} with the vector that it has without the change."
+        f"The vector of the sentence has a cosine of {fixed(angle, 3)} with the vector that it has without the change."
     )
 
 
 def similarity_sentence(before: float, after: float) -> str:
     """Returns the effect on the similarity of two sentences."""
     return (
-        f"The two sentences, each read by itself, have vectors with a cosine of {_cosine(before)}; with the change it "
-        f"is {_cosine(after)}."
+        f"The two sentences, each read by itself, have vectors with a cosine of {fixed(before, 3)}; with the change it "
+        f"is {fixed(after, 3)}."
     )
-
-
-def _cosine(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")
 
 
 def _written(model: Model, read: Reading) -> str:

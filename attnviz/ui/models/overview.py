@@ -13,8 +13,8 @@ from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import number
 from attnviz.ui import cache, head_charts
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import head_names, help_text
 from attnviz.ui.downloads import downloads
+from attnviz.ui.head_controls import head_names
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds, grouped_query, layer_table, long, products
 from attnviz.ui.models.long import LongView
@@ -22,6 +22,7 @@ from attnviz.ui.models.one_head import open_head
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import ALL, is_long
 from attnviz.ui.view import View, fitting
+from attnviz.ui.widgets import help_text
 
 APART = 3  # mosaics that find room side by side
 LOW = 320  # pixels of a mosaic above the large map
@@ -154,15 +155,15 @@ def _grid(view: View, mine: bool, measure: HeadMeasure, measured: HeadMeasures, 
     everything = measured.values[measure.name]
     largest = 1.0 if measure.unit == "share" else float(np.nanmax(everything, initial=0)) or 1.0
     chosen = [view.head * len(layers) + layers.index(view.layer)] if mine and isinstance(view.head, int) else []
-    figure = figures.head_grid(values, said, largest=largest, chosen=chosen, titles=("heads", "layers"))
+    picture = figures.head_grid(values, said, largest=largest, chosen=chosen, titles=("heads", "layers"))
 
     def click(row: int, column: int) -> None:
-        place = figures.head_at(figure, row, column)
+        place = picture.spec.head_at(row, column)
         if place is not None:
             open_head(view.layers, layers[place % len(layers)], place // len(layers))
 
     chart(
-        figure,
+        picture,
         key,
         label=measure.name,
         name=f"heads by {measure.name.lower()}",
@@ -177,7 +178,7 @@ def _grid(view: View, mine: bool, measure: HeadMeasure, measured: HeadMeasures, 
 def unfit(seen: LookedAt, shown: Sequence[View]) -> str:
     """Which layers are in no mosaic, and why."""
     there = {i for one in shown for i in one.beside}
-    left = [layer.name for i, layer in enumerate(seen.layers) if i not in there]
+    left = [layer.id for i, layer in enumerate(seen.layers) if i not in there]
     if not left:
         return ""
     if not shown[0].every:

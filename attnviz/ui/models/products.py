@@ -11,6 +11,7 @@ from jaxtyping import Float
 from attnviz import figures
 from attnviz.analysis.head_maps import Special, strongest_keys
 from attnviz.figures.products import scaled
+from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import number, visible
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
@@ -45,8 +46,8 @@ def show(seen: LookedAt, view: View, row: int | None, weights: Float[np.ndarray,
     `weights` are those of the pinned row, NaN where not allowed.
     """
     inputs, head = seen.shown.inputs, seen.head
-    if seen.shown.fixed:
-        st.caption(plain(seen.shown.fixed))
+    if seen.shown.locked:
+        st.caption(plain(seen.shown.locked_reason))
         return
     if not isinstance(head, int):
         st.caption("Choose one head to see its queries, keys and values.")
@@ -132,7 +133,7 @@ def biased(layer: Layer, head: int, query: int, key: int, score: float) -> list[
     inputs = layer.inputs
     at = [torch.tensor(place) for place in (0, head, query, key)]
     now, made = torch.tensor(score), []
-    for bias in layer.mechanism.fit(inputs.queries, inputs.keys, inputs.heads).biases:
+    for bias in layer.mechanism.bind(inputs.queries, inputs.keys, inputs.heads).biases:
         now = bias(now, *at)
         made.append((bias_phrase(bias), float(now)))
     return made
@@ -172,13 +173,13 @@ def _vectors(
     if vectors.size > MOST_CELLS:
         st.caption(plain(f"{name}: {vectors.shape[0]:,} × {vectors.shape[1]:,} numbers are too many for one picture."))
         return
-    figure = figures.heatmap(
+    picture = figures.heatmap(
         vectors, tokens, [str(i) for i in range(vectors.shape[1])], largest=largest_weight([vectors]), scale="changes",
-        says="{query} has {weight} in dimension {key}.", fan=False, zoom=f"{name} {zoom}",
+        sentences=CellSentences("{query} has {weight} in dimension {key}."), fan=False, zoom_key=f"{name} {zoom}",
     )  # fmt: skip
-    figure.update_xaxes(title_text="dimensions").update_yaxes(title_text=name.lower())
+    picture.figure.update_xaxes(title_text="dimensions").update_yaxes(title_text=name.lower())
     chart(
-        figure,
+        picture,
         name.lower(),
         label=name,
         name=f"{name.lower()} of one head",

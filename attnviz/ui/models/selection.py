@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attnviz.analysis.head_maps import HeadChoice, Special
-from attnviz.layer import Layer
+from attnviz.layer import Layer, Trace
 from attnviz.models.model import Model
 from attnviz.ui.color_range import ColorRange
 from attnviz.ui.models.model_picker import Example
@@ -16,7 +16,7 @@ class LookedAt:
 
     example: Example
     model: Model
-    layers: list[Layer]
+    layers: Trace
     layer: int
     head: HeadChoice
     special: Special

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
 from attnviz.analysis.head_maps import HeadChoice
 from attnviz.figures.difference import difference as difference_figure
+from attnviz.figures.sentences import ChangeSentences
 from attnviz.formatting import visible
 from attnviz.layer import Layer
 from attnviz.models.hub import allowed
@@ -19,7 +20,7 @@ from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import TOGETHER, head_names
+from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import viewport
 from attnviz.ui.models.model_picker import PICTURE_MB, Example, choices, still_there
@@ -31,13 +32,13 @@ SAME = "As on the left"
 PICTURES = [kind.lower() for kind in FORMATS]
 HEIGHT, LONGEST = 400, 300  # pixels of a chart, and characters of a text above it
 KEYS, LINK = ("left-map", "right-map"), "sides"
-CHANGED = {  # of one cell of both maps; before is the left, after the right
-    "neither": "On neither side may {query} look at {key}.",
-    "same": "{query} gives {after} of its attention to {key} on both sides.",
-    "re-weighted": "{query} gives {before} of its attention to {key} on the left, {after} on the right.",
-    "removed": "{query} gives {before} of its attention to {key} on the left, and may not look at it on the right.",
-    "added": "{query} gives {after} of its attention to {key} on the right, and may not look at it on the left.",
-}
+CHANGED = ChangeSentences(  # before is the left, after the right
+    neither="On neither side may {query} look at {key}.",
+    kept="{query} gives {after} of its attention to {key} on both sides.",
+    reweighted="{query} gives {before} of its attention to {key} on the left, {after} on the right.",
+    removed="{query} gives {before} of its attention to {key} on the left, and may not look at it on the right.",
+    added="{query} gives {after} of its attention to {key} on the right, and may not look at it on the left.",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +108,17 @@ def _difference(left: Side, right: Side) -> None:
         [a if a == b else f"{a} / {b}" for a, b in zip(*both, strict=True)]
         for both in zip(left.screen.tokens, right.screen.tokens, strict=True)
     )
-    figure = difference_figure(
-        difference(*maps).numpy(), became == REMOVED, became == ADDED, *tokens, of=KEYS, link=LINK
+    picture = difference_figure(
+        difference(*maps).numpy(),
+        became == REMOVED,
+        became == ADDED,
+        *tokens,
+        charts=KEYS,
+        sentences=CHANGED,
+        link=LINK,
     )
-    figure.layout.meta = figure.layout.meta | {"changed": CHANGED}
     chart(
-        figure,
+        picture,
         "sides-difference",
         title="Right − left",
         label="What is different on the right",
@@ -183,9 +189,9 @@ def _layer(seen: LookedAt, layers: Sequence[Layer], notes: DeltaGenerator) -> in
 def _head(seen: LookedAt, layer: Layer, notes: DeltaGenerator) -> HeadChoice:
     """The chosen head; that of the left is the one of its place, or the last where there are fewer."""
     heads = head_names(layer.inputs.heads)
-    chosen = st.selectbox("Head on the right", [SAME, *heads, *TOGETHER], key="right-head", bind="query-params")
+    chosen = st.selectbox("Head on the right", [SAME, *heads, *AGGREGATES], key="right-head", bind="query-params")
     if chosen != SAME:
-        return heads.index(chosen) if chosen in heads else TOGETHER[chosen]
+        return heads.index(chosen) if chosen in heads else AGGREGATES[chosen]
     if isinstance(seen.head, int) and seen.head >= len(heads):
         notes.info(f"There is no head {seen.head} on the right: it is head {len(heads) - 1} that is shown there.")
         return len(heads) - 1

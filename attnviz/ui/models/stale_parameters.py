@@ -6,7 +6,7 @@ import streamlit as st
 
 from attnviz.analysis.head_maps import shown_positions
 from attnviz.ui import pinned_query
-from attnviz.ui.controls import TOGETHER, head_names
+from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.models import aggregation, model_picker, products, side_by_side, viewport, what_if
 from attnviz.ui.models.selection import LookedAt
 
@@ -32,7 +32,7 @@ def clear(seen: LookedAt) -> None:
     if st.session_state.get("right-model", st.query_params.get("right-model")) in (None, side_by_side.SAME):
         most = max(layer.inputs.heads for layer in seen.layers)
         _only("right-layer", [side_by_side.SAME, *(layer.name for layer in seen.layers)], side_by_side.SAME)
-        _only("right-head", [side_by_side.SAME, *head_names(most), *TOGETHER], side_by_side.SAME)
+        _only("right-head", [side_by_side.SAME, *head_names(most), *AGGREGATES], side_by_side.SAME)
     if (
         not viewport.is_long(inputs) and st.session_state.get("inspect") != "Side by side"
     ):  # where the other may be long

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 from jaxtyping import Float
 
 from attnviz.analysis.downsampling import Reduced, pooled
 from attnviz.analysis.head_maps import Map, Special, shown_positions
-from attnviz.figures import downsampled_map, heatmap
-from attnviz.figures.sentences import GIVES
+from attnviz.figures import Chart, downsampled_map, heatmap
+from attnviz.figures.chart_spec import HeatmapSpec
+from attnviz.figures.sentences import GIVES, CellSentences
 from attnviz.inputs import Inputs
 from attnviz.ui import cache
 from attnviz.ui.chart import Cells
@@ -57,20 +57,23 @@ class OnScreen:
         fewer = ", in fewer cells" if self.weights.size < len(self.queries) * len(self.keys) else ""
         return f"{len(self.queries)} queries by {len(self.keys)} keys{fewer}"
 
-    def figure(self, *, largest: float, says: str = GIVES, link: str = "") -> go.Figure:
+    def figure(self, *, largest: float, says: str = GIVES, link: str = "") -> Chart[HeatmapSpec]:
         """The picture of it; what a cell says is where its largest weight stands."""
         zoom = tokens_stamp(self.inputs)
         if self.reduced is None:
-            return heatmap(self.weights, *self.tokens, largest=largest, says=says, zoom=zoom, link=link, fan=False)
+            return heatmap(
+                self.weights, *self.tokens, largest=largest, sentences=CellSentences(says), zoom_key=zoom, link=link,
+                fan=False,
+            )  # fmt: skip
         return downsampled_map(
             self.reduced,
             self.inputs.query_tokens,
             self.inputs.key_tokens,
             largest=largest,
-            says=says,
-            zoom=f"{zoom} {self.part}",
+            allowed=says,
+            zoom_key=f"{zoom} {self.part}",
             link=link,
-            part=self.part != ALL,
+            viewport=self.part != ALL,
         )
 
     def at(self, row: int, column: int) -> tuple[int, int] | None:

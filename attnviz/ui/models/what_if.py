@@ -6,11 +6,10 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.figures import head_at
 from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
 from attnviz.formatting import number, visible
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer
 from attnviz.masks import Band, Causal, Full, SlidingWindow
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
@@ -48,7 +47,7 @@ WHAT_YOU_SEE = (
 def show(selection: LookedAt) -> None:
     """Draws the presets, the effect on the output, and the map of the chosen head as trained and changed."""
     if not _unlocked(selection):
-        st.info(plain(f"Nothing can be changed in {selection.model.name}. {selection.shown.fixed}"))
+        st.info(plain(f"Nothing can be changed in {selection.model.name}. {selection.shown.locked_reason}"))
         return
     top = st.container()
     with st.expander("Change it yourself", key="if-own", icon=":material/tune:", bind="query-params"):
@@ -62,7 +61,7 @@ def show(selection: LookedAt) -> None:
         # A line even where nothing is changed, so that nothing below it jumps.
         changes = describe(selection.layers, example.intervention) or html.Markup("&nbsp;")
         st.html(html.summary(result.sentence, role="status") + html.note(changes))
-        if locked := [layer.name for layer in selection.layers if layer.fixed]:
+        if locked := [layer.id for layer in selection.layers if layer.locked]:
             st.caption(plain(f"Nothing can be changed in {named(locked)}, whose queries and keys are not known."))
     _show_maps(selection, example, result)
     left, right = st.columns([0.45, 0.55], gap="medium")
@@ -75,9 +74,9 @@ def show(selection: LookedAt) -> None:
 
 def describe(layers: Sequence[Layer], intervention: Intervention) -> str:
     """Returns what is changed and where, in words; nothing where nothing is."""
-    unlocked = [i for i, layer in enumerate(layers) if not layer.fixed]
+    unlocked = [i for i, layer in enumerate(layers) if not layer.locked]
     places = unlocked if intervention.layers is None else intervention.layers
-    where = "all layers" if set(unlocked) <= set(places) else named([layers[i].name for i in places])
+    where = "all layers" if set(unlocked) <= set(places) else named([layers[i].id for i in places])
     sentences = []
     if parts := describe_parts(intervention.score, (), intervention.mask, intervention.normalizer):
         sentences.append(f"Changed in {where}. {parts}")
@@ -94,7 +93,7 @@ def describe(layers: Sequence[Layer], intervention: Intervention) -> str:
 
 def _unlocked(selection: LookedAt) -> list[int]:
     """The positions of the layers whose attention can be changed."""
-    return [i for i, layer in enumerate(selection.layers) if not layer.fixed]
+    return [i for i, layer in enumerate(selection.layers) if not layer.locked]
 
 
 def _choose(selection: LookedAt) -> tuple[Intervention, list[str]]:
@@ -130,7 +129,7 @@ def heads_by_name(layers: Sequence[Layer]) -> dict[str, tuple[int, int]]:
     return {
         f"{layer.name}, head {head}": (i, head)
         for i, layer in enumerate(layers)
-        if not layer.fixed
+        if not layer.locked
         for head in range(layer.inputs.heads)
     }
 
@@ -140,16 +139,16 @@ def presets(selection: LookedAt) -> dict[str, Intervention]:
     places = _places(selection)
     everywhere, same_kind = places[EVERYWHERE], places.get(SAME_KIND, places[EVERYWHERE])
     found = {"Everything as trained": Intervention(layers=everywhere)}
-    if not selection.shown.fixed:
+    if not selection.shown.locked:
         heads = tuple((selection.layer, head) for head in range(selection.shown.inputs.heads))
         if isinstance(selection.head, int):
             found["Ablate this head"] = Intervention(ablated=(heads[selection.head],), layers=everywhere)
         found["Ablate this layer’s heads"] = Intervention(ablated=heads, layers=everywhere)
     found["Temperature 4"] = Intervention(normalizer=Softmax(4.0), layers=everywhere)
-    if selection.shown.kind == "causal":
+    if selection.shown.kind is Kind.CAUSAL:
         found["Only the last 4 tokens"] = Intervention(SlidingWindow(4), layers=same_kind)
         found["See the future"] = Intervention(Full(), layers=same_kind)
-    elif selection.shown.kind == "self":
+    elif selection.shown.kind is Kind.SELF:
         found["Only the neighbors"] = Intervention(Band(1), layers=same_kind)
         found["Only what came before"] = Intervention(Causal(), layers=same_kind)
     return found
@@ -207,7 +206,7 @@ def _show_maps(selection: LookedAt, example: IntervenedExample, result: Outcome)
             hint="Point at a cell: it is marked in both maps.",
             on_view=shown.screen.on_view,
         )
-        if selection.shown.fixed:
+        if selection.shown.locked:
             return "As the model itself has computed it."
         intervention = example.intervention if side else Intervention()
         return interventions.describe_head(intervention, selection.shown.mechanism, selection.layer, selection.head)
@@ -227,20 +226,20 @@ def _show_mass_shift(selection: LookedAt, example: IntervenedExample, result: Ou
         shares[place] = np.nan
     rows, columns = shares.shape
     chosen = [selection.layer * columns + selection.head] if isinstance(selection.head, int) else []
-    figure = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
+    picture = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
     if rows <= LABELED:
         labels = [str(html.Markup.escape(layer.name)) for layer in selection.layers]
-        figure.update_yaxes(tickvals=list(range(rows)), ticktext=labels, title=None)
+        picture.figure.update_yaxes(tickvals=list(range(rows)), ticktext=labels, title=None)
 
     def open_at(row: int, column: int) -> None:
-        place = head_at(figure, row, column)
+        place = picture.spec.head_at(row, column)
         if place is not None and names[place]:
             open_head(selection.layers, *divmod(place, columns))
 
     title = "Mass shift of each head"
     st.markdown(f"**{title}**")
     chart(
-        figure,
+        picture,
         "if-moved",
         label=title,
         name="mass shift",
@@ -269,12 +268,11 @@ def _show_next_tokens(result: Outcome) -> None:
     sentences = [
         f"{visible(one.token)}: {number(one.before)} as trained, {number(one.after)} changed" for one in tokens
     ]
-    figure = bars(before, after, [one.token for one in tokens], SIDES)
-    figure.layout.meta = figure.layout.meta | {"columns": 1, "bars": True, "points": sentences}
-    figure.update_yaxes(title_text="probability")
+    picture = bars(before, after, [one.token for one in tokens], SIDES, sentences=sentences)
+    picture.figure.update_yaxes(title_text="probability")
     st.markdown("**The likeliest next tokens**")
     chart(
-        figure,
+        picture,
         "if-next",
         label="The likeliest next tokens",
         name="next tokens",

@@ -14,11 +14,11 @@ from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS
 from attnviz.sources import Source
-from attnviz.ui import controls
+from attnviz.ui import widgets
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import title
 from attnviz.ui.markdown import plain
 from attnviz.ui.view import head_weights
+from attnviz.ui.widgets import title
 
 MOST = 24  # keys that fit side by side in a small picture
 CARD = 300
@@ -32,7 +32,7 @@ def show(
         st.info("Pin a query above to see its row of scores under every normalizer.")
         return
     with st.popover("Parameters", icon=":material/tune:"):
-        normalizers = controls.each(NORMALIZERS)
+        normalizers = widgets.configure_all(NORMALIZERS)
 
     made: dict[str, np.ndarray] = {}
     refused: dict[str, str] = {}
@@ -57,7 +57,7 @@ def show(
         for kind in NORMALIZERS:
             name = title(kind)
             with st.container(width=CARD, border=True):
-                st.markdown(f"**{name}**", help=controls.help_text(kind))
+                st.markdown(f"**{name}**", help=widgets.help_text(kind))
                 if name in refused:
                     st.caption(plain(refused[name]))
                     continue

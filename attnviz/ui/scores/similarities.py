@@ -16,11 +16,11 @@ from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.scores import SCORES, Additive, Cosine, ScaledDot, Score
 from attnviz.sources import Source
-from attnviz.ui import cache, controls
+from attnviz.ui import cache, mechanism_controls, widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
-from attnviz.ui.controls import title
 from attnviz.ui.view import head_weights, tokens_stamp
+from attnviz.ui.widgets import title
 
 START = (ScaledDot(), Cosine(), Additive())
 LINK = "scores"
@@ -39,8 +39,8 @@ def show(
     """A map for each chosen similarity in one color range, and the difference of two of them."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with st.popover("Choose similarities", icon=":material/tune:", width=220):
-            scores: list[Score] = controls.several("Similarities", SCORES, START)
-        shared = controls.normalized(shared)
+            scores: list[Score] = widgets.choose_several("Similarities", SCORES, START)
+        shared = mechanism_controls.choose_normalizer(shared)
     notes = st.container()
 
     def made() -> tuple[Inputs, dict[str, np.ndarray]]:
@@ -60,7 +60,7 @@ def show(
         with columns[i % 3]:
             st.markdown(f"**{name}**")
             chart(
-                heatmap(weights, *tokens, largest=end, fan=False, zoom=stamp, link=LINK),
+                heatmap(weights, *tokens, largest=end, fan=False, zoom_key=stamp, link=LINK),
                 f"score-{name.lower().replace(' ', '-')}",
                 label=f"Attention weights with {name}",
                 name=f"attention {name}",
@@ -82,8 +82,8 @@ def show(
         chart(
             difference_figure(
                 difference(before, after).numpy(), what == REMOVED, what == ADDED, *tokens,
-                of=tuple(f"score-{name.lower().replace(' ', '-')}" for name in (first, second)),  # type: ignore[arg-type]
-                zoom=stamp, link=LINK,
+                charts=tuple(f"score-{name.lower().replace(' ', '-')}" for name in (first, second)),  # type: ignore[arg-type]
+                zoom_key=stamp, link=LINK,
             ),
             "score-change",
             label=f"{second} minus {first}",

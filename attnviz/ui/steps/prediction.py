@@ -4,7 +4,7 @@ from html import escape
 
 import streamlit as st
 
-from attnviz.formatting import visible
+from attnviz.formatting import fixed, visible
 from attnviz.ui import prediction
 from attnviz.ui.steps.walkthrough import Walk
 
@@ -14,7 +14,7 @@ def show(shown: Walk, head: int, row: int) -> None:
     inputs = shown.steps.inputs
     head = min(head, inputs.heads - 1)
     attention = shown.steps.mechanism(inputs, heads=[head], rows=[row])
-    scores = [f"{score:.2f}".replace("-", "−") if score.isfinite() else "masked" for score in attention.scores[0, 0]]
+    scores = [fixed(float(score)) if score.isfinite() else "masked" for score in attention.scores[0, 0]]
     query = inputs.query_tokens[row]
     head_cells = "".join(f"<th>{escape(visible(key))}</th>" for key in inputs.key_tokens)
     cells = "".join(f"<td>{score}</td>" for score in scores)

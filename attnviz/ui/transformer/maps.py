@@ -1,17 +1,17 @@
 """The maps of one use of attention, and its two charts: the mosaic of its heads, and the heatmap of one."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 import torch
 from jaxtyping import Bool, Float
 
 from attnviz.analysis.head_maps import head_map
-from attnviz.figures import head_at, heatmap, mosaic
+from attnviz.figures import Chart, heatmap, mosaic
+from attnviz.figures.chart_spec import HeatmapSpec
+from attnviz.figures.sentences import CellSentences
 from attnviz.layer import Layer
 from attnviz.translator import Translation, Translator, log
 from attnviz.translator.model import HEADS, LAYERS, Use
@@ -27,13 +27,9 @@ HEAD_NAMES = tuple(f"Layer {layer}, head {head}" for layer in range(LAYERS) for 
 # In these heads of the shipped weights adjectives look at their noun, and the word before "pas" at "ne".
 NOUNS = {"scaled dot": 7, "dot": 4, "general": 7, "additive": 7}
 NEGATION = 7
-SAYS: dict[Use, str] = {
-    "encoder": "“{query}” gives {weight} of its attention to “{key}”.",
-    "decoder": "“{query}” gives {weight} of its attention to “{key}”.",
-    "cross": "To say “{query}”, {weight} of the attention goes to “{key}”.",
-}
-MASKED = "“{query}” may not look at “{key}”."
-NOTHING = "“{query}” may look at nothing."
+MASKED = ("“{query}” may not look at “{key}”.", "“{query}” may look at nothing.")  # a cell, and a whole row
+SELF = CellSentences("“{query}” gives {weight} of its attention to “{key}”.", *MASKED)
+CROSS = CellSentences("To say “{query}”, {weight} of the attention goes to “{key}”.", *MASKED)
 TRUE = "To say “{query}”, {weight} of the attention goes to “{key}”, which it stands for."
 NOT_YET: dict[Use, str] = {
     "encoder": "“{query}” is not there yet.",
@@ -87,7 +83,7 @@ def of(translation: Translation, use: Use, step: int = -1) -> Maps:
 def _allowed(layer: Layer, queries: int, keys: int) -> Bool[np.ndarray, "heads queries keys"]:
     """What each head may look at, once there are so many words."""
     head, query, key = torch.arange(HEADS)[:, None, None], torch.arange(queries)[:, None], torch.arange(keys)
-    allowed = layer.mechanism.fit(queries, keys, HEADS).mask(torch.tensor(0), head, query, key)
+    allowed = layer.mechanism.bind(queries, keys, HEADS).mask(torch.tensor(0), head, query, key)
     return allowed.expand(HEADS, queries, keys).numpy()
 
 
@@ -131,7 +127,7 @@ def show_mosaic(
 
     `labels` stand above the heads; `names` are what is said of the head under the pointer.
     """
-    figure = mosaic(
+    picture = mosaic(
         maps.weights,
         columns=HEADS,
         names=names or HEAD_NAMES,
@@ -142,16 +138,16 @@ def show_mosaic(
         chosen=[] if chosen is None else [chosen],
         largest=largest,
         blank=maps.coming,
-        square=0.65,
+        aspect=0.65,
     )
 
     def open_at(row: int, column: int) -> None:
-        head = head_at(figure, row, column)
+        head = picture.spec.head_at(row, column)
         if head is not None:
             on_open(head)
 
     chart(
-        figure,
+        picture,
         key,
         label=f"Heads of {_inline(maps.use)}",
         name=f"{_inline(maps.use)} heads",
@@ -162,27 +158,26 @@ def show_mosaic(
     )
 
 
-def picture(maps: Maps, head: int, *, largest: float, link: str = "") -> go.Figure:
+def picture(maps: Maps, head: int, *, largest: float, link: str = "") -> Chart[HeatmapSpec]:
     """One head as a heatmap that says what each of its cells is."""
     weights, coming = maps.weights[head], maps.coming[head]
     not_yet = {(int(row), int(key)): NOT_YET[maps.use] for row, key in np.argwhere(coming)}
-    figure = heatmap(
+    result = heatmap(
         weights,
         maps.queries,
         maps.keys,
         largest=largest,
-        says=SAYS[maps.use],
-        masked=MASKED,
-        nothing=NOTHING,
+        sentences=CROSS if maps.use == "cross" else SELF,
         fan=False,
         link=link,
-        zoom=" ".join((maps.use, *maps.queries, "", *maps.keys)),
+        zoom_key=" ".join((maps.use, *maps.queries, "", *maps.keys)),
         marked=maps.marked,
         blank=coming,
-        cells=not_yet | {cell: TRUE for cell in maps.marked if not np.isnan(weights[cell])},
+        cell_sentences=not_yet | {cell: TRUE for cell in maps.marked if not np.isnan(weights[cell])},
     )
     # In a narrow column the words need the room; what rows and columns are stands below.
-    return figure.update_xaxes(title_text="").update_yaxes(title_text="").update_layout(margin={"l": 0, "r": 4})
+    result.figure.update_xaxes(title_text="").update_yaxes(title_text="").update_layout(margin={"l": 0, "r": 4})
+    return result
 
 
 def show_heatmap(
@@ -211,11 +206,6 @@ def show_heatmap(
         hint=hint,
         on_click=(lambda row, _: on_click(row)) if on_click else None,
     )
-
-
-def percent(share: float) -> str:
-    """A share that is not said to be more than it is: 99.96 % is not 100 %."""
-    return "100%" if share == 1 else f"{math.floor(1000 * share) / 10:.1f}%" if share > 0.99 else f"{share:.0%}"
 
 
 def _inline(use: Use) -> str:

@@ -4,7 +4,7 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.formatting import visible
+from attnviz.formatting import percent, visible
 from attnviz.translator import Translation, Translator
 from attnviz.translator.grammar import ADJECTIVE
 from attnviz.translator.model import Use
@@ -50,7 +50,7 @@ def _show_use(use: Use, selection: Selection) -> None:
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}  \n{WHAT[use]}")
     shown = maps.of(translation, use, step)
     shares = (
-        [maps.percent(share) for share in maps.agreement(translator)] if use == "cross" else [""] * len(maps.HEAD_NAMES)
+        [percent(share, 2) for share in maps.agreement(translator)] if use == "cross" else [""] * len(maps.HEAD_NAMES)
     )
     maps.show_mosaic(
         shown,
@@ -102,7 +102,7 @@ def _note(use: Use, translator: Translator, translation: Translation, head: int)
         words, telling = (translation.english, ADJECTIVE) if use == "encoder" else (translation.french, NE)
         is_telling = head == maps.first_head(use, translator) and any(word in telling for word in words)
         return TELLING[use] if is_telling else ""
-    share = maps.percent(maps.agreement(translator)[head])
+    share = percent(maps.agreement(translator)[head], 2)
     whole = maps.of(translation, use)
     if not whole.true:
         why = "This is not the right translation" if translation.true else "The grammar does not know this sentence"

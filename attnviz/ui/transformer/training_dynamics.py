@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from attnviz.figures import curves
-from attnviz.formatting import visible
+from attnviz.formatting import percent, visible
 from attnviz.translator import Translation
 from attnviz.translator.live_training import SENTENCES, History, Point, shipped
 from attnviz.translator.model import Use
@@ -108,20 +108,20 @@ def _curves(history: History, point: Point, head: int) -> None:
         f"Loss: {now.loss:.2f}": curves(
             range(0, EVERY * len(history.losses), EVERY), losses, last=history.steps, marked=(now.step, now.loss)
         ),
-        f"Exact sentences: {maps.percent(now.exact)}": curves(
+        f"Exact sentences: {percent(now.exact, 2)}": curves(
             steps, exact, last=history.steps, marked=(now.step, now.exact), share=True
         ),
-        f"Agreement: {maps.percent(agrees)}": curves(
+        f"Agreement: {percent(agrees, 2)}": curves(
             steps, heads, line=head, last=history.steps, marked=(now.step, agrees), share=True
         ),
     }
     with st.container(key="curves"):
-        for place, (title, figure) in zip(st.columns(3), shown.items(), strict=True):
+        for place, (title, picture) in zip(st.columns(3), shown.items(), strict=True):
             name = title.split(":")[0]
-            figure.update_layout(title_text=title)
+            picture.figure.update_layout(title_text=title)
             with place:
                 chart(
-                    figure, f"curve-{name.split()[0].lower()}", label=name, name=f"{name} over training",
+                    picture, f"curve-{name.split()[0].lower()}", label=name, name=f"{name} over training",
                     description=f"After step {now.step:,}. {title}.", height=170, grows=False,
                 )  # fmt: skip
 
@@ -138,7 +138,7 @@ def _maps(translation: Translation, point: Point, use: Use, head: int) -> None:
         st.selectbox("Map", [BEST, *HEADS], key=HEAD, bind="query-params", label_visibility="collapsed")
         maps.show_heatmap(maps.of(told, use), "forms-map", head=head, rows=12)
     with beside:
-        agreement = [maps.percent(float(share)) for share in np.ravel(point.measured.agreement)]
+        agreement = [percent(float(share), 2) for share in np.ravel(point.measured.agreement)]
         _mosaic(maps.of(told, "cross"), head if use == "cross" else None, agreement)
     others: tuple[Use, ...] = ("encoder", "decoder")
     for other, place in zip(others, st.columns(2), strict=True):

@@ -1,0 +1,162 @@
+"""What a chart must know to read, click and link a figure: a specification for each kind of figure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Int
+
+from attnviz.figures.sentences import CELL_SENTENCES, CHANGE_SENTENCES, CellSentences, ChangeSentences
+
+
+@dataclass(frozen=True)
+class PlainSpec:
+    """A figure that is only shown. Its size is for those who test a page: rows and columns of numbers."""
+
+    mode: ClassVar[str] = "plain"
+    rows: int | None = None
+    columns: int | None = None
+
+
+@dataclass(frozen=True)
+class PointsSpec:
+    """Points or bars of the first trace, each with the sentence that is shown under the pointer.
+
+    Of `bars` the nearest in x is read, at any height. The picture is at most `aspect` times as high as it is wide.
+    """
+
+    mode: ClassVar[str] = "points"
+    sentences: tuple[str, ...]
+    bars: bool = False
+    aspect: float | None = None
+
+
+@dataclass(frozen=True)
+class MosaicSpec:
+    """Heads in reading order, in `rows` × `columns` tiles.
+
+    A tile has `tile_height` × `tile_width` cells. The map of the head, `height` × `width` cells, is at its lower left.
+    A tile without a name is empty. The picture is at most `aspect` times as high as it is wide.
+
+    Example:
+        >>> spec = MosaicSpec(("head 0", "head 1"), rows=1, columns=2, height=4, width=4, tile_height=5, tile_width=5)
+        >>> spec.corner(1), spec.size
+        ((1, 5), (5, 9))
+        >>> spec.head_at(row=3, column=7)
+        1
+    """
+
+    mode: ClassVar[str] = "mosaic"
+    names: tuple[str, ...]
+    rows: int
+    columns: int
+    height: int = 1
+    width: int = 1
+    tile_height: int = 1
+    tile_width: int = 1
+    aspect: float | None = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The rows and columns of the whole picture, in cells. The last tile needs no gap at its right."""
+        return self.rows * self.tile_height, self.columns * self.tile_width - (self.tile_width - self.width)
+
+    def corner(self, head: int) -> tuple[int, int]:
+        """The first row and the first column of a head's map."""
+        row, column = divmod(head, self.columns)
+        return (row + 1) * self.tile_height - self.height, column * self.tile_width
+
+    def head_at(self, row: int, column: int) -> int | None:
+        """The head whose tile has this cell; None beyond the last head."""
+        head = row // self.tile_height * self.columns + column // self.tile_width
+        return head if 0 <= head < len(self.names) else None
+
+
+@dataclass(frozen=True)
+class DifferenceSpec:
+    """The map of a difference names, in each sentence, the weights of two other charts of the same link."""
+
+    charts: tuple[str, str]  # the keys of the charts with the maps before and after
+    sentences: ChangeSentences = CHANGE_SENTENCES
+
+
+@dataclass(frozen=True, eq=False)
+class DownsampledSpec:
+    """The positions that the cells of a downsampled map name: those of their largest weight, −1 where none is allowed.
+
+    `viewport` tells whether it is a part of a larger map, to which the chart can go back.
+    """
+
+    query_names: tuple[str, ...]  # of all positions
+    key_names: tuple[str, ...]
+    query_positions: Int[np.ndarray, "rows columns"]
+    key_positions: Int[np.ndarray, "rows columns"]
+    viewport: bool = False
+
+
+@dataclass(frozen=True)
+class HeatmapSpec:
+    """A map with queries as rows and keys as columns; the first trace has its weights.
+
+    The tokens stand in sentences, the labels on the axes, where they may have markup of plotly. `cell_sentences` take
+    the place of the general ones, by row and column. A chart keeps its zoom while `zoom_key` stays the same; charts of
+    one `link` share the cell under the pointer and the zoom. A `fan` draws the weights of a query as lines and bars.
+    """
+
+    mode: ClassVar[str] = "heatmap"
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+    query_labels: tuple[str, ...]
+    key_labels: tuple[str, ...]
+    sentences: CellSentences = CELL_SENTENCES
+    cell_sentences: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    whole_numbers: bool = False
+    zoom_key: str = ""
+    link: str = ""
+    fan: bool = True
+    difference: DifferenceSpec | None = None
+    downsampled: DownsampledSpec | None = None
+
+
+@dataclass(frozen=True)
+class Drag:
+    """A point that can be moved by the pointer and the arrow keys.
+
+    It stays within `limits`, and is rounded to `step`, in the units of the axes. The `shapes` and `annotations` of the
+    figure, by their number, are hidden while an arrow in `color` follows the pointer.
+    """
+
+    start: tuple[float, float]
+    limits: tuple[float, float]
+    step: float
+    color: str
+    shapes: tuple[int, ...]
+    annotations: tuple[int, ...]
+    sentence: str  # with {x} and {y}
+
+
+@dataclass(frozen=True)
+class PlaneSpec:
+    """A square plane with a point that can be dragged."""
+
+    mode: ClassVar[str] = "plane"
+    rows: int
+    drag: Drag
+    aspect: float = 1.0
+
+
+ChartSpec = PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec
+Spec = TypeVar("Spec", bound=ChartSpec, covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Chart(Generic[Spec]):
+    """A plotly figure with its specification. A notebook shows the figure."""
+
+    figure: go.Figure
+    spec: Spec
+
+    def _repr_mimebundle_(self, *args: Any, **kwargs: Any) -> Any:
+        return self.figure._repr_mimebundle_(*args, **kwargs)
