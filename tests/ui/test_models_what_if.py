@@ -25,13 +25,9 @@ from attnviz.models.minilm import minilm
 from attnviz.normalizers import Sink, Softmax
 from attnviz.scores import Cosine
 from attnviz.text import EXAMPLE
-<<<<<<< HEAD
-from attnviz.ui.models import intervention_run, what_if
-=======
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.mechanism_sentences import part_name
 from attnviz.ui.models import outcome, what_if
->>>>>>> main
 from tests.models.test_interventions import GROUPED, TEXT, bart, bert, bloom, llama, reads
 from tests.support.app import contents, ok, open_page
 
