@@ -155,7 +155,7 @@ def whose(seen: LookedAt, stack: Sequence[int]) -> str:
     return (
         ""
         if len(stack) == len(seen.layers)
-        else f" of {attention_kinds.called(seen.shown, seen.model.decodes).lower()}"
+        else f" of {attention_kinds.called(seen.shown, seen.model.is_encoder_decoder).lower()}"
     )
 
 

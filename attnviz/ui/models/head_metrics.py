@@ -128,7 +128,7 @@ def _shapes(seen: LookedAt) -> str:
     """Which shape is which kind of attention, in HTML, where there are several."""
     called = {}
     for layer, (kind, _) in zip(seen.layers, _numbers(seen.layers), strict=True):
-        called[kind] = attention_kinds.called(layer, seen.model.decodes)
+        called[kind] = attention_kinds.called(layer, seen.model.is_encoder_decoder)
     marks = [f"{list(SHAPES.values())[kind % len(SHAPES)]} {escape(name)}" for kind, name in called.items()]
     return f"<p>{' · '.join(marks)}</p>" if len(marks) > 1 else ""
 

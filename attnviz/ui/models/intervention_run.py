@@ -23,8 +23,7 @@ from attnviz.models.intervention_run import (
     sentence_similarity,
 )
 from attnviz.models.interventions import Intervention
-from attnviz.models.model import Model
-from attnviz.models.text_inputs import Reading
+from attnviz.models.model import Model, ModelInputs
 from attnviz.ui.models.model_picker import Example
 
 UNCHANGED = "Nothing is changed. Try one of the changes above, or make one of your own."
@@ -68,7 +67,7 @@ def _outcome(_example: IntervenedExample, key: str) -> Outcome:
     model, intervention = _example.model(), _example.intervention
     given = _example.text, _example.pair, _example.image.data if _example.image else None
     before = model.layers(*given)
-    read = model.reading(*given)
+    read = model.encode(*given)
     output = model.output(read) if model.outputs else None
     if intervention.is_empty:
         result, sentence = InterventionRun(before, output), UNCHANGED
@@ -83,7 +82,7 @@ def _outcome(_example: IntervenedExample, key: str) -> Outcome:
     written = ""
     if output is not None and result.output is not None and model.outputs == "next token":
         tokens = likeliest_tokens(model, output, result.output)
-        if model.decodes:
+        if model.is_encoder_decoder:
             written = of_written(_written(model, read), typed=bool(_example.pair.strip()))
     return Outcome(result.layers, share, sentence, tokens, written)
 
@@ -100,9 +99,9 @@ def _check_cost(layers: Sequence[Layer], intervention: Intervention) -> None:
 def _sentence(example: IntervenedExample, before: Tensor | None, after: Tensor | None) -> str:
     model = example.model()
     if before is None or after is None:
-        return (PICTURE if model.reads == "picture" else NEITHER).format(name=model.name)
+        return (PICTURE if model.modality == "picture" else NEITHER).format(name=model.name)
     if model.outputs == "next token":
-        whose = "The decoder’s" if model.decodes else "The"
+        whose = "The decoder’s" if model.is_encoder_decoder else "The"
         return of_tokens(likeliest_tokens(model, before, after), kl_divergence(before, after), whose)
     if example.pair.strip():
         similarities = sentence_similarity(model, [example.intervention], example.text, example.pair)
@@ -110,7 +109,7 @@ def _sentence(example: IntervenedExample, before: Tensor | None, after: Tensor |
     return of_vector(cosine(before, after))
 
 
-def _written(model: Model, read: Reading) -> str:
+def _written(model: Model, read: ModelInputs) -> str:
     """What the decoder has written, as text, or token by token where the tokenizer has no text for them."""
     text = str(model.tokenizer.decode(read.batch["decoder_input_ids"][0, 1:]))
     return text if text.strip() or read.target is None else " ".join(read.target.tokens[1:])

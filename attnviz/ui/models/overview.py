@@ -86,7 +86,7 @@ def _heads(
     seen: LookedAt, view: View, others: Sequence[View], colored: HeadMeasure | None, measured: HeadMeasures | None
 ) -> None:
     every = sorted([view, *others], key=lambda one: one.beside[0])
-    titles = attention_kinds.told_apart([one.layers[one.layer] for one in every], seen.model.decodes)
+    titles = attention_kinds.told_apart([one.layers[one.layer] for one in every], seen.model.is_encoder_decoder)
     above, right = _places(view, others)
     below = st.container()
     with below:

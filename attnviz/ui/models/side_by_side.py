@@ -162,7 +162,7 @@ def _right(seen: LookedAt, notes: DeltaGenerator) -> tuple[Example, Sequence[Lay
 def _given(asked: Example) -> Example:
     """What is read or seen on the right; of a model that cannot be loaded it is the text."""
     try:
-        reads: Collection[str] = asked.model().reads
+        reads: Collection[str] = asked.model().modality
     except ValueError:  # which is said where the example is read
         reads = ["text"]
     if "text" not in reads:
