@@ -364,7 +364,7 @@ def test_a_config_that_is_none(copied, text, words):
         ({"parts": {"attention_dropout": [float("-inf")]}}, "“attention_dropout” is -inf, which is no number"),
         ({"depths": [2] * 2_000}, "has 2,000 numbers for “depths”; no model has more than 1,024"),
         ({"num_hidden_layers": 1_000}, "of “bert” describes far more parts than its files have weights for"),
-        ({"vocab_size": 4_000_000, "hidden_size": 4_096}, "parameters, which take 66,1"),
+        ({"vocab_size": 4_000_000, "hidden_size": 4_096}, "parameters, which take 61.6 GB"),
         ({"num_hidden_layers": 20, "hidden_size": 16_384}, "parameters, which take "),
         ({"part": json.loads('{"x":' * 900 + "1" + "}" * 900)}, "has parts within parts, more than 16 deep"),
         ({"hidden_size": 31}, "cannot build “bert” from its config.json. The reason given is: “The hidden size"),
