@@ -89,7 +89,7 @@ def test_on_a_phone_what_comes_of_a_tap_is_seen(browser: Browser, address: str) 
         expect(phone.page.get_by_text("Changed in all layers. Weights: Softmax with temperature 4.")).to_be_in_viewport(
             ratio=1
         )
-        expect(phone.page.get_by_text("As it is encoder 3, head 1")).to_be_in_viewport(ratio=1)
+        expect(phone.page.get_by_text("As trained encoder 3, head 1")).to_be_in_viewport(ratio=1)
         # What is set by hand is folded away, and there when it is asked for.
         normalizer = phone.page.locator(".st-key-if-normalizer input[role=combobox]")
         expect(normalizer).to_be_hidden()

@@ -10,11 +10,9 @@ from jaxtyping import Float
 
 from attnviz import figures
 from attnviz.analysis.head_maps import Special, strongest_keys
-from attnviz.biases import Bias, Distances, SoftCap
-from attnviz.capture.opaque_parts import ModelBias
 from attnviz.figures.products import scaled
 from attnviz.figures.sentences import CellSentences
-from attnviz.formatting import number, significant, visible
+from attnviz.formatting import number, visible
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, ScaledDot
@@ -22,10 +20,10 @@ from attnviz.ui import pinned_query
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
 from attnviz.ui.markdown import plain
+from attnviz.ui.mechanism_sentences import bias_phrase
 from attnviz.ui.models.selection import LookedAt
 from attnviz.ui.models.viewport import told
 from attnviz.ui.view import View, tokens_stamp
-from attnviz.ui.widgets import title
 
 STRONGEST = "Its strongest key"
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions
@@ -137,19 +135,8 @@ def biased(layer: Layer, head: int, query: int, key: int, score: float) -> list[
     now, made = torch.tensor(score), []
     for bias in layer.mechanism.bind(inputs.queries, inputs.keys, inputs.heads).biases:
         now = bias(now, *at)
-        made.append((in_words(bias), float(now)))
+        made.append((bias_phrase(bias), float(now)))
     return made
-
-
-def in_words(bias: Bias) -> str:
-    """What a bias does to a score, in words that follow the score."""
-    if isinstance(bias, SoftCap):
-        return f"squeezed between {significant(-bias.cap)} and {significant(bias.cap)} (soft cap)"
-    if isinstance(bias, Distances):
-        return "plus the model’s number for the distance from query to key"
-    if isinstance(bias, ModelBias):
-        return "plus the model’s number for the pair of query and key"
-    return f"changed by {title(type(bias))}"
 
 
 def said(

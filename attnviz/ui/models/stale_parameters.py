@@ -28,8 +28,7 @@ def clear(seen: LookedAt) -> None:
     _only(products.KEY, [products.STRONGEST, *keys], products.STRONGEST)
     _only(aggregation.TOKENS, queries)
     _only(aggregation.HEADS, aggregation.choices(seen.layers, aggregation.stacked(seen.layers, seen.layer)))
-    open_layers = [layer for layer in seen.layers if not layer.locked]
-    _only(what_if.OFF, [f"{one.name}, head {head}" for one in open_layers for head in range(one.inputs.heads)])
+    _only(what_if.ABLATED, what_if.heads_by_name(seen.layers))
     if st.session_state.get("right-model", st.query_params.get("right-model")) in (None, side_by_side.SAME):
         most = max(layer.inputs.heads for layer in seen.layers)
         _only("right-layer", [side_by_side.SAME, *(layer.name for layer in seen.layers)], side_by_side.SAME)
