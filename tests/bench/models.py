@@ -189,7 +189,7 @@ def _read(folder: str) -> tuple[Model, dict[str, torch.Tensor]]:
     from tests.bench.__main__ import text_of
 
     model = inspected(folder).load()
-    return model, model.reading(text_of(LONG, 0)).batch
+    return model, model.encode(text_of(LONG, 0)).batch
 
 
 @torch.inference_mode()

@@ -205,7 +205,7 @@ def test_a_decoder_goes_on_by_itself(saved, drawn) -> None:
 
 def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None:
     app = ok(page(model=saved / "vit", head="Head 2", pinned="none"))
-    pixels = model_cache.model(str(saved / "vit")).reading().batch["pixel_values"]
+    pixels = model_cache.model(str(saved / "vit")).encode().batch["pixel_values"]
     same(drawn["heatmap"], own(saved / "vit", pixel_values=pixels).attentions[0][0, 2])
     assert "text" not in [one.key for one in app.text_input]
     assert list(drawn["heatmap"].spec.query_tokens[:2]) == ["[CLS]", "0·0"]
@@ -220,7 +220,7 @@ def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None
     assert "right-text" not in [one.key for one in app.text_input]
     app.file_uploader[1].upload("blue.png", png((40, 40), color="blue"))
     app = ok(app.run())
-    blue = model_cache.model(str(saved / "vit")).reading(image=png((40, 40), color="blue")).batch["pixel_values"]
+    blue = model_cache.model(str(saved / "vit")).encode(image=png((40, 40), color="blue")).batch["pixel_values"]
     same(drawn["right-map"], own(saved / "vit", pixel_values=blue).attentions[0][0, 2])
     same(drawn["left-map"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
     app.query_params["inspect"] = "Overview"
@@ -258,7 +258,7 @@ def test_heads_are_colored_by_any_measure(drawn, measure) -> None:
 def own_minilm():
     kept = minilm()
     with kept.lock, torch.no_grad():
-        return kept.model(**kept.reading(EXAMPLE).batch, output_attentions=True).attentions
+        return kept.model(**kept.encode(EXAMPLE).batch, output_attentions=True).attentions
 
 
 # The products of one score
@@ -268,7 +268,7 @@ def test_the_products_add_up_to_the_models_own_score(drawn) -> None:
     app = ok(page())
     kept = minilm()
     with kept.lock, torch.no_grad():
-        out = kept.model(**kept.reading(EXAMPLE).batch, output_hidden_states=True)
+        out = kept.model(**kept.encode(EXAMPLE).batch, output_hidden_states=True)
         layer = kept.model.encoder.layer[3].attention.self
         query, key, value = (
             part(out.hidden_states[3])[0].unflatten(-1, (12, 32))[:, 1]

@@ -54,7 +54,7 @@ def drawn(monkeypatch):
 def ran(text: str = EXAMPLE) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """The weights of all layers and heads, and the lengths of their values, as the model itself computes them."""
     kept = minilm()
-    batch = kept.reading(text).batch
+    batch = kept.encode(text).batch
     with kept.lock, torch.no_grad():
         out = kept.model(**batch, output_attentions=True, output_hidden_states=True)
         values = [

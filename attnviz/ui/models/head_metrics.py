@@ -133,7 +133,7 @@ def _shapes(selection: ModelSelection) -> str:
     """Which shape is which kind of attention, in HTML, where there are several."""
     called = {}
     for layer, (kind, _) in zip(selection.layers, _numbers(selection.layers), strict=True):
-        called[kind] = attention_kinds.called(layer, selection.model.decodes)
+        called[kind] = attention_kinds.called(layer, selection.model.is_encoder_decoder)
     marks = [f"{list(SHAPES.values())[kind % len(SHAPES)]} {escape(name)}" for kind, name in called.items()]
     return f"<p>{' · '.join(marks)}</p>" if len(marks) > 1 else ""
 

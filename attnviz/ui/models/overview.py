@@ -82,7 +82,7 @@ def _show_heads(
     measured: HeadMeasures | None,
 ) -> None:
     every = sorted([selection, *others], key=lambda one: one.mosaic_layers[0])
-    titles = attention_kinds.told_apart([one.layer for one in every], selection.model.decodes)
+    titles = attention_kinds.told_apart([one.layer for one in every], selection.model.is_encoder_decoder)
     above, right = _places(selection, others)
     below = st.container()
     head_map = selected_map(selection)

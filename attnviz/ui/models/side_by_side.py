@@ -154,7 +154,7 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
 def _choose_input(example: Example) -> Example:
     """What is read or seen on the right; of a model that cannot be loaded it is the text."""
     try:
-        reads: Collection[str] = example.model().reads
+        reads: Collection[str] = example.model().modality
     except ValueError:  # which is said where the example is read
         reads = ["text"]
     if "text" not in reads:
