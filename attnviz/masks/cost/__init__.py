@@ -89,7 +89,7 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
 
 def _looked_at(mask: Mask, queries: int, keys: int, head: int, block: int) -> Counts:
     """The counts of any mask, pair by pair, some rows at a time."""
-    bound, key = mask.bind(queries, keys, 1), torch.arange(keys)
+    bound, key = mask.bind(queries, keys, head + 1), torch.arange(keys)
     seen, last = np.zeros(queries, int), np.full(keys, -1)
     occupied = np.zeros((-(-queries // block), -(-keys // block)), bool)
     step = max(1, 2**18 // keys)

@@ -11,7 +11,7 @@ from attnviz.lessons.steps import LEAST, MOST, Example, Kind, Translated
 from attnviz.masks import Causal, Full, Mask
 from attnviz.translator.model import HEADS, LAYERS, Use
 from attnviz.ui import head_controls, mechanism_controls, pinned_query, widgets
-from attnviz.ui.transformer.sentence_picker import similarity
+from attnviz.ui.similarity_picker import similarity
 
 SECOND = "die Katze setzte sich"
 MASKS: dict[str, Mask] = {"Full": Full(), "Causal": Causal()}
