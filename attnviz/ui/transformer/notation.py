@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from attnviz.layer import Layer
-from attnviz.lessons.steps import Translated
+from attnviz.lessons.steps import TranslatorExample
 from attnviz.masks import Full
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
 from attnviz.translator import VARIANTS, Translation, Translator
@@ -248,7 +248,7 @@ def linked(translator: Translator, translation: Translation, use: Use, layer: in
     """A link to every number of a head on the Steps page, in HTML; or why there is none."""
     english = " ".join(translation.english)
     try:
-        Translated(english, translator.variant, use, layer, head)
+        TranslatorExample(english, translator.variant, use, layer, head)
     except ValueError as problem:
         return f"<p class='attnviz-nolink'>{escape(str(problem))}</p>"
     asked = {
