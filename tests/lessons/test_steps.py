@@ -50,7 +50,7 @@ examples = st.fixed_dictionaries(
 values = st.floats(-LARGEST, LARGEST, allow_subnormal=False)
 
 
-whole = cache(steps)  # what is the same in every example of a test
+whole = cache(compute_steps)  # what is the same in every example of a test
 
 
 def drawn_edits(data: st.DataObject, whole: Steps, matrices: list[str]) -> Edits:
