@@ -22,8 +22,8 @@ from attnviz.translator.model import HEADS, LAYERS, Use
 from attnviz.ui import cache, mechanism_controls, pinned_query, widgets
 from attnviz.ui.head_controls import head_names
 from attnviz.ui.markdown import plain
+from attnviz.ui.similarity_picker import similarity
 from attnviz.ui.steps import edits
-from attnviz.ui.transformer.sentence_picker import similarity
 
 SECOND = "die Katze setzte sich"
 MASKS: dict[str, Mask] = {"Full": Full(), "Causal": Causal()}
