@@ -17,7 +17,7 @@ from attnviz.ui.masks import (
     mass_shift,
     receptive_field,
 )
-from attnviz.ui.masks.charts import Comparison
+from attnviz.ui.masks.comparison import SIDES, compare
 from attnviz.ui.mechanism_controls import choose_score_and_normalizer
 from attnviz.ui.source_picker import brought
 
@@ -32,20 +32,20 @@ if what.fixed("A mask would only hide some of them. Bring queries and keys to co
 
 columns = st.columns(3, gap="medium")
 mechanisms = []
-for side, column in zip(mask_editor.SIDES, columns, strict=False):
+for side, column in zip(SIDES, columns, strict=False):
     with column.container():
-        mechanisms.append(mask_editor.mechanism(side, shared))
+        mechanisms.append(mask_editor.choose_mechanism(side, shared))
 legend = columns[2].container()
 
 comparison = cache.or_last_good(
     "comparison",
-    lambda: Comparison(what.source, what.layers, what.layer, what.head, (mechanisms[0], mechanisms[1])),
+    lambda: compare(what.source, what.layers, what.layer, what.head, (mechanisms[0], mechanisms[1])),
     lambda: None,
     what.notes,
 )
 if comparison:
     with legend:
-        charts.legend(comparison)
+        charts.show_legend(comparison)
     places = st.columns(3, gap="medium")
     names = pinned_query.numbered(range(comparison.inputs.queries), comparison.inputs.query_tokens)
     opening = what.source.opening.query

@@ -8,8 +8,7 @@ from attnviz.figures import heatmap
 from attnviz.figures.sentences import CellSentences
 from attnviz.ui.chart import chart
 from attnviz.ui.markdown import plain
-from attnviz.ui.masks.charts import Comparison
-from attnviz.ui.masks.mask_editor import SIDES
+from attnviz.ui.masks.comparison import SIDES, Comparison
 from attnviz.ui.view import tokens_stamp
 
 MOST = 24
