@@ -62,10 +62,16 @@ def masked_softmax(
 ) -> Float[Tensor, "*batch queries keys"]:
     """The softmax weights of scores (before the mask) as libraries of that convention compute them, in float32.
 
-    `fill` is what "finite fill" adds to a masked score. It takes e^fill of a masked key's share instead of all: with
-    −10000 nothing is left, with −100 a masked score some 100 above the rest gets through (`leaked_mass`). From about −1e9
-    on the score is lost in rounding, and "finite fill" becomes "uniform".
-    Raises ValueError for a convention that is not in EMPTY_ROW_CONVENTIONS, and for a fill that is not finite and negative.
+    `fill` is what "finite fill" adds to a masked score. It leaves e^fill of a masked key's share: with −10000
+    nothing, while with −100 a masked score some 100 above the rest gets through (`leaked_mass`). From about −1e9 on
+    the score is lost in rounding, and "finite fill" becomes "uniform".
+
+    Raises ValueError for an unknown convention, and for a fill that is not finite and negative.
+
+    Example:
+        >>> scores, allowed = torch.tensor([[1.0, 1.0]]), torch.tensor([[False, False]])
+        >>> masked_softmax(scores, allowed, "zeros"), masked_softmax(scores, allowed, "uniform")
+        (tensor([[0., 0.]]), tensor([[0.5000, 0.5000]]))
     """
     scores, floor = scores.float(), torch.finfo(torch.float32).min
     if convention == "zeros":

@@ -41,8 +41,8 @@ BUILDERS = ("transformers.models.", "torch.nn.modules.")
 CALLS = 3_000, 100
 SECONDS = 8  # of computing at most, where calls take long
 ENDLESS = ("time_step_limit",)  # a bound that is infinite where there is none
-NEXT_TOKEN = re.compile(r"(ForCausalLM|LMHeadModel)$")
-TRANSLATES = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHeadModel|EncoderDecoderModel)$")
+DECODER_HEAD = re.compile(r"(ForCausalLM|LMHeadModel)$")
+ENCODER_DECODER_HEAD = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHeadModel|EncoderDecoderModel)$")
 
 
 def check_config(name: str, said: dict[str, Any]) -> None:
@@ -147,7 +147,9 @@ def _plain(said: Any) -> Any:
 def _head(said: dict[str, Any], config: Any) -> tuple[Any, ...]:
     """The class with the head that gives the next token, if the model was saved with one."""
     names = [name for name in said.get("architectures") or () if isinstance(name, str)]
-    decodes = getattr(config, "is_encoder_decoder", False)
-    auto = transformers.AutoModelForSeq2SeqLM if decodes else transformers.AutoModelForCausalLM
-    saved = any(map((TRANSLATES if decodes else NEXT_TOKEN).search, names))
+    auto: Any = transformers.AutoModelForCausalLM
+    pattern = DECODER_HEAD
+    if getattr(config, "is_encoder_decoder", False):
+        auto, pattern = transformers.AutoModelForSeq2SeqLM, ENCODER_DECODER_HEAD
+    saved = any(map(pattern.search, names))
     return (auto,) if saved and type(config) in auto._model_mapping else ()

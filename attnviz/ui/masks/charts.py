@@ -8,16 +8,13 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, counts
-from attnviz.analysis.head_maps import Aggregate, HeadChoice
-from attnviz.figures import heatmap
 from attnviz.figures.difference import difference as difference_figure
-from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.ui.chart import chart
+from attnviz.ui.head_map import zoom_key
 from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks import mask_editor
 from attnviz.ui.masks.comparison import SIDES, Comparison
-from attnviz.ui.view import tokens_stamp
 
 HEIGHT = 330
 LINK_GROUP = "masks"
@@ -27,7 +24,6 @@ KINDS = {
     "removed": "removed: only A allows them",
     "added": "added: only B allows them",
 }
-SENTENCES: dict[HeadChoice, str] = {Aggregate.MEAN: GIVES_ON_AVERAGE, Aggregate.MAXIMUM: GIVES_AT_MOST}
 
 
 def show_legend(comparison: Comparison) -> None:
@@ -47,18 +43,12 @@ def show(
     comparison: Comparison, places: Sequence[DeltaGenerator], pinned: int | None, toggle: Callable[[int], None]
 ) -> None:
     """Draws A, B and B − A, linked, each in its place."""
-    inputs = comparison.inputs
-    tokens = (inputs.query_tokens, inputs.key_tokens)
-    stamp, sentences = tokens_stamp(inputs), CellSentences(SENTENCES.get(comparison.head, GIVES))
     sides = zip(SIDES, comparison.mechanisms, comparison.maps, comparison.allowed, places[:2], strict=True)
-    for side, mechanism, weights, allowed, place in sides:
+    for side, mechanism, head_map, allowed, place in sides:
         painting, sentence = mask_editor.is_painting(side), mask_editor.describe(mechanism)
         with place:
             chart(
-                heatmap(
-                    weights, *tokens, largest=comparison.largest, sentences=sentences, fan=False, zoom_key=stamp,
-                    link=LINK_GROUP,
-                ),
+                head_map.chart(largest=comparison.largest, link=LINK_GROUP),
                 f"map-{side.lower()}",
                 title=side,
                 label=f"Attention weights under mask {side}",
@@ -71,11 +61,11 @@ def show(
                 else "Point at a cell: it is marked in all three maps.",
                 on_click=None if painting else lambda row, _: toggle(row),
                 on_stroke=partial(mask_editor.paint, side, allowed) if painting else None,
-            )  # fmt: skip
+            )
             st.caption(plain(sentence))
     change = difference_figure(
-        comparison.change, comparison.kinds == REMOVED, comparison.kinds == ADDED, *tokens,
-        charts=("map-a", "map-b"), zoom_key=stamp, link=LINK_GROUP,
+        comparison.change, comparison.kinds == REMOVED, comparison.kinds == ADDED, *comparison.maps[0].labels,
+        charts=("map-a", "map-b"), zoom_key=zoom_key(comparison.inputs), link=LINK_GROUP,
     )  # fmt: skip
     with places[2]:
         chart(

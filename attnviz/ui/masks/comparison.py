@@ -1,34 +1,39 @@
 """One head under two mechanisms, A and B: both maps, and what changes from one to the other."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, UInt8
 
 from attnviz.analysis.difference import difference, kinds
-from attnviz.analysis.head_maps import HeadChoice, Special
+from attnviz.analysis.head_maps import HeadChoice
 from attnviz.inputs import Inputs
-from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
-from attnviz.sources import Source
 from attnviz.ui.color_range import largest_weight
-from attnviz.ui.view import head_weights
+from attnviz.ui.head_map import HeadMap, selected_map
+from attnviz.ui.selection import Selection
 
 SIDES = ("A", "B")
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The maps of one head, or of several as one, under mechanisms A and B; NaN where not allowed."""
+    """The selected head under mechanisms A and B, and what changes from the first to the second."""
 
-    inputs: Inputs
-    head: HeadChoice
+    selection: Selection
     mechanisms: tuple[Mechanism, Mechanism]
-    maps: tuple[Float[np.ndarray, "queries keys"], Float[np.ndarray, "queries keys"]]
+    maps: tuple[HeadMap, HeadMap]
     change: Float[np.ndarray, "queries keys"]  # B − A
-    kinds: Int[np.ndarray, "queries keys"]  # indices in difference.KINDS
+    kinds: UInt8[np.ndarray, "queries keys"]  # indices in difference.KINDS
+
+    @property
+    def inputs(self) -> Inputs:
+        return self.selection.layer.inputs
+
+    @property
+    def head(self) -> HeadChoice:
+        return self.selection.head
 
     @property
     def mask_head(self) -> int:
@@ -38,20 +43,16 @@ class Comparison:
     @property
     def allowed(self) -> tuple[Bool[np.ndarray, "queries keys"], Bool[np.ndarray, "queries keys"]]:
         before, after = self.maps
-        return ~np.isnan(before), ~np.isnan(after)
+        return ~np.isnan(before.weights), ~np.isnan(after.weights)
 
     @property
     def largest(self) -> float:
         """The weight at the end of the color scale of both maps."""
-        return largest_weight(self.maps)
+        return largest_weight([head_map.weights for head_map in self.maps])
 
 
-def compare(
-    source: Source, layers: Sequence[Layer], layer: int, head: HeadChoice, mechanisms: tuple[Mechanism, Mechanism]
-) -> Comparison:
-    """Returns the maps of one head under both mechanisms. Raises ValueError if one of them cannot be computed."""
-    before, after = (head_weights(source, layers, layer, each, head, Special.SHOWN) for each in mechanisms)
-    tensors = torch.from_numpy(before), torch.from_numpy(after)
-    return Comparison(
-        layers[layer].inputs, head, mechanisms, (before, after), difference(*tensors).numpy(), kinds(*tensors).numpy()
-    )
+def compare(selection: Selection, mechanisms: tuple[Mechanism, Mechanism]) -> Comparison:
+    """Returns the selected head under both mechanisms. Raises ValueError if that cannot be computed."""
+    before, after = (selected_map(selection.with_mechanism(mechanism)) for mechanism in mechanisms)
+    weights = torch.from_numpy(before.weights), torch.from_numpy(after.weights)
+    return Comparison(selection, mechanisms, (before, after), difference(*weights).numpy(), kinds(*weights).numpy())

@@ -22,7 +22,7 @@ def show() -> None:
         size = 1
         if named.size:
             size = st.number_input(named.size, named.least, MOST, named.start, key=f"size of {named.name}")
-        # Where the alignment is in question, there are fewer queries than keys; elsewhere that would add a second question.
+        # Fewer queries than keys where the alignment is in question; elsewhere that would add a second question.
         queries = st.number_input("Queries", 1, MOST, 8 if named is CAUSAL else 12, key=f"queries of {named.name}")
         limits = {"min_value": 1, "max_value": MOST, "value": 12}
         keys = widgets.whole_number("Keys", **limits, key="keys", bind="query-params")
