@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 from plotly.offline import get_plotlyjs
 
-from tests.e2e.conftest import opened, serving
+from tests.support.browser import Browser, opened, serving
 
 
 def test_figures_of_any_kind_are_drawn(browser: Browser, tmp_path: Path) -> None:

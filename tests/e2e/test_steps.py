@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import Self
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from attnviz.lessons.steps import Edits, Example, Kind, Translated, steps
 from attnviz.masks import Causal
 from attnviz.translator import load
-from tests.e2e.conftest import Shown, opened
+from tests.support.browser import Browser, Shown, opened
 
 
 class Steps(Shown):

@@ -68,6 +68,7 @@ def test_plotly_is_served_from_the_installed_package_for_a_year() -> None:
     answer = TestClient(Starlette(routes=[route])).get(route.path)
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert b"plotly.js v" in answer.content[:200]
+    assert answer.content.startswith(b"//# allFunctionsCalledOnLoad\n")  # has to come before all code
 
 
 def test_numbers_that_are_none_do_not_travel() -> None:

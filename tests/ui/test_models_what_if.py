@@ -27,7 +27,7 @@ from attnviz.scores import Cosine
 from attnviz.text import EXAMPLE
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.mechanism_sentences import part_name
-from attnviz.ui.models import outcome, viewport, what_if
+from attnviz.ui.models import outcome, what_if
 from tests.models.test_interventions import GROUPED, TEXT, bart, bert, bloom, llama, reads
 from tests.support.app import contents, ok, open_page
 
@@ -290,8 +290,8 @@ def test_the_result_stands_above_the_widgets_of_ones_own(drawn):
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(drawn, monkeypatch):
-    monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr(viewport, "CELLS", 5)
+    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
     ok(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
     for key, layers in (("if-before", minilm().layers(EXAMPLE)), ("if-after", None)):
         layers = layers or run_with_interventions(minilm(), [TRIES["Temperature 4"]], EXAMPLE).layers
