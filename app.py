@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attnviz.sources import Pretrained
-from attnviz.ui.chart import plotly_route
+from attnviz.ui import scripts
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
@@ -61,7 +61,7 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
 
 app = st.App(
     Path(__file__).parent / "attnviz" / "ui" / "router.py",
-    routes=[plotly_route()],
+    routes=scripts.routes(),
     middleware=[Middleware(SecurityHeaders)],
     lifespan=lifespan,
 )
