@@ -1,10 +1,11 @@
-# make run opens the app; make test checks everything. Both install what they need, once.
+# make run opens the app; make test checks everything, and make quick what needs no browser. All install what they
+# need, once.
 
 PYTHON ?= python3
 PORT ?= 8501
 BIN := .venv/bin
 
-.PHONY: install run test check fix bench train
+.PHONY: install run test quick check fix bench mutate train
 
 install: .venv/installed
 
@@ -13,6 +14,9 @@ run: install
 
 test: check
 	$(BIN)/python -m pytest
+
+quick: check
+	$(BIN)/python -m pytest --ignore tests/e2e
 
 check: .venv/tested
 	$(BIN)/ruff check .
@@ -26,6 +30,9 @@ fix: .venv/tested
 
 bench: .venv/tested
 	$(BIN)/python -m tests.bench
+
+mutate: .venv/tested
+	$(BIN)/python -m tests.mutate $(MUTATE)
 
 train: install
 	$(BIN)/python -m attnviz.translator.train

@@ -28,8 +28,12 @@ class Bias:
     def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
         raise NotImplementedError
 
-    def fit(self, queries: int, keys: int, heads: int, mask: Allowed) -> "Bias":
-        """This bias for so many queries, keys and heads, and a fitted mask: itself, unless it depends on them."""
+    def bind(self, queries: int, keys: int, heads: int) -> "Bias":
+        """Returns this bias for so many queries, keys and heads: itself, unless it depends on them."""
+        return self
+
+    def with_mask(self, mask: Allowed) -> "Bias":
+        """Returns this bias for scores under a bound mask: itself, unless it depends on what is allowed."""
         return self
 
 
@@ -48,16 +52,16 @@ class ALiBi(Bias):
     NAME: ClassVar[str] = "ALiBi"
 
     form: Literal["causal", "symmetric"] = field(default="causal", metadata={"label": "Form"})
-    heads: int | None = None  # what `fit` fills in
+    heads: int | None = None  # what `bind` fills in
 
     def __post_init__(self) -> None:
         _one_of(self, "form", self.form, ("causal", "symmetric"))
 
-    def fit(self, queries: int, keys: int, heads: int, mask: Allowed) -> Bias:
+    def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, heads=heads)
 
     def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
-        power = 1 << _fitted(self, self.heads).bit_length() - 1
+        power = 1 << _bound(self, self.heads).bit_length() - 1
         exponent = torch.where(h < power, 8 * (h + 1), 8 * (h - power) + 4).to(scores.dtype) / power
         back = q - k if self.form == "causal" else abs(q - k)
         return scores - torch.exp2(-exponent) * back
@@ -103,7 +107,7 @@ class T5Buckets(ByContent, Bias):
         """How many of them hold one distance each."""
         return self._side // 2
 
-    def fit(self, queries: int, keys: int, heads: int, mask: Allowed) -> Bias:
+    def bind(self, queries: int, keys: int, heads: int) -> Bias:
         shape = (self.buckets, heads)
         if self.table is None:
             return replace(self, table=torch.randn(shape, generator=torch.Generator().manual_seed(self.seed)))
@@ -124,7 +128,7 @@ class T5Buckets(ByContent, Bias):
         return bucket + (k > q) * self._side if both else bucket
 
     def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
-        return scores + _fitted(self, self.table).to(scores.device, scores.dtype)[self.bucket(q, k), h]
+        return scores + _bound(self, self.table).to(scores.device, scores.dtype)[self.bucket(q, k), h]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,7 +149,7 @@ class Distances(ByContent, Bias):
                 f"{self.table.shape[-1]} for {self.queries} queries."
             )
 
-    def fit(self, queries: int, keys: int, heads: int, mask: Allowed) -> Bias:
+    def bind(self, queries: int, keys: int, heads: int) -> Bias:
         shape = (heads, self.queries + keys - 1)
         if queries != self.queries or self.table.shape != shape:
             raise ValueError(
@@ -195,18 +199,18 @@ class Sandwich(Bias):
     """
 
     width: int = field(default=128, metadata={"min": 2, "max": 1024, "label": "Width d of the sinusoids"})
-    heads: int | None = None  # what `fit` fills in
+    heads: int | None = None  # what `bind` fills in
     span: int | None = None
 
     def __post_init__(self) -> None:
         if self.width < 2 or self.width % 2:
             raise ValueError(f"Sandwich needs an even width, half sines and half cosines; it got {self.width}.")
 
-    def fit(self, queries: int, keys: int, heads: int, mask: Allowed) -> Bias:
+    def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, heads=heads, span=max(queries, keys))
 
     def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
-        heads, span = _fitted(self, self.heads), _fitted(self, self.span)
+        heads, span = _bound(self, self.heads), _bound(self, self.span)
         wavelength = 10000 ** (torch.arange(2, self.width + 1, 2, dtype=torch.float64, device=q.device) / self.width)
         # Once for each distance, not for each pair.
         common = torch.cos(torch.arange(span, device=q.device)[:, None] / wavelength).sum(-1).to(scores.dtype)
@@ -243,21 +247,27 @@ class SSMax(Bias):
     NAME: ClassVar[str] = "Scalable softmax"
 
     s: float = field(default=0.43, metadata={"min": 0.0, "max": 10.0, "label": "s", "step": 0.1})
-    mask: Allowed | None = None  # what `fit` fills in
-    keys: int | None = None
+    mask: Allowed | None = None  # whose allowed keys are counted; None allows all
+    keys: int | None = None  # what `bind` fills in
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.s):
             raise ValueError(f"SSMax needs a finite s; it got {self.s}.")
 
-    def fit(self, queries: int, keys: int, heads: int, mask: Allowed) -> Bias:
-        return replace(self, mask=mask, keys=keys)
+    def bind(self, queries: int, keys: int, heads: int) -> Bias:
+        return replace(self, keys=keys)
+
+    def with_mask(self, mask: Allowed) -> Bias:
+        return replace(self, mask=mask)
 
     def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
-        every = torch.arange(_fitted(self, self.keys), device=q.device)
-        allowed = _fitted(self, self.mask)(b[..., None], h[..., None], q[..., None], every)
-        seen = (allowed & (every >= 0)).sum(-1)  # a mask that does not look at keys says one thing for all of them
-        return scores * (self.s * torch.log(seen.clamp(min=1).to(scores.dtype)))
+        keys = _bound(self, self.keys)
+        if self.mask is None:
+            return scores * (self.s * math.log(keys))
+        every = torch.arange(keys, device=q.device)
+        allowed = self.mask(b[..., None], h[..., None], q[..., None], every)
+        count = (allowed & (every >= 0)).sum(-1)  # a mask that does not look at keys says one thing for all of them
+        return scores * (self.s * torch.log(count.clamp(min=1).to(scores.dtype)))
 
 
 BIASES = (ALiBi, T5Buckets, KERPLE, Sandwich, SoftCap, SSMax)
@@ -268,10 +278,8 @@ def _one_of(bias: Bias, name: str, value: str, choices: tuple[str, ...]) -> None
         raise ValueError(f"{type(bias).__name__} needs {name} to be one of {', '.join(choices)}; it got {value!r}.")
 
 
-def _fitted(bias: Bias, value: T | None) -> T:
-    """What `fit` has filled in."""
+def _bound(bias: Bias, value: T | None) -> T:
+    """What `bind` has filled in."""
     if value is None:
-        raise ValueError(
-            f"{type(bias).__name__} depends on what it is for: call fit(queries, keys, heads, mask) first."
-        )
+        raise ValueError(f"{type(bias).__name__} depends on what it is for: call bind(queries, keys, heads) first.")
     return value

@@ -61,13 +61,13 @@ class Mechanism:
         device = inputs.query.device
         b, h = torch.tensor(0, device=device), torch.tensor(picked, device=device)[:, None, None]
         q, k = torch.tensor(computed, device=device)[:, None], torch.arange(inputs.keys, device=device)
-        fitted = self.fit(inputs.queries, inputs.keys, inputs.heads)
-        allowed = fitted.mask(b, h, q, k).expand(shape)
+        bound = self.bind(inputs.queries, inputs.keys, inputs.heads)
+        allowed = bound.mask(b, h, q, k).expand(shape)
         whole = {"allowed": allowed}
         for i, head in enumerate(picked):
             for first in range(0, len(computed), BLOCK):
                 here = slice(first, first + BLOCK)
-                part = fitted.stages(
+                part = bound.stages(
                     inputs.query[head, computed[first] : computed[first] + BLOCK],
                     inputs.key[inputs.kv_head(head)],
                     inputs.value_of(head),
@@ -85,10 +85,11 @@ class Mechanism:
             whole = {stage: array[:, cut] for stage, array in whole.items()}
         return Attention(**whole)
 
-    def fit(self, queries: int, keys: int, heads: int) -> "Mechanism":
-        """This mechanism with its mask and its biases for so many queries, keys and heads."""
-        mask = self.mask.fit(queries, keys)
-        return replace(self, biases=tuple(bias.fit(queries, keys, heads, mask) for bias in self.biases), mask=mask)
+    def bind(self, queries: int, keys: int, heads: int) -> "Mechanism":
+        """Returns this mechanism with its mask, biases and normalizer bound to so many queries, keys and heads."""
+        mask = self.mask.bind(queries, keys, heads)
+        biases = tuple(bias.with_mask(mask).bind(queries, keys, heads) for bias in self.biases)
+        return replace(self, biases=biases, mask=mask, normalizer=self.normalizer.bind(queries, keys, heads))
 
     def swapped(self, before: "Mechanism", after: "Mechanism") -> "Mechanism":
         """This mechanism with those parts exchanged in which `after` differs from `before`."""
@@ -107,7 +108,7 @@ class Mechanism:
 
         `allowed` is what the mask says, and `at` the positions of batch, head, query and key that it
         was asked about; both broadcast against the scores. Of a mechanism that depends on how many
-        there are, ask one that `fit` has given.
+        there are, ask one that `bind` has given.
         """
         parts = zip(self._parts(query), self._parts(key), strict=True)
         raw = [self.score(*part) for part in parts]
@@ -115,7 +116,7 @@ class Mechanism:
         for bias in self.biases:
             maps = [bias(scores, *at) for scores in maps]
         maps = [torch.where(allowed, scores, -torch.inf) for scores in maps]
-        weights = self.normalizer.of_heads(at[1])(*maps)
+        weights = self.normalizer(torch.stack(maps) if len(maps) > 1 else maps[0], at[1])
         return Attention(raw[0], maps[0], allowed.expand(maps[0].shape), weights, weights @ value)
 
     def _parts(self, vectors: Float[Tensor, "*heads tokens width"]) -> tuple[Tensor, ...]:

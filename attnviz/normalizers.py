@@ -12,6 +12,9 @@ from torch.nn.functional import logsigmoid
 
 from attnviz.tensor_identity import ByContent
 
+Scores = Float[Tensor, "*batch keys"]
+Weights = Float[Tensor, "*batch keys"]
+Heads = Int[Tensor, "..."] | None  # positions of heads, which broadcast against the scores
 ALMOST_1 = 1 + 1e-8  # an α below it is softmax, to all digits that a root of 1 / (α − 1) leaves
 
 
@@ -27,11 +30,11 @@ class Normalizer:
     row: ClassVar[str] = "A row adds up to 1."  # what its weights add up to, for a person
     maps: ClassVar[int] = 1  # how many maps of scores it makes weights of, from so many equal parts of a head
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         raise NotImplementedError
 
-    def of_heads(self, h: Int[Tensor, "..."]) -> "Normalizer":
-        """This normalizer in the heads at these positions: itself, unless it differs from head to head."""
+    def bind(self, queries: int, keys: int, heads: int) -> "Normalizer":
+        """Returns this normalizer for so many queries, keys and heads: itself, unless it depends on them."""
         return self
 
 
@@ -48,7 +51,7 @@ class Softmax(Normalizer):
         if not 0 < self.temperature < math.inf:
             raise ValueError(f"Softmax needs a finite temperature above 0; it got {self.temperature}.")
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         greatest = scores.detach().amax(-1, keepdim=True)
         empty = greatest.isneginf()
         some_empty = bool(empty.any())
@@ -67,7 +70,7 @@ class Hard(Normalizer):
     The limit of softmax as the temperature goes to 0. It has no gradient.
     """
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         greatest = (scores == scores.amax(-1, keepdim=True)) & ~scores.isneginf()
         return greatest.to(scores.dtype) / greatest.sum(-1, keepdim=True).clamp(min=1)
 
@@ -79,7 +82,7 @@ class Uniform(Normalizer):
     The limit of softmax as the temperature goes to infinity.
     """
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         allowed = ~scores.isneginf()
         return allowed.to(scores.dtype) / allowed.sum(-1, keepdim=True).clamp(min=1)
 
@@ -96,7 +99,7 @@ class SoftmaxPlusOne(Normalizer):
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest goes nowhere."
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         return _with_sink(scores, scores.new_zeros(()))
 
 
@@ -118,17 +121,21 @@ class Sink(ByContent, Normalizer):
         if not bool(torch.as_tensor(self.logit).isfinite().all()):
             raise ValueError(f"Sink needs finite logits; it got {torch.as_tensor(self.logit).tolist()}.")
 
-    def of_heads(self, h: Int[Tensor, "..."]) -> Normalizer:
-        if not isinstance(self.logit, Tensor) or not self.logit.ndim:
-            return self
-        if int(h.max()) >= len(self.logit):
-            raise ValueError(f"Sink has a logit for each of {len(self.logit)} heads; there is none for head {h.max()}.")
-        return Sink(self.logit.to(h.device)[torch.atleast_1d(h)[..., :1]])
+    def bind(self, queries: int, keys: int, heads: int) -> Normalizer:
+        if isinstance(self.logit, Tensor) and self.logit.ndim and self.logit.shape != (heads,):
+            raise ValueError(
+                f"Sink needs a logit for each of {heads} heads; its logits are of shape {tuple(self.logit.shape)}."
+            )
+        return self
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         logit = torch.as_tensor(self.logit).to(scores)
-        if logit.ndim and logit.shape[-1] != 1:
-            raise ValueError(f"Sink has logits of shape {tuple(logit.shape)}: say of which heads, with of_heads(h).")
+        if logit.ndim:
+            if h is None:
+                raise ValueError(
+                    f"Sink has a logit for each of {len(logit)} heads: give h, the positions of the heads."
+                )
+            logit = logit[h]
         return _with_sink(scores, logit)
 
 
@@ -139,7 +146,7 @@ class Sparsemax(Normalizer):
     Martins & Astudillo 2016, "From Softmax to Sparsemax", as their `entmax` package computes it.
     """
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         return Entmax(2.0)(scores)
 
 
@@ -158,7 +165,7 @@ class Entmax(Normalizer):
         if not 1 <= self.alpha <= 4:
             raise ValueError(f"Entmax needs an α from 1 to 4; it got {self.alpha}.")
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         if self.alpha < ALMOST_1:
             return Softmax()(scores)
         empty = _empty(scores)
@@ -190,7 +197,7 @@ class TopK(Normalizer):
         if self.k < 1:
             raise ValueError(f"TopK needs to keep 1 key or more; it got {self.k}.")
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         greatest = scores.detach().topk(min(self.k, scores.shape[-1]), dim=-1).values
         return Softmax()(scores.masked_fill(scores < greatest[..., -1:], -torch.inf))
 
@@ -207,7 +214,7 @@ class Sigmoid(Normalizer):
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row may add up to more or less than 1: each key is weighed by itself, between 0 and 1."
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         return torch.sigmoid(scores - torch.log(_seen(scores)))
 
 
@@ -224,7 +231,7 @@ class ReLU(Normalizer):
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row may add up to anything: each key is weighed by itself, and a weight may be above 1."
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         return torch.relu(scores) / _seen(scores)
 
 
@@ -240,7 +247,7 @@ class Softpick(Normalizer):
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to at most 1: keys of negative scores get none, and take from the others."
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         # Above and below the line multiplied by exp(−greatest), so that nothing is too large.
         greatest = scores.detach().amax(-1, keepdim=True).clamp(min=0)
         above, below = scores.clamp(min=0), scores.masked_fill(scores.isneginf(), 0).clamp(max=0)
@@ -263,7 +270,7 @@ class StickBreaking(Normalizer):
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest of the stick is left over."
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         # In logarithms; the cumulated ones begin with a key's next, as a large score of its own would drown theirs.
         refused = logsigmoid(-scores[..., 1:])
         left = torch.cat([refused.flip(-1).cumsum(-1).flip(-1), torch.zeros_like(scores[..., :1])], dim=-1)
@@ -291,12 +298,14 @@ class Differential(Normalizer):
         if not 0 <= self.lam <= 1:
             raise ValueError(f"Differential needs a λ from 0 to 1; it got {self.lam}.")
 
-    def __call__(
-        self, scores: Float[Tensor, "*batch keys"], subtracted: Float[Tensor, "*batch keys"] | None = None
-    ) -> Float[Tensor, "*batch keys"]:
-        if subtracted is None:
-            raise ValueError("Differential needs two maps of scores, one for each half of a head; it got one.")
-        return Softmax()(scores) - self.lam * Softmax()(subtracted)
+    def __call__(self, scores: Float[Tensor, "*maps_batch keys"], h: Heads = None) -> Weights:
+        if len(scores) != 2 or scores.ndim == 1:
+            raise ValueError(
+                "Differential needs two maps of scores along the first axis, one for each half of a head; "
+                f"its scores are of shape {tuple(scores.shape)}."
+            )
+        first, second = Softmax()(scores)
+        return first - self.lam * second
 
 
 @dataclass(frozen=True)
@@ -307,7 +316,7 @@ class Identity(Normalizer):
     negative: ClassVar[bool] = True
     row: ClassVar[str] = "A row adds up to whatever it was given, and weights may be negative."
 
-    def __call__(self, scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch keys"]:
+    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         return scores.masked_fill(scores.isneginf(), 0)
 
 

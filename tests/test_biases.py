@@ -89,10 +89,10 @@ RULES = [
 every_rule = pytest.mark.parametrize(("bias", "rule"), RULES, ids=lambda x: repr(x) if isinstance(x, Bias) else "")
 
 
-def fitted(bias, heads, queries, keys, mask):
+def bound(bias, heads, queries, keys, mask):
     if isinstance(bias, T5Buckets):
         bias = replace(bias, table=table(bias.buckets, heads))
-    return bias.fit(queries, keys, heads, mask.fit(queries, keys))
+    return bias.with_mask(mask.bind(queries, keys, heads)).bind(queries, keys, heads)
 
 
 def places(heads, queries, keys):
@@ -101,7 +101,7 @@ def places(heads, queries, keys):
 
 def slowly(rule, raw, mask):
     heads, queries, keys = raw.shape
-    allowed = mask.fit(queries, keys)(*places(heads, queries, keys)).expand(raw.shape)
+    allowed = mask.bind(queries, keys, heads)(*places(heads, queries, keys)).expand(raw.shape)
     return torch.tensor([
         [[rule(raw[h, i, j].item(), i, j, h, heads, allowed[h, i].sum().item()) for j in range(keys)]
          for i in range(queries)] for h in range(heads)
@@ -113,7 +113,7 @@ def slowly(rule, raw, mask):
 @pytest.mark.parametrize("mask", [Full(), Causal(), Padding(2) & ~Causal()], ids=repr)
 def test_a_bias_is_its_rule(bias, rule, heads, queries, keys, mask):
     raw = torch.randn(heads, queries, keys)
-    ours = fitted(bias, heads, queries, keys, mask)(raw, *places(heads, queries, keys))
+    ours = bound(bias, heads, queries, keys, mask)(raw, *places(heads, queries, keys))
     torch.testing.assert_close(ours, slowly(rule, raw, mask), atol=2e-5, rtol=1e-5)
 
 
@@ -124,11 +124,11 @@ def test_a_bias_is_its_rule_in_flex_attention(random_inputs, monkeypatch, bias, 
     mask, inputs = Causal("bottom right"), random_inputs(heads=heads, queries=queries, keys=keys, d_k=16)
     output = flex.flex_attention(
         *(array[None] for array in (inputs.query, inputs.key, inputs.value)),
-        score_mod=fitted(bias, heads, queries, keys, mask),
-        block_mask=flex.create_block_mask(mask.fit(queries, keys), None, None, queries, keys, device="cpu"),
+        score_mod=bound(bias, heads, queries, keys, mask),
+        block_mask=flex.create_block_mask(mask.bind(queries, keys, heads), None, None, queries, keys, device="cpu"),
     )
     scores = slowly(rule, inputs.query @ inputs.key.mT / 4, mask)
-    scores[~mask.fit(queries, keys)(*places(heads, queries, keys)).expand(scores.shape)] = -torch.inf
+    scores[~mask.bind(queries, keys, heads)(*places(heads, queries, keys)).expand(scores.shape)] = -torch.inf
     weights = torch.softmax(scores, -1).nan_to_num(0)  # no key for the first queries, where there are more of them
     torch.testing.assert_close(output[0], weights @ inputs.value, atol=1e-4, rtol=1e-4)
 
@@ -139,7 +139,7 @@ def test_every_bias_of_the_menu_has_a_rule_here():
 
 @every_rule
 def test_a_bias_gives_the_precision_and_the_gradient_of_its_scores(bias, rule):
-    bias, at = fitted(bias, 3, 4, 5, Full()), places(3, 4, 5)
+    bias, at = bound(bias, 3, 4, 5, Full()), places(3, 4, 5)
     raw = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
     assert bias(raw, *at).dtype == torch.float64
     torch.testing.assert_close(bias(raw.float(), *at).double(), bias(raw, *at), atol=1e-5, rtol=1e-5)
@@ -147,15 +147,15 @@ def test_a_bias_gives_the_precision_and_the_gradient_of_its_scores(bias, rule):
 
 
 @every_rule
-def test_fitting_again_changes_nothing(bias, rule):
-    once = fitted(bias, 3, 4, 5, Causal())
-    assert once.fit(4, 5, 3, Causal()) == once
-    assert hash(once.fit(4, 5, 3, Causal())) == hash(once)
+def test_binding_again_changes_nothing(bias, rule):
+    once = bound(bias, 3, 4, 5, Causal())
+    assert once.bind(4, 5, 3) == once
+    assert hash(once.bind(4, 5, 3)) == hash(once)
 
 
 @pytest.mark.parametrize("bias", [ALiBi(), T5Buckets(), Sandwich(), SSMax()], ids=repr)
 def test_what_depends_on_the_example_says_so(bias):
-    sentence = f"{type(bias).__name__} depends on what it is for: call fit(queries, keys, heads, mask) first."
+    sentence = f"{type(bias).__name__} depends on what it is for: call bind(queries, keys, heads) first."
     with pytest.raises(ValueError, match=re.escape(sentence)):
         bias(torch.zeros(1), *NOWHERE)
 
@@ -170,7 +170,7 @@ def test_what_depends_on_the_example_says_so(bias):
         (lambda: T5Buckets("causal", 1), "T5Buckets needs 4 buckets or more, 2 where it is causal; it got 1."),
         (lambda: T5Buckets(max_distance=8), "T5Buckets needs a greatest distance above 8"),
         (lambda: T5Buckets("causal", max_distance=16), "so many distances have a bucket each. It got 16."),
-        (lambda: T5Buckets(table=torch.ones(32, 4)).fit(5, 5, 3, Full()), "a table of shape (32, 3)"),
+        (lambda: T5Buckets(table=torch.ones(32, 4)).bind(5, 5, 3), "a table of shape (32, 3)"),
         (lambda: KERPLE("linear"), "KERPLE needs form to be one of logarithmic, power; it got 'linear'."),
         (lambda: KERPLE(r1=0.0), "KERPLE needs finite r₁ and r₂ above 0; it got 0.0 and 0.5."),
         (lambda: KERPLE(r2=math.inf), "KERPLE needs finite r₁ and r₂ above 0; it got 1.0 and inf."),
@@ -194,9 +194,7 @@ def test_parameters_that_make_no_sense_are_refused_in_words(make, sentence):
 
 
 def alibi(heads, tokens, form="causal"):
-    return ALiBi(form).fit(tokens, tokens, heads, Full())(
-        torch.zeros(heads, tokens, tokens), *places(heads, tokens, tokens)
-    )
+    return ALiBi(form).bind(tokens, tokens, heads)(torch.zeros(heads, tokens, tokens), *places(heads, tokens, tokens))
 
 
 @pytest.mark.parametrize("heads", HEADS)
@@ -238,7 +236,7 @@ def test_buckets_as_t5_has_them(direction, buckets, greatest, relative):
 def test_what_t5_adds(direction, queries, keys):
     config = T5Config(d_model=8, d_kv=2, num_heads=3, is_decoder=direction == "causal")
     theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
-    bias = T5Buckets(direction, table=theirs.relative_attention_bias.weight).fit(queries, keys, 3, Full())
+    bias = T5Buckets(direction, table=theirs.relative_attention_bias.weight).bind(queries, keys, 3)
     ours = bias(torch.zeros(3, queries, keys), *places(3, queries, keys))
     assert torch.equal(ours, theirs.compute_bias(queries, keys)[0])
     ours.sum().backward()
@@ -246,7 +244,7 @@ def test_what_t5_adds(direction, queries, keys):
 
 
 def drawn(heads=2, **more):
-    return T5Buckets(**more).fit(9, 9, heads, Full()).table
+    return T5Buckets(**more).bind(9, 9, heads).table
 
 
 def test_what_is_not_given_is_drawn_from_the_seed():
@@ -289,7 +287,7 @@ def test_the_last_head_of_a_sandwich_is_an_eighth_of_the_sinusoids_dot_product()
     angle = torch.arange(tokens)[:, None] / 10000 ** (torch.arange(2, width + 1, 2).double() / width)
     encoding = torch.cat([angle.sin(), angle.cos()], -1)
     at = places(heads, tokens, tokens)
-    ours = Sandwich(width).fit(tokens, tokens, heads, Full())(torch.zeros(heads, tokens, tokens), *at)
+    ours = Sandwich(width).bind(tokens, tokens, heads)(torch.zeros(heads, tokens, tokens), *at)
     torch.testing.assert_close(ours[-1].double(), encoding @ encoding.T / 8, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(ours[0], ours[-1] * heads)
 
@@ -342,14 +340,14 @@ def test_scalable_softmax_counts_for_each_head_and_example():
 
     b, h = torch.arange(3)[:, None, None, None], torch.arange(2)[:, None, None]
     at = (b, h, torch.arange(4)[:, None], torch.arange(9))
-    ours = SSMax(1.0).fit(4, 9, 2, Fewer())(torch.ones(3, 2, 4, 9), *at)
+    ours = SSMax(1.0).with_mask(Fewer()).bind(4, 9, 2)(torch.ones(3, 2, 4, 9), *at)
     torch.testing.assert_close(ours, (b + h + 1.0).log().expand(3, 2, 4, 9))
 
 
 def test_weights_of_scalable_softmax_do_not_fade_as_there_are_more_keys():
     def greatest(bias, keys):
         scores = torch.full((1, keys), -2.0).index_fill(1, torch.tensor([0]), 3.0)
-        biased = bias.fit(1, keys, 1, Full())(scores, *NOWHERE[:3], torch.arange(keys)) if bias else scores
+        biased = bias.bind(1, keys, 1)(scores, *NOWHERE[:3], torch.arange(keys)) if bias else scores
         return torch.softmax(biased, -1)[0, 0].item()
 
     assert greatest(None, 10_000) < 0.02  # the first figure of the paper: all −2 but one 3

@@ -87,7 +87,7 @@ def test_every_head_as_multihead_attention(causal):
 def test_as_flex_attention(random_inputs, monkeypatch, mask, cap):
     monkeypatch.setattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
     inputs = random_inputs(heads=4, kv_heads=2, queries=11, keys=11)
-    block_mask = flex.create_block_mask(mask.fit(11, 11), None, None, 11, 11, device="cpu")
+    block_mask = flex.create_block_mask(mask.bind(11, 11, 1), None, None, 11, 11, device="cpu")
     expected = flex.flex_attention(
         *(array[None] for array in arrays(inputs)), score_mod=cap, block_mask=block_mask, enable_gqa=True
     )
@@ -124,8 +124,8 @@ def test_a_batch_with_any_bias_is_its_examples(random_inputs, bias):
     query, key, value = (torch.stack(role) for role in zip(*map(arrays, examples), strict=True))
     b, h = torch.arange(2)[:, None, None, None], torch.arange(3)[:, None, None]
     at = (b, h, torch.arange(5)[:, None], torch.arange(7))
-    fitted = how.fit(queries=5, keys=7, heads=3)
-    together = fitted.stages(query, key, value, fitted.mask(*at), at)
+    bound = how.bind(queries=5, keys=7, heads=3)
+    together = bound.stages(query, key, value, bound.mask(*at), at)
     assert together.allowed.shape == together.scores.shape == (2, 3, 5, 7)
     for one, example in enumerate(examples):
         for stage in STAGES:

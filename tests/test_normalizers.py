@@ -127,7 +127,7 @@ def by_definition(normalizer, row, second):
 
 def called(normalizer, *maps):
     """What it makes of as many of these maps as it wants."""
-    return normalizer(*maps[: normalizer.maps])
+    return normalizer(torch.stack(maps) if normalizer.maps > 1 else maps[0])
 
 
 def second_map(scores):
@@ -272,7 +272,7 @@ def test_softmax_plus_one_as_torchs_zero_attention():
 @pytest.mark.parametrize("mask", [Full(), Causal(), ~Causal()], ids=repr)
 def test_a_logit_for_each_head_as_gpt_oss(random_inputs, mask):
     inputs, logits = random_inputs(heads=4, kv_heads=2, queries=6, keys=6), torch.randn(4) * 2
-    allowed = mask.fit(6, 6)(*map(torch.tensor, (0, 0)), torch.arange(6)[:, None], torch.arange(6)).expand(6, 6)
+    allowed = mask.bind(6, 6, 1)(*map(torch.tensor, (0, 0)), torch.arange(6)[:, None], torch.arange(6)).expand(6, 6)
     module = SimpleNamespace(sinks=logits, num_key_value_groups=2, training=False)
     added = torch.zeros(6, 6).masked_fill(~allowed, -torch.inf)
     arrays = (array[None] for array in (inputs.query, inputs.key, inputs.value))
@@ -288,7 +288,7 @@ def test_a_logit_for_each_head_as_gpt_oss(random_inputs, mask):
 @pytest.mark.parametrize("mask", [Full(), Causal(), Causal() & ~Band(0)], ids=repr)
 def test_differential_as_two_attentions_of_torch(random_inputs, kv_heads, mask):
     inputs = random_inputs(heads=4, kv_heads=kv_heads, queries=6, keys=6)
-    allowed = mask.fit(6, 6)(*map(torch.tensor, (0, 0)), torch.arange(6)[:, None], torch.arange(6)).expand(6, 6)
+    allowed = mask.bind(6, 6, 1)(*map(torch.tensor, (0, 0)), torch.arange(6)[:, None], torch.arange(6)).expand(6, 6)
     first, second = (
         scaled_dot_product_attention(query[None], key[None], inputs.value[None], attn_mask=allowed, enable_gqa=True)
         for query, key in zip(inputs.query.chunk(2, -1), inputs.key.chunk(2, -1), strict=True)
@@ -407,7 +407,7 @@ def test_gradients(normalizer):
     for scores in maps:
         scores[1, 2:4] = scores[2] = -torch.inf
         scores.requires_grad_()
-    assert torch.autograd.gradcheck(normalizer, tuple(maps))
+    assert torch.autograd.gradcheck(lambda *maps: called(normalizer, *maps), tuple(maps))
 
 
 def test_gradients_of_a_logit_for_each_head(random_inputs):
@@ -496,8 +496,8 @@ def test_a_temperature_that_is_not_finite_and_above_0_is_refused(temperature):
         (lambda: Differential(-0.1), "Differential needs a λ from 0 to 1; it got -0.1."),
         (lambda: Differential(math.nan), "Differential needs a λ from 0 to 1; it got nan."),
         (lambda: Differential()(torch.zeros(3)), "Differential needs two maps of scores"),
-        (lambda: Sink(torch.zeros(3))(torch.zeros(2, 3)), "Sink has logits of shape (3,): say of which heads"),
-        (lambda: Sink(torch.zeros(3)).of_heads(torch.tensor(3)), "each of 3 heads; there is none for head 3."),
+        (lambda: Sink(torch.zeros(3))(torch.zeros(2, 3)), "Sink has a logit for each of 3 heads: give h"),
+        (lambda: Sink(torch.zeros(3)).bind(5, 5, 4), "each of 4 heads; its logits are of shape (3,)."),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(make, sentence):
@@ -510,7 +510,7 @@ def test_sinks_are_equal_when_their_numbers_are():
     assert one == same != other
     assert len({one, same, other, Sink(), Sink(0.0), Sink(1.0)}) == 4
     assert repr(one) == repr(same) != repr(other)
-    assert Sink().of_heads(torch.tensor([1, 2])) == Sink()
+    assert Sink().bind(5, 5, 2) == Sink()
 
 
 def test_every_normalizer_is_tried():

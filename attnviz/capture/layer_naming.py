@@ -28,7 +28,7 @@ class Names:
     """The tokens of a batch, and which side of which layer they stand on."""
 
     modules: dict[nn.Module, str]
-    decodes: bool  # the model has an encoder and a decoder, and the tokens are the encoder's
+    is_encoder_decoder: bool  # the model has an encoder and a decoder, and the tokens are the encoder's
     tokens: tuple[str, ...] = ()
     special: tuple[int, ...] = ()
     decoder_tokens: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Names:
         """Tokens and special positions of the queries and of the keys."""
         of, cross = stack(self.modules[module]), self.cross(module)
         given, written = (self.tokens, self.special), (self.decoder_tokens, self.decoder_special)
-        if not self.decodes:
+        if not self.is_encoder_decoder:
             written = given
         sides = (written, given if cross else written) if of == "decoder" else (given, given)
         if of in ("vision", "audio"):

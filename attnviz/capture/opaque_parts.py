@@ -21,7 +21,9 @@ class ModelMask(Mask):
     rule: Rule = field(repr=False, compare=False)
     serial: int = field(default_factory=_serial.__next__)
 
-    def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+    def __call__(  # type: ignore[override]  # it computes, and cannot be written down
+        self, b: Tensor, h: Tensor, q: Tensor, k: Tensor
+    ) -> Tensor:
         return self.rule(b, h, q, k)
 
     def condition(self) -> str:

@@ -175,7 +175,7 @@ class Record:
 def _looks_back(mask: Mask, queries: int, keys: int) -> bool:
     """Whether no query sees a later key, read off the mask at the first query and at one in the middle."""
     some, k = torch.tensor([[0], [queries // 2]]), torch.arange(keys)
-    seen = mask.fit(queries, keys)(torch.tensor(0), torch.tensor(0), some, k).expand(2, keys)
+    seen = mask.bind(queries, keys, 1)(torch.tensor(0), torch.tensor(0), some, k).expand(2, keys)
     return not bool((seen & (k > some)).any())
 
 

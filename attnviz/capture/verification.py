@@ -66,8 +66,8 @@ def _of_rows(mechanism: Mechanism, inputs: Inputs, rows: list[int]) -> tuple[Ten
     key_heads = [inputs.kv_head(head) for head in range(inputs.heads)]
     zero, h = torch.tensor(0), torch.arange(inputs.heads)[:, None, None]
     q, k = torch.tensor(rows)[:, None], torch.arange(inputs.keys)
-    fitted = mechanism.fit(inputs.queries, inputs.keys, inputs.heads)
-    allowed = fitted.mask(zero, h, q, k).expand(inputs.heads, len(rows), inputs.keys)
+    bound = mechanism.bind(inputs.queries, inputs.keys, inputs.heads)
+    allowed = bound.mask(zero, h, q, k).expand(inputs.heads, len(rows), inputs.keys)
     query, key, value = inputs.query[:, rows], inputs.key[key_heads], inputs.value[key_heads]
-    stages = fitted.stages(query, key, value, allowed, (zero, h, q, k))
+    stages = bound.stages(query, key, value, allowed, (zero, h, q, k))
     return stages.weights, stages.output, allowed.any(-1)

@@ -169,9 +169,8 @@ def _fused(
 
 
 def _changes(mechanism: Mechanism, rule: Rule | None, example: Example) -> list[Change]:
-    mask = mechanism.mask.fit(example.queries, example.keys)
     numbered = len(mechanism.biases) > len({type(bias) for bias in mechanism.biases})
-    return [of_bias(bias, mask, rule, f"_{i}" * numbered, example) for i, bias in enumerate(mechanism.biases, start=1)]
+    return [of_bias(bias, rule, f"_{i}" * numbered, example) for i, bias in enumerate(mechanism.biases, start=1)]
 
 
 def _definitions(compared: Similarity, rule: Rule | None, changes: list[Change]) -> list[str]:

@@ -13,7 +13,6 @@ import torch
 from attnviz.biases import KERPLE, ALiBi, Bias, Sandwich, SoftCap, SSMax, T5Buckets
 from attnviz.export.layout import NUMPY, TORCH, Example, array, divided, drawn, real
 from attnviz.export.rules import Rule
-from attnviz.masks import Mask
 from attnviz.normalizers import (
     Differential,
     Entmax,
@@ -97,25 +96,25 @@ def of_score(score: Score, example: Example) -> Similarity:
     raise ValueError(f"There is no code for the score {type(score).__name__}. Choose another one.")
 
 
-def of_bias(bias: Bias, mask: Mask, rule: Rule | None, number: str, example: Example) -> Change:
+def of_bias(bias: Bias, rule: Rule | None, number: str, example: Example) -> Change:
     """A bias as text. What it defines has the number after its name, apart from what another one defines."""
     library, xp = example.library, example.library.name
-    fitted = bias.fit(example.queries, example.keys, example.heads, mask)
-    match fitted:
+    bound = bias.bind(example.queries, example.keys, example.heads)
+    match bound:
         case ALiBi(form):
             zero, head = torch.tensor(0), torch.arange(example.heads)
-            slopes = -fitted(torch.zeros(example.heads), zero, head, torch.tensor(1), zero)
+            slopes = -bound(torch.zeros(example.heads), zero, head, torch.tensor(1), zero)
             back = "(q_idx - kv_idx)" if form == "causal" else "abs(q_idx - kv_idx)"
             return Change(f"-slopes{number}[h] * {back}", definitions=(array(f"slopes{number}", slopes, library),))
         case T5Buckets(direction, buckets, max_distance, seed, table) if table is not None:
-            bucket = fitted.bucket(torch.arange(max_distance + 1), torch.tensor(0)).tolist()
+            bucket = bound.bucket(torch.arange(max_distance + 1), torch.tensor(0)).tolist()
             farthest = bucket.index(bucket[-1])  # from there on, all have one bucket
             if direction == "causal":
                 place = f"place = bucket{number}[(q_idx - kv_idx).{library.clamp}(min=0, max={farthest})]"
             else:
                 place = f"place = bucket{number}[abs(q_idx - kv_idx).{library.clamp}(max={farthest})]"
                 place += f" + {buckets // 2} * (kv_idx > q_idx)"
-            name, is_drawn = f"learned{number}", fitted != bias and library is TORCH
+            name, is_drawn = f"learned{number}", bound != bias and library is TORCH
             definitions = (
                 "# The bucket of each distance, and what a bucket adds in each head.",
                 array(f"bucket{number}", bucket[: farthest + 1], library),

@@ -12,10 +12,9 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from attnviz.masks.direction import Causal, PrefixLM
-from attnviz.masks.mask import At, Mask, Not
+from attnviz.masks.mask import Array, Mask, Not, Symbol
 from attnviz.masks.segments import BlockCausal, Chunked, Padding
-from attnviz.masks.symbols import Symbol
-from attnviz.masks.terms import Operation, Position
+from attnviz.masks.terms import Operation, Variable
 from attnviz.masks.vision import Neighborhood2D
 from attnviz.masks.window import Band, DilatedWindow, SlidingWindow
 
@@ -73,12 +72,11 @@ def answers(idea: Idea, size: int, queries: int, keys: int) -> tuple[Answer, ...
 
 
 def _answer(convention: Convention, size: int, queries: int, keys: int) -> Answer:
-    q, k, zero = torch.arange(queries)[:, None], torch.arange(keys), torch.tensor(0)
     try:
         mask = convention.mask(size, queries, keys)
     except ValueError as refusal:
         return Answer(convention, None, None, str(refusal))
-    return Answer(convention, mask, mask.fit(queries, keys)(zero, zero, q, k).expand(queries, keys))
+    return Answer(convention, mask, mask.matrix(queries, keys))
 
 
 def disputed(answers: Sequence[Answer]) -> Bool[Tensor, "queries keys"]:
@@ -119,9 +117,9 @@ def from_the_last(make: Callable[[int], Mask]) -> Callable[[int, int, int], Mask
     def mask(size: int, queries: int, keys: int) -> Mask:
         if queries == keys:
             return make(size)
-        b, h, q, k, n_q, n_k = (Position(name) for name in ("b", "h", "q", "k", "n_q", "n_k"))
+        b, h, q, k, n_q, n_k = (Variable(name) for name in ("b", "h", "q", "k", "n_q", "n_k"))
         at = Operation("-", Operation("+", q, n_k), n_q)
-        return make(size)(Symbol(b), Symbol(h), Symbol(at), Symbol(k))
+        return make(size)(Symbol(b), Symbol(h), Symbol(at), Symbol(k)).mask
 
     return mask
 
@@ -146,7 +144,7 @@ class Nearest(Mask):
     kernel: int
     dilation: int
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         step = self.dilation
         last = (self.positions - 1 - q % step) // step  # of those the query may see, counted in steps
         # An even window has one key more before its middle than after it.
@@ -166,7 +164,7 @@ class MixedUpNeighborhood2D(Mask):
     width: int
     kernel: int
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         half = self.kernel // 2
         rows = _around(q // self.width, k // self.width, self.width - 1, half, half)
         return rows & _around(q % self.width, k % self.width, self.height - 1, half, half)
@@ -178,7 +176,7 @@ class MixedUpNeighborhood2D(Mask):
         )
 
 
-def _around(q: At, k: At, last: At, before: int, after: int) -> At:
+def _around(q: Array, k: Array, last: Array | int, before: int, after: int) -> Array:
     """Whether k lies in a window around q that is moved inwards where it would go past 0 or the last."""
     first = (q - before).clamp(min=0).clamp(max=last - before - after)
     return (first <= k) & (k <= first + before + after)

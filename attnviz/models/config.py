@@ -9,15 +9,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-import safetensors
 import torch
 import transformers
-from huggingface_hub.errors import StrictDataclassError
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from attnviz.formatting import quoted
-from attnviz.models.folder import objects
-from attnviz.models.model import REFUSALS, reason
+from attnviz.models.bounded_json import nested_objects
+from attnviz.models.refusals import refusal
 
 # What a number in config.json may be at most, by its name: the first that fits counts. The largest models known stay
 # below half of each; beyond it, building the model alone would take all memory or the whole day.
@@ -43,8 +41,8 @@ BUILDERS = ("transformers.models.", "torch.nn.modules.")
 CALLS = 3_000, 100
 SECONDS = 8  # of computing at most, where calls take long
 ENDLESS = ("time_step_limit",)  # a bound that is infinite where there is none
-NEXT_TOKEN = re.compile(r"(ForCausalLM|LMHeadModel)$")
-TRANSLATES = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHeadModel|EncoderDecoderModel)$")
+DECODER_HEAD = re.compile(r"(ForCausalLM|LMHeadModel)$")
+ENCODER_DECODER_HEAD = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHeadModel|EncoderDecoderModel)$")
 
 
 def check_config(name: str, said: dict[str, Any]) -> None:
@@ -58,7 +56,7 @@ def check_config(name: str, said: dict[str, Any]) -> None:
             f"{quoted(name)} is a model of the type {quoted(kind)}, which transformers {transformers.__version__} "
             f"does not know. {own}Choose a model that transformers itself can build."
         )
-    for part in objects(said):
+    for part in nested_objects(said):
         if part.get("quantization_config") or part.get("compression_config"):
             raise ValueError(
                 f"The weights of {quoted(name)} are quantized, and only plain ones are read here. "
@@ -120,7 +118,7 @@ def built(name: str, said: dict[str, Any], tensors: int) -> tuple[Any, str, tupl
     the first of them builds it, without any numbers."""
     kind, plain, base = CONFIG_MAPPING[said["model_type"]], _plain(said), transformers.AutoModel
     base._model_mapping.get(kind, None)  # imports its code
-    with within_bounds(name, tensors), in_words(f"transformers cannot build {quoted(name)} from its config.json"):
+    with within_bounds(name, tensors), refusal(f"transformers cannot build {quoted(name)} from its config.json"):
         config = kind.from_dict(plain)
         classes = (*_head(said, config), *((base,) if kind in base._model_mapping else ())) or (base,)
 
@@ -149,16 +147,9 @@ def _plain(said: Any) -> Any:
 def _head(said: dict[str, Any], config: Any) -> tuple[Any, ...]:
     """The class with the head that gives the next token, if the model was saved with one."""
     names = [name for name in said.get("architectures") or () if isinstance(name, str)]
-    decodes = getattr(config, "is_encoder_decoder", False)
-    auto = transformers.AutoModelForSeq2SeqLM if decodes else transformers.AutoModelForCausalLM
-    saved = any(map((TRANSLATES if decodes else NEXT_TOKEN).search, names))
+    auto: Any = transformers.AutoModelForCausalLM
+    pattern = DECODER_HEAD
+    if getattr(config, "is_encoder_decoder", False):
+        auto, pattern = transformers.AutoModelForSeq2SeqLM, ENCODER_DECODER_HEAD
+    saved = any(map(pattern.search, names))
     return (auto,) if saved and type(config) in auto._model_mapping else ()
-
-
-@contextmanager
-def in_words(what: str) -> Iterator[None]:
-    """Says what transformers says about a folder it cannot read so that a person knows what it was about."""
-    try:
-        yield
-    except (*REFUSALS, OSError, ValueError, SyntaxError, StrictDataclassError, safetensors.SafetensorError) as error:
-        raise ValueError(f"{what}. The reason given is: {reason(error)}") from error

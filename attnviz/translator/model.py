@@ -127,13 +127,13 @@ class Attention(nn.Module):
         key, value = self._keys_and_values(vectors if memory is None else memory, told.cache)
         queries, keys = start + query.shape[-2], key.shape[-2]
         mechanism = self.mechanism(told.interventions)
-        fitted = mechanism.fit(queries, keys, HEADS)
+        bound = mechanism.bind(queries, keys, HEADS)
         b, h, k = torch.arange(len(query))[:, None, None, None], torch.arange(HEADS)[:, None, None], torch.arange(keys)
         at = (b, h, torch.arange(start, queries)[:, None], k)
-        allowed = fitted.mask(*at)
+        allowed = bound.mask(*at)
         if told.lengths is not None and self.use != "decoder":
             allowed = allowed & (k < told.lengths[b])
-        done = fitted.stages(query, key, value, allowed, at)
+        done = bound.stages(query, key, value, allowed, at)
         if told.ran is not None:
             told.ran.append(Ran(self.id, self.use, mechanism, query, key, value, done.weights))
         return self.output(done.output.transpose(-3, -2).flatten(-2))

@@ -11,7 +11,7 @@ from attnviz import Inputs, Mechanism
 from attnviz.analysis.difference import COMMON, KINDS, counts, difference, kinds, moved
 from attnviz.analysis.head_maps import head_map
 from attnviz.masks import Band, Causal, Full, Mask, Padding, SlidingWindow
-from attnviz.masks.terms import looked_up
+from attnviz.masks.terms import take
 from attnviz.normalizers import Hard, Softmax, Uniform
 from attnviz.scores import ScaledDot
 
@@ -26,7 +26,7 @@ class Cells(Mask):
         self.table = table
 
     def __call__(self, b, h, q, k):
-        return looked_up(self.table.flatten().int().tolist(), q * self.table.shape[1] + k) == 1
+        return take(self.table.flatten().int().tolist(), q * self.table.shape[1] + k) == 1
 
     def __eq__(self, other):
         return self is other

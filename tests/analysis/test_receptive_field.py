@@ -13,7 +13,7 @@ from attnviz.masks import MASKS, Band, Causal, Chunked, Full, Padding, SlidingWi
 
 def grid(mask, n):
     at = torch.tensor(0), torch.tensor(0), torch.arange(n)[:, None], torch.arange(n)
-    return mask.fit(n, n)(*at).expand(n, n)
+    return mask.bind(n, n, 1)(*at).expand(n, n)
 
 
 def slow_reach(allowed, layers):

@@ -100,10 +100,10 @@ def computed(n: int = 1024) -> None:
     for mask in (kind() for kind in MASKS):
 
         def theirs(mask: Mask = mask) -> object:
-            return create_mask(mask.fit(n, n), None, None, n, n, device="cpu")
+            return create_mask(mask.bind(n, n, 1), None, None, n, n, device="cpu")
 
         def ours(mask: Mask = mask) -> object:
-            return mask.fit(n, n)(*at).expand(n, n)
+            return mask.bind(n, n, 1)(*at).expand(n, n)
 
         _line(str(mask), *in_turn(theirs, ours, runs=15))
 

@@ -20,7 +20,7 @@ from attnviz.layer import Layer
 from attnviz.models.loading import inspected
 from attnviz.models.minilm import minilm
 from attnviz.models.model import Model, _bytes
-from attnviz.ui.models.viewport import CELLS
+from attnviz.ui.head_map import CELLS
 
 LONG = 4096
 ROOM = 8e9  # bytes that have to be free for eager weights at so many tokens
@@ -189,7 +189,7 @@ def _read(folder: str) -> tuple[Model, dict[str, torch.Tensor]]:
     from tests.bench.__main__ import text_of
 
     model = inspected(folder).load()
-    return model, model.reading(text_of(LONG, 0)).batch
+    return model, model.encode(text_of(LONG, 0)).batch
 
 
 @torch.inference_mode()

@@ -18,7 +18,7 @@ LENGTHS = st.integers(1, 12)
 def cells(mask, queries, keys):
     zero = torch.tensor(0)
     q, k = torch.arange(queries)[:, None], torch.arange(keys)
-    return mask.fit(queries, keys)(zero, zero, q, k).expand(queries, keys)
+    return mask.bind(queries, keys, 1)(zero, zero, q, k).expand(queries, keys)
 
 
 def recognized(allowed):
@@ -96,7 +96,7 @@ def test_what_depends_on_the_distance_alone_is_kept_as_one_number_each(queries, 
     bias = torch.stack([numbers[:, queries - 1 - q : queries - 1 - q + keys] for q in range(queries)], dim=1)
     found = _of_distance(bias)
     assert torch.equal(found, numbers)
-    made = Distances(found, queries).fit(queries, keys, heads, Full())
+    made = Distances(found, queries).bind(queries, keys, heads)
     zero, h = torch.tensor(0), torch.arange(heads)[:, None, None]
     q, k = torch.arange(queries)[:, None], torch.arange(keys)
     assert torch.equal(made(torch.zeros(heads, queries, keys), zero, h, q, k), bias)
@@ -112,7 +112,7 @@ def test_one_number_that_depends_on_more_is_seen():
 def test_distances_of_another_example_are_refused_in_words():
     bias = Distances(torch.zeros(2, 9), 5)
     with pytest.raises(ValueError, match="made for 2 heads, 5 queries and 5 keys; here there are 2, 4 and 5"):
-        bias.fit(4, 5, 2, Full())
+        bias.bind(4, 5, 2)
     with pytest.raises(ValueError, match="its table has 9 for 10 queries"):
         Distances(torch.zeros(2, 9), 10)
 

@@ -57,7 +57,7 @@ def own(layer: int, head: int) -> np.ndarray:
     """The weights as the model itself computes them."""
     kept = minilm()
     with kept.lock, torch.no_grad():
-        out = kept.model(**kept.reading(EXAMPLE).batch, output_attentions=True)
+        out = kept.model(**kept.encode(EXAMPLE).batch, output_attentions=True)
     return out.attentions[layer][0, head].numpy()
 
 

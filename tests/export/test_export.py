@@ -32,7 +32,7 @@ from attnviz.masks import (
     Tree,
 )
 from attnviz.masks.grid import Grid
-from attnviz.masks.terms import Function, Number, Operation, Position, Table
+from attnviz.masks.terms import Function, Lookup, Number, Operation, Variable
 from attnviz.normalizers import (
     NORMALIZERS,
     Differential,
@@ -118,7 +118,7 @@ def made(sign, left, right):
     return Operation(sign, number(left), number(right))
 
 
-Q, K, H = map(Position, "qkh")
+Q, K, H = map(Variable, "qkh")
 WEIGHT = torch.linspace(-1, 1, 16).reshape(4, 4)
 COMBINED = [
     ~Full(),
@@ -143,7 +143,7 @@ COMBINED = [
     compare(made("%", made("-", H, 3), 5), ">", K),
     compare(K, "<=", made("-", made("-", made("+", Q, 1), 3), -4)),
     compare(made("-", made("-", Q, 2), 3), ">=", made("-", K, 3)),
-    compare(Table((3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9), K), ">", Q),
+    compare(Lookup((3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9), K), ">", Q),
 ]
 CASES = {
     **{f"{mask.__name__} {n}×{m}": Case(Mechanism(mask=mask()), n, m) for mask in MASKS for n, m in ((13, 13), (5, 9))},
@@ -340,7 +340,7 @@ class Named(Described):
         super().__init__("it is so")
 
     def __call__(self, b, h, q, k):
-        return Compare((Position("__import__('os')"), Number(3)), ("<",))
+        return Compare((Variable("__import__('os')"), Number(3)), ("<",))
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
@@ -423,5 +423,5 @@ def test_any_rule_allows_in_a_program_what_the_mask_allows(mask, queries, keys):
     exec(export.numpy(Mechanism(mask=mask, normalizer=Uniform()), queries, keys, heads=3, width=1), names)
     weights = names["attention_weights"](np.zeros((1, 3, queries, 1)), np.zeros((1, 3, keys, 1)))
     b, h = torch.tensor(0), torch.arange(3)[:, None, None]
-    allowed = mask.fit(queries, keys)(b, h, torch.arange(queries)[:, None], torch.arange(keys))
+    allowed = mask.bind(queries, keys, 1)(b, h, torch.arange(queries)[:, None], torch.arange(keys))
     assert np.array_equal(weights[0] > 0, allowed.expand(3, queries, keys).numpy())

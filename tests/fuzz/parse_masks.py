@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 with atheris.instrument_imports(include=["attnviz.masks"]):
     from attnviz.masks.language import FUNCTIONS, HINTS, POSITIONS, UNICODE, MaskError, names, parse
-    from attnviz.masks.symbols import rule
+    from attnviz.masks.mask import rule
 
 WORDS = [
     *(*names(), *POSITIONS, *FUNCTIONS, *HINTS, *UNICODE, "and", "or", "not", "keys_seen", "steps_back", "top_left"),
@@ -93,10 +93,10 @@ def one(data: bytes) -> None:
     assert hash(mask) == hash(parse(text))
     assert mask.describe().endswith("."), text
     try:
-        fitted = mask.fit(6, 7)
+        bound = mask.bind(6, 7, 1)
     except ValueError:  # it is made for other lengths alone
         return
-    computed = fitted(B, H, Q, K).expand(6, 7)
+    computed = bound(B, H, Q, K).expand(6, 7)
     assert torch.equal(computed, rule(mask, 6, 7)(B, H, Q, K).expand(6, 7)), text
 
 

@@ -13,8 +13,7 @@ from attnviz.analysis.difference import counts, kinds, moved
 from attnviz.analysis.head_maps import head_map, row_summary
 from attnviz.formatting import number
 from attnviz.lessons.lesson_files import FOLDER, LARGEST, lessons, read
-from attnviz.lessons.lookup import Answer, gradient, look_up
-from attnviz.lessons.lookup import mechanism as look_up_by
+from attnviz.lessons.lookup import LookupResult, look_up, lookup_gradient, lookup_mechanism
 from attnviz.lessons.scaling import KEYS, scaling
 from attnviz.lessons.steps import Example, steps
 from attnviz.lessons.steps import number as written_number
@@ -185,7 +184,7 @@ def windows_and_sinks() -> list[str]:
     assert near[IT, ANIMAL].isnan()
     long = 10_000
     seen = [
-        int(parse(mask).fit(long, long)(*map(torch.tensor, (0, 0, long - 1)), torch.arange(long)).sum())
+        int(parse(mask).bind(long, long, 1)(*map(torch.tensor, (0, 0, long - 1)), torch.arange(long)).sum())
         for mask in (window, sink)
     ]
     return [
@@ -222,9 +221,9 @@ def other_scores() -> list[str]:
     ]
 
 
-def lookup(notch: str, *query: float) -> tuple[Answer, tuple[float, float] | None]:
-    by = look_up_by(notch, ScaledDot())
-    return look_up(EXAMPLE_TABLE, query, by), gradient(EXAMPLE_TABLE, query, by)
+def lookup(notch: str, *query: float) -> tuple[LookupResult, tuple[float, float] | None]:
+    by = lookup_mechanism(notch, ScaledDot())
+    return look_up(EXAMPLE_TABLE, query, by), lookup_gradient(EXAMPLE_TABLE, query, by)
 
 
 def linked(name: str, parameter: str) -> str:

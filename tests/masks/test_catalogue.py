@@ -49,7 +49,7 @@ from attnviz.masks import (
     Strided,
     Tree,
 )
-from attnviz.masks.symbols import rule
+from attnviz.masks.mask import rule
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
@@ -275,7 +275,7 @@ ONE_OF_EACH = pytest.mark.parametrize("mask", [kind() for kind in MASKS], ids=la
 def grid(mask, queries, keys, head=0):
     """What a mask says of every cell, asked as FlexAttention documents it: with positions that broadcast."""
     at = torch.tensor(0), torch.tensor(head), torch.arange(queries)[:, None], torch.arange(keys)
-    return mask.fit(queries, keys)(*at).expand(queries, keys)
+    return mask.bind(queries, keys, 1)(*at).expand(queries, keys)
 
 
 def slowly(sees, queries, keys):
@@ -291,7 +291,7 @@ def test_a_mask_is_its_rule(mask, sees):
 @EVERY
 @pytest.mark.parametrize(("queries", "keys"), [(16, 16), (7, 11)])
 def test_a_fitted_mask_runs_unchanged_in_flex_attention(mask, sees, queries, keys):
-    theirs = create_mask(mask.fit(queries, keys), None, None, queries, keys, device="cpu")
+    theirs = create_mask(mask.bind(queries, keys, 1), None, None, queries, keys, device="cpu")
     assert torch.equal(theirs[0, 0], slowly(sees, queries, keys))
 
 
@@ -303,7 +303,7 @@ def test_a_rule_written_down_says_the_same(mask, sees):
 
 
 @pytest.mark.parametrize("by", [3, 40])
-@pytest.mark.parametrize(("mask", "sees"), [(mask, sees) for mask, sees in RULES if mask.fit(5, 9) == mask])
+@pytest.mark.parametrize(("mask", "sees"), [(mask, sees) for mask, sees in RULES if mask.bind(5, 9, 1) == mask])
 def test_a_rule_holds_for_queries_that_stand_further_on(mask, sees, by):
     expected = slowly(lambda i, j, n, m: sees(i + by, j, n + by, m), 5, 9)
     assert torch.equal(grid(Shifted(mask, by), 5, 9), expected)
@@ -313,8 +313,8 @@ def test_a_rule_holds_for_queries_that_stand_further_on(mask, sees, by):
 def test_positions_before_the_first_and_after_the_last_are_no_error(queries, keys):
     for mask, _ in RULES:
         for by in (-30, keys - queries, 30):
-            fitted = Shifted(mask, by)
-            assert torch.equal(grid(rule(fitted, queries, keys), queries, keys), grid(fitted, queries, keys))
+            bound = Shifted(mask, by)
+            assert torch.equal(grid(rule(bound, queries, keys), queries, keys), grid(bound, queries, keys))
 
 
 def test_every_mask_of_the_menu_has_a_rule_here():
@@ -347,7 +347,7 @@ def test_padding_by_count_is_the_pattern_that_a_tokenizer_gives():
 )
 def test_a_pattern_for_another_number_of_keys_is_refused(mask):
     with pytest.raises(ValueError, match=re.escape("Padding is given for 4 keys; here there are 5.")):
-        mask.fit(3, 5)
+        mask.bind(3, 5, 1)
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (5, 5), (3, 7), (1, 6)])
@@ -360,7 +360,7 @@ def test_causal_bottom_right_as_torch_aligns_it(random_inputs, queries, keys):
 
 @pytest.mark.parametrize("mask", [BOTTOM_RIGHT, BigBird(), Logarithmic(), Neighborhood2D()], ids=repr)
 def test_a_mask_that_depends_on_the_lengths_needs_to_know_them(mask):
-    with pytest.raises(ValueError, match=r"depends on the lengths: call fit\(queries, keys\) first"):
+    with pytest.raises(ValueError, match=r"depends on the lengths: call bind\(queries, keys, heads\) first"):
         mask(*torch.zeros(4, dtype=torch.int64))
 
 
@@ -460,7 +460,7 @@ PARENTS = (-1, 0, 0, 1, 1, 2)
 )
 def test_masks_as_attention_gym_makes_them(mask, theirs, queries, keys):
     ours, others = (
-        create_mask(one, None, None, queries, keys, device="cpu") for one in (mask.fit(queries, keys), theirs)
+        create_mask(one, None, None, queries, keys, device="cpu") for one in (mask.bind(queries, keys, 1), theirs)
     )
     assert torch.equal(ours, others)
 
@@ -514,7 +514,7 @@ def test_shifted_windows_as_transformers_runs_them(height, width, window, shift)
 @pytest.mark.parametrize(("queries", "keys"), [(16, 16), (9, 21), (24, 10)])
 def test_big_bird_draws_for_each_head(queries, keys):
     mask = BigBird(2, random=2, seed=5)
-    heads = create_mask(mask.fit(queries, keys), None, 3, queries, keys, device="cpu")[0]
+    heads = create_mask(mask.bind(queries, keys, 1), None, 3, queries, keys, device="cpu")[0]
     for head in range(3):
         expected = slowly(big_bird(2, 2, 5, head), queries, keys)
         assert torch.equal(heads[head], expected)
@@ -526,8 +526,8 @@ def test_big_bird_draws_for_each_head(queries, keys):
 
 def test_big_bird_draws_for_fewer_heads_where_there_are_very_many_blocks():
     def row(head):
-        fitted = BigBird(1, 1).fit(2**14, 2**14)
-        return fitted(torch.tensor(0), torch.tensor(head), torch.tensor(5000), torch.arange(2**14))
+        bound = BigBird(1, 1).bind(2**14, 2**14, 1)
+        return bound(torch.tensor(0), torch.tensor(head), torch.tensor(5000), torch.arange(2**14))
 
     assert torch.equal(row(0), row(8))
     assert not torch.equal(row(0), row(1))
@@ -548,7 +548,9 @@ def test_big_bird_has_as_many_random_blocks_as_it_says_wherever_there_are_enough
 @pytest.mark.parametrize("block", [64, 2])
 def test_big_bird_draws_in_very_long_sequences(block):
     length, row = 131_072, torch.tensor([70_000])
-    seen = BigBird(block, 3).fit(length, length)(torch.tensor(0), torch.tensor(1), row[:, None], torch.arange(length))
+    seen = BigBird(block, 3).bind(length, length, 1)(
+        torch.tensor(0), torch.tensor(1), row[:, None], torch.arange(length)
+    )
     blocks = set((seen[0].nonzero()[:, 0] // block).tolist())
     own = 70_000 // block
     assert {0, own - 1, own, own + 1, (length - 1) // block} < blocks
@@ -626,7 +628,7 @@ def test_what_is_written_down_says_the_same(mask, queries, keys):
 
 @given(ANY, LENGTH, LENGTH)
 def test_what_is_printed_evaluates_back_to_an_equal_mask(mask, queries, keys):
-    for printed in (mask, mask.fit(queries, keys)):
+    for printed in (mask, mask.bind(queries, keys, 1)):
         read = eval(repr(printed), vars(masks))
         assert read == printed
         assert hash(read) == hash(printed)
@@ -639,13 +641,13 @@ def test_masks_that_print_alike_are_equal_and_others_are_not(a, b):
 
 @given(ANY, LENGTH, LENGTH)
 def test_a_mask_that_fits_still_fits(mask, queries, keys):
-    fitted = mask.fit(queries, keys)
-    assert fitted.fit(queries, keys) == fitted
+    bound = mask.bind(queries, keys, 1)
+    assert bound.bind(queries, keys, 1) == bound
 
 
 @ONE_OF_EACH
 def test_a_mask_that_depends_on_the_lengths_follows_them_when_they_change(mask):
-    assert torch.equal(grid(mask.fit(4, 4), 9, 13), grid(mask, 9, 13))
+    assert torch.equal(grid(mask.bind(4, 4, 1), 9, 13), grid(mask, 9, 13))
 
 
 # What a person reads.
@@ -653,10 +655,10 @@ def test_a_mask_that_depends_on_the_lengths_follows_them_when_they_change(mask):
 
 @ONE_OF_EACH
 def test_a_mask_is_told_in_a_sentence(mask):
-    for told in (mask, mask.fit(9, 9)):
+    for told in (mask, mask.bind(9, 9, 1)):
         assert re.fullmatch(r"(A query sees a key if|Every query sees every) [^.]+\.", told.describe())
-    assert mask.fit(9, 9).condition() == mask.condition()
-    assert str(mask.fit(9, 9)) == str(mask)
+    assert mask.bind(9, 9, 1).condition() == mask.condition()
+    assert str(mask.bind(9, 9, 1)) == str(mask)
 
 
 def otherwise(mask, setting):

@@ -45,7 +45,7 @@ from attnviz.masks.conventions import (
     disputed,
     grid_of,
 )
-from attnviz.masks.symbols import rule
+from attnviz.masks.mask import rule
 
 
 def loop(allows):

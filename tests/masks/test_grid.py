@@ -11,7 +11,7 @@ from torch.nn.attention.flex_attention import create_mask
 from attnviz.masks import Causal, Shifted
 from attnviz.masks.grid import LINE, LONGEST, Grid
 from attnviz.masks.language import parse
-from attnviz.masks.symbols import rule
+from attnviz.masks.mask import rule
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
@@ -35,7 +35,7 @@ def test_a_grid_is_its_matrix_in_every_form(matrix):
     grid, array = Grid.of(matrix), np.array(matrix)
     rows, columns = array.shape
     assert np.array_equal(grid.array(), array)
-    assert np.array_equal(cells(grid.fit(rows, columns), rows, columns).numpy(), array)
+    assert np.array_equal(cells(grid.bind(rows, columns, 1), rows, columns).numpy(), array)
     assert np.array_equal(cells(rule(grid, rows, columns), rows, columns).numpy(), array)
     assert parse(str(grid)) == grid == Grid.of(array.astype(float)) == Grid.of(torch.tensor(matrix))
     assert hash(parse(str(grid))) == hash(grid)
@@ -50,7 +50,7 @@ def test_grids_are_equal_where_their_matrices_are(a, b):
 
 def test_a_grid_runs_in_flex_attention():
     array = torch.rand(5, 7) < 0.4
-    assert torch.equal(create_mask(Grid.of(array).fit(5, 7), None, None, 5, 7, device="cpu")[0, 0], array)
+    assert torch.equal(create_mask(Grid.of(array).bind(5, 7, 1), None, None, 5, 7, device="cpu")[0, 0], array)
 
 
 def test_cells_are_written_row_by_row():
@@ -69,15 +69,15 @@ def test_the_largest_grid_is_said_and_read():
     array = np.random.default_rng(0).random((512, 512)) < 0.5
     grid = Grid.of(array)
     assert parse(f"~{grid} & causal") == ~grid & Causal()
-    assert np.array_equal(cells(grid.fit(512, 512), 512, 512).numpy(), array)
+    assert np.array_equal(cells(grid.bind(512, 512, 1), 512, 512).numpy(), array)
     assert eval(repr(grid), {"Grid": Grid}) == grid
 
 
 def test_other_lengths_are_refused_in_words():
     with pytest.raises(ValueError, match=r"The grid is 8 × 8; here there are 13 queries and 13 keys\. Paint or upload"):
-        Grid.of(np.ones((8, 8))).fit(13, 13)
+        Grid.of(np.ones((8, 8))).bind(13, 13, 1)
     with pytest.raises(ValueError, match="here there are 8 queries and 9 keys"):
-        (Causal() & Grid.of(np.ones((8, 8)))).fit(8, 9)
+        (Causal() & Grid.of(np.ones((8, 8)))).bind(8, 9, 1)
 
 
 EXPECTED = [[True, False, False], [True, True, False]]

@@ -14,9 +14,8 @@ from torch.nn.attention.flex_attention import create_mask
 from attnviz.masks import MASKS, Causal, Compare, Documents, Mask, Padding, Shifted, SlidingWindow
 from attnviz.masks.grid import Grid
 from attnviz.masks.language import DEEPEST, LONGEST, MaskError, names, parse
-from attnviz.masks.mask import And, Not, Or, choice
-from attnviz.masks.symbols import rule
-from attnviz.masks.terms import Function, Number, Operation, Position, Table
+from attnviz.masks.mask import And, Not, Or, choice_word, rule
+from attnviz.masks.terms import Function, Lookup, Number, Operation, Variable
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
@@ -27,7 +26,7 @@ QUERIES, KEYS = 6, 7
 def cells(mask, queries=QUERIES, keys=KEYS, head=0):
     """What a mask says of every cell, asked with positions that broadcast."""
     q, k = torch.arange(queries)[:, None], torch.arange(keys)
-    return mask.fit(queries, keys)(torch.tensor(0), torch.tensor(head), q, k).expand(queries, keys)
+    return mask.bind(queries, keys, 1)(torch.tensor(0), torch.tensor(head), q, k).expand(queries, keys)
 
 
 def attempt(text):
@@ -94,19 +93,19 @@ def test_operators_bind_as_their_table_says(text, whole):
         ("documents([3, 4], full | causal)", Documents((3, 4), parse("full") | Causal())),
         ("shifted(causal, -2)", Shifted(Causal(), -2)),
         ("grid(2, 3, 0x2a)", Grid.of([[1, 0, 1], [0, 1, 0]])),
-        ("~causal & k < 2", ~Causal() & Compare((Position("k"), Number(2)), ("<",))),
+        ("~causal & k < 2", ~Causal() & Compare((Variable("k"), Number(2)), ("<",))),
         (
             "0 <= -q - k < abs(k)",
             Compare(
                 (
                     Number(0),
-                    Operation("-", Operation("-", Number(0), Position("q")), Position("k")),
-                    Function("abs", (Position("k"),)),
+                    Operation("-", Operation("-", Number(0), Variable("q")), Variable("k")),
+                    Function("abs", (Variable("k"),)),
                 ),
                 ("<=", "<"),
             ),
         ),
-        ("q == -5", Compare((Position("q"), Number(-5)), ("==",))),
+        ("q == -5", Compare((Variable("q"), Number(-5)), ("==",))),
     ],
 )
 def test_a_text_is_a_mask_and_the_mask_writes_it(text, mask):
@@ -187,7 +186,7 @@ def of_kind(kind):
 
 
 TERMS = st.recursive(
-    st.builds(Number, st.integers(-9, 9)) | st.builds(Position, st.sampled_from(["q", "k", "h", "n_q", "n_k"])),
+    st.builds(Number, st.integers(-9, 9)) | st.builds(Variable, st.sampled_from(["q", "k", "h", "n_q", "n_k"])),
     lambda inner: (
         st.builds(Operation, st.sampled_from(["+", "-", "*"]), inner, inner)
         | st.builds(Operation, st.sampled_from(["//", "%"]), inner, st.integers(1, 5).map(Number))
@@ -360,14 +359,14 @@ def test_numbers_stay_exact_at_the_farthest_positions(grown):
         return
     length, ends = 1 << 20, [0, 1, (1 << 20) - 2, (1 << 20) - 1]
     at = torch.tensor(ends)
-    said = mask.fit(length, length)(torch.tensor(0), torch.tensor(1023), at[:, None], at).expand(4, 4)
+    said = mask.bind(length, length, 1)(torch.tensor(0), torch.tensor(1023), at[:, None], at).expand(4, 4)
     expected = [[bool(holds({"q": q, "k": k, "h": 1023, "n_q": length, "n_k": length})) for k in ends] for q in ends]
     assert said.tolist() == expected, text
 
 
 RANGE = st.integers(-6, 6).flatmap(lambda least: st.integers(least, least + 4).map(lambda greatest: (least, greatest)))
 ANY_TERM = st.recursive(
-    st.builds(Number, st.integers(-4, 4)) | st.builds(Position, st.sampled_from(["q", "k"])),
+    st.builds(Number, st.integers(-4, 4)) | st.builds(Variable, st.sampled_from(["q", "k"])),
     lambda inner: (
         st.builds(Operation, st.sampled_from(["+", "-", "*", "//", "%"]), inner, inner)
         | st.builds(lambda a: Function("abs", (a,)), inner)
@@ -425,7 +424,7 @@ def test_bounds_of_common_terms_are_their_extremes(text, bounds):
 )
 def test_a_parsed_mask_runs_in_flex_attention(text):
     mask = parse(text)
-    theirs = create_mask(mask.fit(QUERIES, KEYS), 1, 2, QUERIES, KEYS, device="cpu")
+    theirs = create_mask(mask.bind(QUERIES, KEYS, 1), 1, 2, QUERIES, KEYS, device="cpu")
     for head in range(2):
         assert torch.equal(theirs[0, head], cells(mask, head=head))
 
@@ -625,15 +624,15 @@ def test_choices_are_different_words():
     for kind in MASKS:
         for one in fields(kind):
             if isinstance(one.default, str):
-                words = [choice(said) for said in one.type.__args__]
+                words = [choice_word(said) for said in one.type.__args__]
                 assert len(set(words)) == len(words)
                 assert all(re.fullmatch("[a-z][a-z0-9_]*", said) for said in words)
 
 
 def test_what_a_fitted_mask_was_told_is_not_in_its_text():
-    assert str(Causal("bottom right").fit(3, 5)) == "shifted(causal, 2)"
-    assert str(parse("big_bird(2)").fit(6, 7)) == str(parse("big_bird(2)"))
-    assert str(parse("q < n_k").fit(6, 7)) == "q < 7"
+    assert str(Causal("bottom right").bind(3, 5, 1)) == "shifted(causal, 2)"
+    assert str(parse("big_bird(2)").bind(6, 7, 1)) == str(parse("big_bird(2)"))
+    assert str(parse("q < n_k").bind(6, 7, 1)) == "q < 7"
 
 
 def test_a_mask_of_ones_own_has_a_name_too():
@@ -645,7 +644,7 @@ def test_a_mask_of_ones_own_has_a_name_too():
 
 
 def test_a_rule_with_a_table_has_a_readable_text():
-    table = Compare((Table((3, 4), Position("q")), Position("k")), ("<",))
+    table = Compare((Lookup((3, 4), Variable("q")), Variable("k")), ("<",))
     assert str(table) == "[3, 4][q] < k"
     assert (
         table.condition() == "the number at place the query's position of a list of 2 is less than the key's position"
@@ -708,7 +707,7 @@ def read_or_refused(text):
     assert parse(str(mask)) == mask
     assert mask.describe()
     try:
-        mask.fit(QUERIES, KEYS)
+        mask.bind(QUERIES, KEYS, 1)
     except ValueError:  # made for certain lengths alone
         return
     assert cells(mask).dtype == torch.bool

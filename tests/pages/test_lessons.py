@@ -21,7 +21,7 @@ from attnviz.lessons.lesson_files import FOLDER, read
 from attnviz.lessons.prediction import distance
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
-from attnviz.ui.head_charts import row_hidden
+from attnviz.ui.head_map import hide_thumbnail_rows
 
 ROOT = Path(__file__).parents[2]
 ROUTER = str(ROOT / "attnviz" / "ui" / "router.py")
@@ -215,7 +215,7 @@ def test_a_small_map_without_a_row_is_the_same_whatever_was_in_it(data: st.DataO
     other[row] = torch.rand(5, generator=generator)
     small = min(size, queries), min(size, 5)
     maps = [adaptive_max_pool2d(each[None], small).numpy() for each in (one, other)]
-    seen = [row_hidden(each, queries, row) for each in maps]
+    seen = [hide_thumbnail_rows(each, queries, row) for each in maps]
     np.testing.assert_array_equal(*seen)
     for small, shown in zip(maps, seen, strict=True):
         kept = ~np.isnan(shown)

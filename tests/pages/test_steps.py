@@ -13,8 +13,8 @@ from attnviz.lessons.scaling import WIDTHS, scaling
 from attnviz.lessons.steps import Example, Steps, Translated, steps
 from attnviz.masks import Causal
 from attnviz.translator import load
-from attnviz.ui.controls import title
 from attnviz.ui.steps.example_picker import SECOND
+from attnviz.ui.widgets import title
 from tests.support.app import errors, open_page
 
 ROOT = Path(__file__).parents[2]

@@ -44,8 +44,8 @@ def steps(example: Kind, edits: Edits | None = None) -> Steps:
     work = Work(edits or {})
     mechanism, heads = example.begin(work)
     queries, keys, _ = heads[0]
-    fitted = mechanism.fit(len(queries.rows), len(keys.rows), len(heads))
-    outputs = [_output(work, i, head, fitted, len(heads)) for i, head in enumerate(heads)]
+    bound = mechanism.bind(len(queries.rows), len(keys.rows), len(heads))
+    outputs = [_output(work, i, head, bound, len(heads)) for i, head in enumerate(heads)]
     if len(outputs) > 1:
         work.add("heads", "Concat", "heads side by side", "heads", Concatenated(), *outputs)
     if unknown := [name for name in work.edits if name not in work.matrices]:
@@ -57,16 +57,16 @@ def steps(example: Kind, edits: Edits | None = None) -> Steps:
     return Steps(work.matrices, Inputs(query, key, value, queries.rows, keys.rows), mechanism, stages)
 
 
-def _output(work: Work, head: int, vectors: Head, fitted: Mechanism, heads: int) -> Matrix:
+def _output(work: Work, head: int, vectors: Head, bound: Mechanism, heads: int) -> Matrix:
     """One head, from its queries, keys and values to its output."""
     add = partial(work.add, head=head)
     query, key, value = vectors
-    score = _similarity(work, head, query, key, fitted)
-    if fitted.biases:
-        score = add(f"biased{head}", "+ B", "with biases", "biases", Biased(fitted.biases, head), score)
-    if fitted.mask != Full():
+    score = _similarity(work, head, query, key, bound)
+    if bound.biases:
+        score = add(f"biased{head}", "+ B", "with biases", "biases", Biased(bound.biases, head), score)
+    if bound.mask != Full():
         at = torch.tensor(0), torch.tensor(head), torch.arange(len(query.rows))[:, None], torch.arange(len(key.rows))
-        allowed = fitted.mask(*at).expand(score.values.shape)
+        allowed = bound.mask(*at).expand(score.values.shape)
         score = add(f"masked{head}", "+ M", "masked", "mask", Masked(allowed), score)
     exp = add(f"exp{head}", "exp", "of each, less the row’s greatest", "exp", Exp(), score)
     total = add(f"sum{head}", "Σ", "row sums", "softmax", RowSum(), exp)

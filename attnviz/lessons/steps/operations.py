@@ -65,7 +65,7 @@ class Scaled(How):
 
 @dataclass(frozen=True)
 class Biased(How):
-    """Each score changed by biases, which were fitted to these queries, keys and heads."""
+    """Each score changed by biases, which were bound to these queries, keys and heads."""
 
     biases: tuple[Bias, ...]
     head: int

@@ -89,14 +89,14 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
 
 def _looked_at(mask: Mask, queries: int, keys: int, head: int, block: int) -> Counts:
     """The counts of any mask, pair by pair, some rows at a time."""
-    fitted, key = mask.fit(queries, keys), torch.arange(keys)
+    bound, key = mask.bind(queries, keys, head + 1), torch.arange(keys)
     seen, last = np.zeros(queries, int), np.full(keys, -1)
     occupied = np.zeros((-(-queries // block), -(-keys // block)), bool)
     step = max(1, 2**18 // keys)
     for first in range(0, queries, step):
         query = np.arange(first, min(first + step, queries))
         at = torch.tensor(0), torch.tensor(head), torch.as_tensor(query)[:, None], key
-        allowed = fitted(*at).expand(query.size, keys).numpy()
+        allowed = bound(*at).expand(query.size, keys).numpy()
         seen[query] = allowed.sum(1)
         last = np.where(allowed.any(0), query[-1] - allowed[::-1].argmax(0), last)
         np.logical_or.at(occupied, query // block, np.logical_or.reduceat(allowed, range(0, keys, block), axis=1))

@@ -8,10 +8,10 @@ from math import inf, lcm
 
 import numpy as np
 
-from attnviz.masks.cost.monotonicity import Listed, cases, period, value
-from attnviz.masks.mask import COMPARISONS, OPPOSITE, And, Combined, Compare, Comparison, Mask, Not
-from attnviz.masks.symbols import rule
-from attnviz.masks.terms import Bounds, Function, Number, Operation, Position, Table, Term
+from attnviz.masks.comparisons import COMPARISONS, OPPOSITE, ComparisonSign
+from attnviz.masks.cost.monotonicity import ArrayLookup, cases, period, value
+from attnviz.masks.mask import And, Combined, Compare, Mask, Not, rule
+from attnviz.masks.terms import Bounds, Function, Lookup, Number, Operation, Term, Variable
 
 
 class Unstructured(Exception):
@@ -65,10 +65,10 @@ def _group(every: bool, rules: Iterable[Rule]) -> Rule:
     return flat[0] if len(flat) == 1 else Group(every, tuple(flat))
 
 
-def _comparison(left: Term, right: Term, sign: Comparison, at: Mapping[str, Bounds]) -> Compare:
+def _comparison(left: Term, right: Term, sign: ComparisonSign, at: Mapping[str, Bounds]) -> Compare:
     """Two terms compared as their difference with 0."""
     term = left if right == Number(0) else Operation("-", left, right)
-    for part in term.inside():
+    for part in term.subterms():
         # The arguments of min and max are compared as their difference, too.
         (cases(part)[0] if isinstance(part, Function) else part).bounds(at)
     return Compare((_known(term, at), Number(0)), (sign,))
@@ -76,13 +76,13 @@ def _comparison(left: Term, right: Term, sign: Comparison, at: Mapping[str, Boun
 
 def _known(term: Term, at: Mapping[str, Bounds]) -> Term:
     """A term worked out as far as it is of positions with one value only, and tables as arrays."""
-    if isinstance(term, Position):
+    if isinstance(term, Variable):
         least, greatest = at[term.name]
         return Number(least) if least == greatest else term
     parts = [_known(part, at) for part in term.parts()]
     if parts and all(isinstance(part, Number) for part in parts):
-        return Number(term.of(*parts).value({}))
-    return Listed.of_table(np.array(term.numbers), *parts) if isinstance(term, Table) else term.of(*parts)
+        return Number(term.with_parts(*parts).value({}))
+    return ArrayLookup.of_table(np.array(term.numbers), *parts) if isinstance(term, Lookup) else term.with_parts(*parts)
 
 
 def _arranged(rule: Rule, queries: int, keys: int) -> Rule:
@@ -104,7 +104,7 @@ def _arranged(rule: Rule, queries: int, keys: int) -> Rule:
         if len(some) > 1:
             places = np.arange(count)
             allowed = allows(Group(rule.every, tuple(some)), places, places)
-            some[:] = [Compare((Listed.of_table(allowed.astype(int), Position(name)), Number(0)), ("!=",))]
+            some[:] = [Compare((ArrayLookup.of_table(allowed.astype(int), Variable(name)), Number(0)), ("!=",))]
     return Group(rule.every, (*of_query, *sorted(others, key=_shortest, reverse=True), *of_key))
 
 

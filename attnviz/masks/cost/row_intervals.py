@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from attnviz.masks.comparisons import COMPARISONS, ComparisonSign
 from attnviz.masks.cost.counting import Counts, Tally, numbered
-from attnviz.masks.cost.monotonicity import Listed, bend, cases, linear, of_query, period, replaced, value
+from attnviz.masks.cost.monotonicity import ArrayLookup, bend, cases, linear, of_query, period, replaced, value
 from attnviz.masks.cost.normal_form import Rule, Unstructured, allows, common_period, comparisons, normal
-from attnviz.masks.mask import COMPARISONS, Compare, Comparison, Mask
+from attnviz.masks.mask import Compare, Mask
 from attnviz.masks.terms import Function, Number, Operation, Term
 
 AT_ONCE = 2**17  # so many pieces are in memory at once
@@ -81,7 +82,7 @@ class Rows:
         done = np.concatenate(settled, axis=1)
         return (pieces, done) if rule.every else (done, pieces)
 
-    def compared(self, term: Term, sign: Comparison, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def compared(self, term: Term, sign: ComparisonSign, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The pieces where `term sign 0` holds, and the others."""
         if not pieces.size:
             return pieces, pieces
@@ -122,7 +123,7 @@ class Rows:
                     raise Unstructured(f"takes the remainder of {right}")
                 size = right.number
                 pieces = self.cut(left, pieces, along, lambda number: number // size, lambda mark: mark * size)
-            case Listed(_, turns, turned, index):
+            case ArrayLookup(_, turns, turned, index):
                 pieces = self.cut(index, pieces, along, turned.take, lambda mark: turns.take(mark, mode="clip"))
         return pieces
 

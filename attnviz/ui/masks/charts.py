@@ -1,29 +1,26 @@
 """Two mechanisms on the same queries and keys: their maps, and what changes from one to the other."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import streamlit as st
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, UInt8
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, counts, difference, kinds
-from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special
-from attnviz.figures import heatmap
+from attnviz.analysis.head_maps import HeadChoice
 from attnviz.figures.difference import difference as difference_figure
-from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.inputs import Inputs
-from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
-from attnviz.sources import Source
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
+from attnviz.ui.head_map import HeadMap, selected_map, zoom_key
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks import mask_editor
-from attnviz.ui.view import head_weights, tokens_stamp
+from attnviz.ui.selection import Selection
 
 HEIGHT = 330
 LINK = "masks"
@@ -34,33 +31,25 @@ KINDS_SAID = {
     "added": "added: only B allows them",
 }
 PAINT = "Drag over cells to paint them."
-SAYS: dict[HeadChoice, str] = {Aggregate.MEAN: GIVES_ON_AVERAGE, Aggregate.MAXIMUM: GIVES_AT_MOST}
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """One head under two mechanisms. Making it computes it, and raises ValueError where that cannot be done."""
+    """One head under two mechanisms, and what changes from the first to the second."""
 
-    source: Source
-    layers: Sequence[Layer]
-    layer: int
-    head: HeadChoice
+    selection: Selection
     mechanisms: tuple[Mechanism, Mechanism]
-    maps: tuple[Float[np.ndarray, "queries keys"], Float[np.ndarray, "queries keys"]] = field(init=False)
-    change: Float[np.ndarray, "queries keys"] = field(init=False)
-    kinds: Int[np.ndarray, "queries keys"] = field(init=False)
-
-    def __post_init__(self) -> None:
-        before, after = (
-            head_weights(self.source, self.layers, self.layer, one, self.head, Special.SHOWN) for one in self.mechanisms
-        )
-        object.__setattr__(self, "maps", (before, after))
-        object.__setattr__(self, "change", difference(torch.from_numpy(before), torch.from_numpy(after)).numpy())
-        object.__setattr__(self, "kinds", kinds(torch.from_numpy(before), torch.from_numpy(after)).numpy())
+    maps: tuple[HeadMap, HeadMap]
+    change: Float[np.ndarray, "queries keys"]
+    kinds: UInt8[np.ndarray, "queries keys"]
 
     @property
     def inputs(self) -> Inputs:
-        return self.layers[self.layer].inputs
+        return self.selection.layer.inputs
+
+    @property
+    def head(self) -> HeadChoice:
+        return self.selection.head
 
     @property
     def one_head(self) -> int:
@@ -69,13 +58,17 @@ class Comparison:
 
     @property
     def allowed(self) -> tuple[Bool[np.ndarray, "queries keys"], Bool[np.ndarray, "queries keys"]]:
-        before, after = (~np.isnan(one) for one in self.maps)
+        before, after = (~np.isnan(one.weights) for one in self.maps)
         return before, after
 
-    @property
-    def largest(self) -> float:
-        """The weight at the end of the color scale of both maps."""
-        return largest_weight(self.maps)
+
+def compare(selection: Selection, mechanisms: tuple[Mechanism, Mechanism]) -> Comparison:
+    """Returns the selected head under both mechanisms. Raises ValueError if that cannot be computed."""
+    before, after = (selected_map(selection.with_mechanism(one)) for one in mechanisms)
+    weights = torch.from_numpy(before.weights), torch.from_numpy(after.weights)
+    return Comparison(
+        selection, mechanisms, (before, after), difference(*weights).numpy(), kinds(*weights).numpy()
+    )  # fmt: skip
 
 
 def legend(comparison: Comparison) -> None:
@@ -91,15 +84,11 @@ def show(
     comparison: Comparison, places: Sequence[DeltaGenerator], pinned: int | None, toggle: Callable[[int], None]
 ) -> None:
     """Draws A, B and B − A, linked, each in its place."""
-    inputs = comparison.inputs
-    tokens = (inputs.query_tokens, inputs.key_tokens)
-    stamp, sentences = tokens_stamp(inputs), CellSentences(SAYS.get(comparison.head, GIVES))
-    for side, weights, allowed, place in zip(
+    end = largest_weight([one.weights for one in comparison.maps])
+    for side, head_map, allowed, place in zip(
         mask_editor.SIDES, comparison.maps, comparison.allowed, places[:2], strict=True
     ):
-        picture = heatmap(
-            weights, *tokens, largest=comparison.largest, sentences=sentences, fan=False, zoom_key=stamp, link=LINK
-        )
+        picture = head_map.chart(largest=end, link=LINK)
         painting = mask_editor.painting(side)
         described = mask_editor.described(comparison.mechanisms[mask_editor.SIDES.index(side)])
         with place:
@@ -118,8 +107,8 @@ def show(
             )
             st.caption(plain(described))
     change = difference_figure(
-        comparison.change, comparison.kinds == REMOVED, comparison.kinds == ADDED, *tokens,
-        charts=("map-a", "map-b"), zoom_key=stamp, link=LINK,
+        comparison.change, comparison.kinds == REMOVED, comparison.kinds == ADDED, *comparison.maps[0].labels,
+        charts=("map-a", "map-b"), zoom_key=zoom_key(comparison.inputs), link=LINK,
     )  # fmt: skip
     with places[2]:
         chart(

@@ -7,7 +7,7 @@ import streamlit as st
 
 from attnviz.figures import mosaic
 from attnviz.masks.conventions import CAUSAL, CONVENTIONS, alike, answers, disputed
-from attnviz.ui import controls
+from attnviz.ui import widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.markdown import plain
 
@@ -24,7 +24,7 @@ def show() -> None:
         # Where the alignment is in question, there are fewer queries than keys; elsewhere it would only add to it.
         queries = st.number_input("Queries", 1, MOST, 8 if idea is CAUSAL else 12, key=f"queries of {idea.name}")
         limits = {"min_value": 1, "max_value": MOST, "value": 12}
-        keys = controls.whole("Keys", **limits, key="keys", bind="query-params")
+        keys = widgets.whole_number("Keys", **limits, key="keys", bind="query-params")
     found = answers(idea, size, queries, keys)
     groups = alike(found)
     st.markdown(f"**{plain(idea.question)}**")

@@ -30,10 +30,8 @@ def show(comparison: Comparison) -> None:
     inputs = comparison.inputs
     heads = [comparison.head] if isinstance(comparison.head, int) else list(range(inputs.heads))
     for side, mechanism in zip(SIDES, comparison.mechanisms, strict=True):
-        q, k = torch.arange(inputs.queries)[:, None], torch.arange(inputs.keys)
-        h = torch.tensor(heads)[:, None, None]
-        allowed = mechanism.mask.fit(inputs.queries, inputs.keys)(torch.tensor(0), h, q, k)
-        empty = ~allowed.expand(len(heads), inputs.queries, inputs.keys).any(-1)
+        allowed = [mechanism.mask.matrix(inputs.queries, inputs.keys, head) for head in heads]
+        empty = ~torch.stack(allowed).any(-1)
         if not bool(empty.any()):
             st.markdown(f"**{side}** has no empty row: every query may look at something.")
             continue

@@ -12,7 +12,7 @@ import streamlit as st
 
 from attnviz.masks import Grid, Mask, MaskError, parse
 from attnviz.mechanism import Mechanism
-from attnviz.ui import controls
+from attnviz.ui import mechanism_controls, widgets
 from attnviz.ui.markdown import plain
 
 START = {"A": "full", "B": "causal"}
@@ -30,7 +30,7 @@ def mechanism(side: str, shared: Mechanism) -> Mechanism:
     key, text = _key(side), _text(side)
     good, problem = _read(side, text)
     with st.container(horizontal=True, vertical_alignment="bottom", key=f"side-{side.lower()}"):
-        chosen = controls.mask(key, f"Mask {side}", text, good)
+        chosen = mechanism_controls.choose_unlinked_mask(key, f"Mask {side}", text, good)
     if chosen != good:
         good, problem = chosen, None
         write(side, str(chosen))
@@ -50,7 +50,7 @@ def mechanism(side: str, shared: Mechanism) -> Mechanism:
         undo = ":material/undo:"
         st.button("", key=f"undo-{side}", icon=undo, help="Undo", disabled=alone, on_click=_undo, args=(side,))
         with st.popover("", icon=":material/tune:", help="Biases, and a grid of your own"):
-            biases = controls.biases(f"Biases {side}", shared.biases, side)
+            biases = mechanism_controls.choose_biases(f"Biases {side}", shared.biases, side)
             _grid(side)
         with st.popover("", icon=":material/help:", help="How to write a mask"):
             st.markdown(LANGUAGE)
@@ -59,7 +59,7 @@ def mechanism(side: str, shared: Mechanism) -> Mechanism:
 
 def described(mechanism: Mechanism) -> str:
     """The mask as a sentence, and the biases that come with it."""
-    biases = " and ".join(controls.title(type(bias)) for bias in mechanism.biases)
+    biases = " and ".join(widgets.title(type(bias)) for bias in mechanism.biases)
     return mechanism.mask.describe() + f" With {biases}." * bool(biases)
 
 

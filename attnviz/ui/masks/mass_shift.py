@@ -20,7 +20,7 @@ def show(comparison: Comparison, row: int | None) -> None:
     if row is None:
         st.info("Pin a query above, or click its row in a map.")
         return
-    before, after = (one[row] for one in comparison.maps)
+    before, after = (one.weights[row] for one in comparison.maps)
     query, keys = comparison.inputs.query_tokens[row], comparison.inputs.key_tokens
     if comparison.head == Aggregate.MAXIMUM:
         st.info("The greatest weights of several heads do not add up to 1. Choose one head to follow its mass.")

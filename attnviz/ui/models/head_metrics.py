@@ -18,11 +18,12 @@ from attnviz.formatting import number
 from attnviz.layer import Layer
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
-from attnviz.ui.controls import help_text
+from attnviz.ui.head_controls import open_head
+from attnviz.ui.head_map import selected_map
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds
-from attnviz.ui.models.one_head import OneHead, open_head
-from attnviz.ui.models.selection import LookedAt
+from attnviz.ui.models.selection import ModelSelection
+from attnviz.ui.widgets import help_text
 
 MENU = {measure.name: measure for measure in MEASURES}
 ACROSS, UP = "Distance", "Entropy"  # of the scatter, to begin with
@@ -54,7 +55,7 @@ class Found:
         return {name: values for name, values in self.measures.values.items() if not np.isnan(values).all()}
 
 
-def show(seen: LookedAt) -> None:
+def show(selection: ModelSelection) -> None:
     """Draws the heads as points and as rows, and the opened one as a map."""
     places = st.columns(3, gap="medium")
     with places[0]:
@@ -67,20 +68,24 @@ def show(seen: LookedAt) -> None:
             help="What is left out does not count as a query, and what lies on it as a key does not count either.",
         )  # fmt: skip
     notes = st.container()
-    found = _found(seen, LEFT_OUT[without])
-    if len({*found.measures.layers.tolist()}) < len(seen.layers):
-        notes.caption(f"These are the heads of {plain(seen.shown.name)}: all would be too many for so long a text.")
+    found = _found(selection, LEFT_OUT[without])
+    if len({*found.measures.layers.tolist()}) < len(selection.layers):
+        notes.caption(
+            f"These are the heads of {plain(selection.layer.name)}: all would be too many for so long a text."
+        )
     for one in dict.fromkeys((across, up)):
         if one.name not in found.values:
             notes.info(f"No head here has a number for “{one.name}”. Choose another measure, or leave nothing out.")
-    opened = next((i for i, head in enumerate(found.heads) if head == (seen.layer, seen.head)), None)
+    opened = next((i for i, head in enumerate(found.heads) if head == (selection.index, selection.head)), None)
     left, right = st.columns([0.56, 0.44], gap="medium")
     with left:
         _scatter(found, across, up, opened)
         explained = (f"<p><b>{one.name}.</b> {escape(_about(one))}</p>" for one in dict.fromkeys((across, up)))
-        st.html(f"<div class='attnviz-measures'>{_shapes(seen)}{_unseen(found, across, up)}{''.join(explained)}</div>")
+        st.html(
+            f"<div class='attnviz-measures'>{_shapes(selection)}{_unseen(found, across, up)}{''.join(explained)}</div>"
+        )
     with right:
-        _map(seen, notes)
+        _map(selection, notes)
     _table(found, opened)
 
 
@@ -89,16 +94,16 @@ def _measure(label: str, start: str) -> HeadMeasure:
     return MENU[name]
 
 
-def _found(seen: LookedAt, without: Without) -> Found:
+def _found(selection: ModelSelection, without: Without) -> Found:
     """The measures of all heads, or of those of one layer where all would be too many."""
-    work = [layer.inputs.heads * layer.inputs.queries * layer.inputs.keys for layer in seen.layers]
-    shown = list(range(len(work))) if is_affordable(sum(work)) else [seen.layer]
+    work = [layer.inputs.heads * layer.inputs.queries * layer.inputs.keys for layer in selection.layers]
+    shown = list(range(len(work))) if is_affordable(sum(work)) else [selection.index]
 
     def make() -> HeadMeasures:
-        return head_measures([seen.layers[i] for i in shown], without_queries=without, without_keys=without)
+        return head_measures([selection.layers[i] for i in shown], without_queries=without, without_keys=without)
 
-    made = cache.once(make, "what heads do", seen.example, without, shown)
-    return Found(seen.layers, HeadMeasures(np.array(shown)[made.layers], made.heads, made.values))
+    made = cache.once(make, "what heads do", selection.source, without, shown)
+    return Found(selection.layers, HeadMeasures(np.array(shown)[made.layers], made.heads, made.values))
 
 
 def _about(measure: HeadMeasure) -> str:
@@ -124,11 +129,11 @@ def _numbers(layers: Sequence[Layer]) -> list[tuple[int, int]]:
     return [(order.index(kind), all_kinds[:i].count(kind)) for i, kind in enumerate(all_kinds)]
 
 
-def _shapes(seen: LookedAt) -> str:
+def _shapes(selection: ModelSelection) -> str:
     """Which shape is which kind of attention, in HTML, where there are several."""
     called = {}
-    for layer, (kind, _) in zip(seen.layers, _numbers(seen.layers), strict=True):
-        called[kind] = attention_kinds.called(layer, seen.model.decodes)
+    for layer, (kind, _) in zip(selection.layers, _numbers(selection.layers), strict=True):
+        called[kind] = attention_kinds.called(layer, selection.model.is_encoder_decoder)
     marks = [f"{list(SHAPES.values())[kind % len(SHAPES)]} {escape(name)}" for kind, name in called.items()]
     return f"<p>{' · '.join(marks)}</p>" if len(marks) > 1 else ""
 
@@ -173,23 +178,23 @@ def _scatter(found: Found, across: HeadMeasure, up: HeadMeasure, opened: int | N
     )
 
 
-def _map(seen: LookedAt, notes: DeltaGenerator) -> None:
+def _map(selection: ModelSelection, notes: DeltaGenerator) -> None:
     """The opened head."""
     try:
-        opened = OneHead(seen.example, seen.layers, seen.layer, seen.head, seen.special, seen.part)
+        opened = selected_map(selection)
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
     chart(
-        opened.figure(seen.colors.end([opened.weights])),
+        opened.chart(largest=selection.colors.end([opened.weights])),
         "opened-map",
         title=opened.title,
         label="Attention weights of the opened head",
         name=f"attention {opened.title}",
-        description=f"{opened.title}: {opened.screen.size}.",
+        description=f"{opened.title}: {opened.size}.",
         height=HEIGHT,
         hint="Point at a cell.",
-        on_view=opened.screen.on_view,
+        on_view=opened.on_view,
     )
 
 

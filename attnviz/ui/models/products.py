@@ -10,22 +10,21 @@ from jaxtyping import Float
 
 from attnviz import figures
 from attnviz.analysis.head_maps import Special, strongest_keys
-from attnviz.biases import Bias, Distances, SoftCap
-from attnviz.capture.opaque_parts import ModelBias
 from attnviz.figures.products import scaled
 from attnviz.figures.sentences import CellSentences
-from attnviz.formatting import number, significant, visible
+from attnviz.formatting import number, visible
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, ScaledDot
 from attnviz.ui import pinned_query
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
-from attnviz.ui.controls import title
+from attnviz.ui.head_map import zoom_key
 from attnviz.ui.markdown import plain
-from attnviz.ui.models.selection import LookedAt
-from attnviz.ui.models.viewport import told
-from attnviz.ui.view import View, tokens_stamp
+from attnviz.ui.mechanism_sentences import bias_phrase
+from attnviz.ui.models.selection import ModelSelection
+from attnviz.ui.selection import Selection
+from attnviz.ui.viewport import token_name
 
 STRONGEST = "Its strongest key"
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions
@@ -42,33 +41,34 @@ def factor(mechanism: Mechanism, width: int) -> float | None:
     return width**-0.5 if score.scale is None else score.scale
 
 
-def show(seen: LookedAt, view: View, row: int | None, weights: Float[np.ndarray, " keys"] | None) -> None:
+def show(selection: ModelSelection, row: int | None, weights: Float[torch.Tensor, " keys"] | None) -> None:
     """Draws the dimensions of the pinned query's score with a chosen key, and the head's queries, keys and values.
 
     `weights` are those of the pinned row, NaN where not allowed.
     """
-    inputs, head = seen.shown.inputs, seen.head
-    if seen.shown.locked:
-        st.caption(plain(seen.shown.locked_reason))
+    inputs, head = selection.layer.inputs, selection.head
+    if selection.layer.locked:
+        st.caption(plain(selection.layer.locked_reason))
         return
     if not isinstance(head, int):
         st.caption("Choose one head to see its queries, keys and values.")
         return
-    key = _scores(seen, view, row, weights, head)
+    key = _show_score(selection, row, weights, head)
     query_head, key_head = inputs.query[head], inputs.key[inputs.kv_head(head)]
+    pin, choose = _pin(selection), _choose(selection)
     sides = (
-        ("Queries", query_head, inputs.query_tokens, view.queries[row] if row is not None else None, _pin(view)),
-        ("Keys", key_head, inputs.key_tokens, key, _choose(view)),
-        ("Values", inputs.value_of(head), inputs.key_tokens, key, _choose(view)),
+        ("Queries", query_head, inputs.query_tokens, selection.queries[row] if row is not None else None, pin),
+        ("Keys", key_head, inputs.key_tokens, key, choose),
+        ("Values", inputs.value_of(head), inputs.key_tokens, key, choose),
     )
     for column, (name, vectors, tokens, marked, on_click) in zip(st.columns(3, gap="medium"), sides, strict=True):
         with column:
-            _vectors(name, vectors.numpy(), tokens, marked, on_click, tokens_stamp(inputs))
+            _vectors(name, vectors.numpy(), tokens, marked, on_click, zoom_key(inputs))
 
 
-def pick(view: View) -> Callable[[int, int], None]:
+def pick(selection: Selection) -> Callable[[int, int], None]:
     """What a click on a cell does: it pins the query and chooses the key; the same click again lets go of both."""
-    queries, keys = pinned_query.numbered(view.queries, view.query_tokens), key_names(view)
+    queries, keys = selection.query_names, selection.key_names
 
     def at(row: int, column: int) -> None:
         if column < 0:  # the name of a row
@@ -80,19 +80,14 @@ def pick(view: View) -> Callable[[int, int], None]:
     return at
 
 
-def key_names(view: View) -> list[str]:
-    """The keys as the menu has them."""
-    return pinned_query.numbered(view.keys, view.key_tokens)
-
-
-def _scores(
-    seen: LookedAt, view: View, row: int | None, weights: Float[np.ndarray, " keys"] | None, head: int
+def _show_score(
+    selection: ModelSelection, row: int | None, weights: Float[torch.Tensor, " keys"] | None, head: int
 ) -> int | None:
     """The bars of one score, with its key from a menu; the position of that key."""
-    inputs, mechanism = seen.shown.inputs, seen.shown.mechanism
+    inputs, mechanism = selection.layer.inputs, selection.mechanism
     st.markdown("##### Which dimensions made the score?")
     menu, drawn = st.columns([0.32, 0.68], gap="medium")
-    names = key_names(view)
+    names = selection.key_names
     with menu:
         chosen = st.selectbox(
             "Key", [STRONGEST, *names], key=KEY, bind="query-params",
@@ -101,27 +96,29 @@ def _scores(
         if row is None or weights is None:
             st.html("<p>Pin a query, or click a cell of the map above.</p>")
             return None
-        best = strongest_keys(torch.from_numpy(weights), 1)
+        best = strongest_keys(weights, 1)
         if chosen == STRONGEST and not best:
             st.html("<p>This query may look at nothing.</p>")
             return None
         column = best[0][0] if chosen == STRONGEST else names.index(chosen)
-        query, key = view.queries[row], view.keys[column]
+        query, key = selection.queries[row], selection.keys[column]
         scale = factor(mechanism, inputs.query.shape[-1])
         if scale is None:
             st.html("<p>The scores of this layer are no sums of products.</p>")
             return key
         pair = inputs.query[head, query].numpy(), inputs.key[inputs.kv_head(head), key].numpy()
-        tokens = told(inputs, inputs.query_tokens, query), told(inputs, inputs.key_tokens, key)
+        tokens = token_name(inputs, inputs.query_tokens, query), token_name(inputs, inputs.key_tokens, key)
         terms = pair[0].astype("f8") * pair[1].astype("f8") * scale
-        then = biased(seen.shown, head, query, key, float(terms.sum()))
-        st.html(said(terms, scale, tokens, then, float(weights[column]), rescaled=seen.special == Special.RESCALED))
+        then = biased(selection.layer, head, query, key, float(terms.sum()))
+        st.html(
+            said(terms, scale, tokens, then, float(weights[column]), rescaled=selection.special == Special.RESCALED)
+        )
     with drawn:
         chart(
             figures.products(*pair, scale=scale),
             "products",
             label="Products",
-            name=f"products {view.title}",
+            name=f"products {selection.title}",
             description=f"{len(pair[0])} bars, one for each dimension: what it adds to the score.",
             height=230,
             hint="Point at a bar to read it.",
@@ -135,21 +132,10 @@ def biased(layer: Layer, head: int, query: int, key: int, score: float) -> list[
     inputs = layer.inputs
     at = [torch.tensor(place) for place in (0, head, query, key)]
     now, made = torch.tensor(score), []
-    for bias in layer.mechanism.fit(inputs.queries, inputs.keys, inputs.heads).biases:
+    for bias in layer.mechanism.bind(inputs.queries, inputs.keys, inputs.heads).biases:
         now = bias(now, *at)
-        made.append((in_words(bias), float(now)))
+        made.append((bias_phrase(bias), float(now)))
     return made
-
-
-def in_words(bias: Bias) -> str:
-    """What a bias does to a score, in words that follow the score."""
-    if isinstance(bias, SoftCap):
-        return f"squeezed between {significant(-bias.cap)} and {significant(bias.cap)} (soft cap)"
-    if isinstance(bias, Distances):
-        return "plus the model’s number for the distance from query to key"
-    if isinstance(bias, ModelBias):
-        return "plus the model’s number for the pair of query and key"
-    return f"changed by {title(type(bias))}"
 
 
 def said(
@@ -205,21 +191,21 @@ def _vectors(
     )
 
 
-def _pin(view: View) -> Callable[[int, int], None]:
-    names = pinned_query.numbered(view.queries, view.query_tokens)
+def _pin(selection: Selection) -> Callable[[int, int], None]:
+    names = selection.query_names
 
     def at(row: int, _: int) -> None:
-        if row in view.queries:
-            pinned_query.toggle(names, view.queries.index(row))
+        if row in selection.queries:
+            pinned_query.toggle(names, selection.queries.index(row))
 
     return at
 
 
-def _choose(view: View) -> Callable[[int, int], None]:
-    names = key_names(view)
+def _choose(selection: Selection) -> Callable[[int, int], None]:
+    names = selection.key_names
 
     def at(row: int, _: int) -> None:
-        if row in view.keys:
-            st.session_state[KEY] = names[view.keys.index(row)]
+        if row in selection.keys:
+            st.session_state[KEY] = names[selection.keys.index(row)]
 
     return at

@@ -10,8 +10,8 @@ import streamlit as st
 from attnviz.lessons.steps import LEAST, MOST, Example, Kind, Translated
 from attnviz.masks import Causal, Full, Mask
 from attnviz.translator.model import HEADS, LAYERS, Use
-from attnviz.ui import controls, pinned_query
-from attnviz.ui.transformer.sentence_picker import similarity
+from attnviz.ui import head_controls, mechanism_controls, pinned_query, widgets
+from attnviz.ui.similarity_picker import similarity
 
 SECOND = "die Katze setzte sich"
 MASKS: dict[str, Mask] = {"Full": Full(), "Causal": Causal()}
@@ -58,10 +58,10 @@ def _sentence(cross: bool) -> Asked:
         about = "Keys and values are made of it."
         second = st.text_input(_ABOUT["second"]["label"], SECOND, key="second", bind="query-params", help=about)
     d_k, heads = _number("d_k"), _number("heads")
-    names = controls.head_names(heads)
+    names = head_controls.head_names(heads)
     head = names.index(st.selectbox("Head shown", names, key="head-shown", bind="query-params")) if heads > 1 else 0
     mask = st.selectbox("Mask", list(MASKS), key="masked", bind="query-params", help="Causal: no key after the query.")
-    example = partial(Example, text, second, d_k, heads, MASKS[mask], controls.biases("Biases", ()))
+    example = partial(Example, text, second, d_k, heads, MASKS[mask], mechanism_controls.choose_biases("Biases", ()))
     return Asked(example, Example(), head)
 
 
@@ -92,4 +92,4 @@ def _number(name: str) -> int:
     about = _ABOUT[name]
     start = getattr(Example, name)
     limits = {"min_value": about["min"], "max_value": about["max"], "value": start}
-    return controls.whole(about["label"], **limits, key=name.replace("_", "-"), bind="query-params")
+    return widgets.whole_number(about["label"], **limits, key=name.replace("_", "-"), bind="query-params")

@@ -83,7 +83,7 @@ def of(translation: Translation, use: Use, step: int = -1) -> Maps:
 def _allowed(layer: Layer, queries: int, keys: int) -> Bool[np.ndarray, "heads queries keys"]:
     """What each head may look at, once there are so many words."""
     head, query, key = torch.arange(HEADS)[:, None, None], torch.arange(queries)[:, None], torch.arange(keys)
-    allowed = layer.mechanism.fit(queries, keys, HEADS).mask(torch.tensor(0), head, query, key)
+    allowed = layer.mechanism.bind(queries, keys, HEADS).mask(torch.tensor(0), head, query, key)
     return allowed.expand(HEADS, queries, keys).numpy()
 
 

@@ -1,11 +1,12 @@
-"""What is translated, and by which translator."""
+"""What can be chosen on the Transformer page: the translator, a head of each use, and the sentence."""
 
 import secrets
-from html import escape
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import streamlit as st
 
-from attnviz.translator import EXAMPLES, VARIANTS, Translator, load, sentences
+from attnviz.translator import EXAMPLES, Translation, Translator, check, load, sentences
 from attnviz.translator.lexicon import (
     ADJECTIVES,
     ADVERBS,
@@ -19,32 +20,37 @@ from attnviz.translator.lexicon import (
     VERBS,
 )
 from attnviz.translator.model import Use
+from attnviz.ui import cache, html
+from attnviz.ui.similarity_picker import similarity
 from attnviz.ui.transformer import maps
 
 ENGLISH_KEY = "english"
-FORMULAS = {"scaled dot": "q · k / √d", "dot": "q · k", "general": "qᵀ W k", "additive": "vᵀ tanh(W_q q + W_k k)"}
-SIMILARITIES = {variant.capitalize(): variant for variant in VARIANTS}  # named as on other pages, which share the link
 KINDS = {"person": "People", "animal": "Animals", "food": "Food", "thing": "Things", "place": "Places"}
 
 
-def translator() -> Translator:
-    """The translator chosen in the sidebar."""
-    return load(similarity())
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The translation that every tab shows, and the chosen head of each use, counted layer by layer."""
+
+    translator: Translator
+    translation: Translation
+    heads: Mapping[Use, int]
+    step: int = -1  # of decoding
 
 
-def similarity() -> str:
-    """The similarity of the encoder–decoder attention, one of VARIANTS; on every page with a translator."""
-    formulas = "\n\n".join(f"**{name}:** {FORMULAS[variant]}" for name, variant in SIMILARITIES.items())
-    chosen = st.selectbox(
-        "Similarity", list(SIMILARITIES), key="similarity", bind="query-params",
-        help="How a French word is compared with each English word, in the encoder–decoder attention. Each choice "
-        f"is a translator of its own, trained with it.\n\n{formulas}",
-    )  # fmt: skip
-    return SIMILARITIES[chosen]
+def select() -> Selection:
+    """Draws the controls; returns what is chosen, with the last sentence that could be read, at its last step."""
+    with st.sidebar:
+        translator = load(similarity())
+        heads = choose_heads(translator)
+    text = _sentence()
+    notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
+    english = cache.or_last_good("english", lambda: " ".join(check(text)), lambda: EXAMPLES[0], notes)
+    return Selection(translator, translator.translate(english), heads)
 
 
-def heads(translator: Translator) -> dict[Use, int]:
-    """The head of each use, counted layer by layer; each from a menu, or by a click on a small map."""
+def choose_heads(translator: Translator) -> dict[Use, int]:
+    """Draws a menu of heads for each use; returns the chosen ones, counted layer by layer."""
     return {use: _head(use, translator) for use in maps.USES}
 
 
@@ -58,13 +64,13 @@ def _head(use: Use, translator: Translator) -> int:
     return maps.HEAD_NAMES.index(st.selectbox(maps.USES[use], maps.HEAD_NAMES, at, key=key, bind="query-params"))
 
 
-def sentence() -> str:
+def _sentence() -> str:
     """The English sentence: typed, one of the examples, or a random one."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sentence"):
         text = st.text_input("English", EXAMPLES[0], key=ENGLISH_KEY, bind="query-params", width=460)
-        st.menu_button("Examples", EXAMPLES, key="examples", on_click=_take)
+        st.menu_button("Examples", EXAMPLES, key="examples", on_click=_take_example)
         st.button(
-            "Random sentence", icon=":material/casino:", key="random", on_click=_draw,
+            "Random sentence", icon=":material/casino:", key="random", on_click=_draw_sentence,
             help="One of those that were kept apart for testing: it was never trained on.",
         )  # fmt: skip
         with st.popover(f"Its {len(ENGLISH)} words", type="tertiary"):
@@ -72,16 +78,16 @@ def sentence() -> str:
     return text
 
 
-def _take() -> None:
+def _take_example() -> None:
     st.session_state[ENGLISH_KEY] = st.session_state["examples"]
 
 
-def _draw() -> None:
+def _draw_sentence() -> None:
     st.session_state[ENGLISH_KEY] = " ".join(next(sentences("test", secrets.randbelow(2**32))).english)
 
 
-def vocabulary() -> str:
-    """Every word that the translator knows, by kind, in HTML."""
+def vocabulary() -> html.Markup:
+    """Returns every word that the translator knows, by kind."""
     groups = {
         "Articles and the like": list(DETERMINERS),
         "Pronouns": list(PRONOUNS),
@@ -95,5 +101,5 @@ def vocabulary() -> str:
         "When, how often": [*ADVERBS, *OFTEN],
         "Not, and questions": ["not", *ASKED],
     }
-    rows = "".join(f"<dt>{name}</dt><dd>{escape(' · '.join(words))}</dd>" for name, words in groups.items())
-    return f"<dl class='attnviz-words'>{rows}</dl>"
+    rows = (html.element("dt", name) + html.element("dd", " · ".join(words)) for name, words in groups.items())
+    return html.element("dl", *rows, class_="attnviz-words")
