@@ -17,6 +17,7 @@ from attnviz.ui.masks import (
     mass_shift,
     receptive_field,
 )
+from attnviz.ui.masks.comparison import SIDES, compare
 
 st.subheader("Masks", anchor=False)
 st.caption("What do two masks do to the same scores, and where do they disagree?")
@@ -33,20 +34,20 @@ if places.show_locked(selection.layer, "A mask would only hide some of them. Bri
 
 columns = st.columns(3, gap="medium")
 mechanisms = []
-for side, column in zip(mask_editor.SIDES, columns, strict=False):
+for side, column in zip(SIDES, columns, strict=False):
     with column.container():
-        mechanisms.append(mask_editor.mechanism(side, shared))
+        mechanisms.append(mask_editor.choose_mechanism(side, shared))
 legend = columns[2].container()
 
 comparison = cache.or_last_good(
     "comparison",
-    lambda: charts.compare(selection, (mechanisms[0], mechanisms[1])),
+    lambda: compare(selection, (mechanisms[0], mechanisms[1])),
     lambda: None,
     places.notes,
 )
 if comparison:
     with legend:
-        charts.legend(comparison)
+        charts.show_legend(comparison)
     maps = st.columns(3, gap="medium")
     names, first = comparison.selection.query_names, comparison.selection.first_row
     with st.container(width=320):

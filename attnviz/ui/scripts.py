@@ -21,12 +21,17 @@ _MODULES = {
 _VERSION = hashlib.sha256(b"\0".join(_MODULES.values())).hexdigest()[:16]
 _PLOTLY = f"/vendor/plotly-{get_plotlyjs_version()}.min.js"
 _BASE = f"/vendor/attnviz-{_VERSION}/"
+# A hint for the browser to compile all functions while the script arrives, off the main thread. Without it most of the
+# script is parsed twice, the second time on the main thread.
+_COMPILE_AHEAD = "//# allFunctionsCalledOnLoad\n"
 _HEADERS = {"cache-control": "public, max-age=31536000, immutable"}
 
 
 def files() -> dict[str, bytes]:
     """Returns all scripts by their paths below the app's own address."""
-    return {_PLOTLY: get_plotlyjs().encode()} | {_BASE + name: script for name, script in _MODULES.items()}
+    return {_PLOTLY: (_COMPILE_AHEAD + get_plotlyjs()).encode()} | {
+        _BASE + name: script for name, script in _MODULES.items()
+    }
 
 
 def routes() -> list[Route]:

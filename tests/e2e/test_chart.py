@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.e2e.conftest import opened, serving
 from tests.e2e.vendor import provide_scripts
+from tests.support.browser import Browser, opened, serving
 
 UNDOCUMENTED = """e => {
     const { _size: size, xaxis: x, yaxis: y } = e._fullLayout;

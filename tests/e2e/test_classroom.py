@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from attnviz.analysis.head_maps import head_map
 from attnviz.lessons.prediction import distance
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
-from tests.e2e.conftest import Explore, Masks, Shown, opened, serving
+from tests.support.browser import Browser, Explore, Masks, Shown, opened, serving
 
 IT, ANIMAL, STREET = 10, 2, 8
 PAGES = ["Explore", "Lessons", "Lookup", "Steps", "Scores", "Masks", "Transformer", "Models"]

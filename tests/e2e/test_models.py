@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
-from tests.e2e.conftest import Shown, opened
+from tests.support.browser import Browser, Shown, opened
 
 LAST_IS_SEEN = """option => {
     const text = document.createTreeWalker(option, NodeFilter.SHOW_TEXT).nextNode(), last = document.createRange()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from attnviz.analysis.head_maps import head_map
 from attnviz.masks import Causal
@@ -13,7 +13,7 @@ from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.normalizers import Softmax
 from attnviz.text import EXAMPLE
-from tests.e2e.conftest import Shown, opened
+from tests.support.browser import Browser, Shown, opened
 
 
 class WhatIf(Shown):

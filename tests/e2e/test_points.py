@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from tests.e2e.conftest import Shown, opened, serving
 from tests.e2e.vendor import provide_scripts
+from tests.support.browser import Browser, Shown, opened, serving
 
 
 class Points(Shown):

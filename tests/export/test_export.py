@@ -32,6 +32,7 @@ from attnviz.masks import (
     Tree,
 )
 from attnviz.masks.grid import Grid
+from attnviz.masks.mask import Symbol
 from attnviz.masks.terms import Function, Lookup, Number, Operation, Variable
 from attnviz.normalizers import (
     NORMALIZERS,
@@ -340,7 +341,7 @@ class Named(Described):
         super().__init__("it is so")
 
     def __call__(self, b, h, q, k):
-        return Compare((Variable("__import__('os')"), Number(3)), ("<",))
+        return Symbol(Compare((Variable("__import__('os')"), Number(3)), ("<",)))
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)

@@ -18,6 +18,7 @@ def test_plotly_is_served_from_the_installed_package_for_a_year(client: TestClie
     answer = client.get(scripts.plotly_address())
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert b"plotly.js v" in answer.content[:200]
+    assert answer.content.startswith(b"//# allFunctionsCalledOnLoad\n")  # has to come before all code
 
 
 def test_every_import_of_a_module_is_served(client: TestClient) -> None:

@@ -4,8 +4,7 @@ import streamlit as st
 
 from attnviz.export import PROGRAMS
 from attnviz.ui.markdown import plain
-from attnviz.ui.masks.charts import Comparison
-from attnviz.ui.masks.mask_editor import SIDES
+from attnviz.ui.masks.comparison import SIDES, Comparison
 
 
 def show(comparison: Comparison) -> None:

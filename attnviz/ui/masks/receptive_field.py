@@ -9,8 +9,7 @@ from attnviz.figures.sentences import CellSentences
 from attnviz.ui.chart import chart
 from attnviz.ui.head_map import zoom_key
 from attnviz.ui.markdown import plain
-from attnviz.ui.masks.charts import Comparison
-from attnviz.ui.masks.mask_editor import SIDES
+from attnviz.ui.masks.comparison import SIDES, Comparison
 
 MOST = 24
 SENTENCES = CellSentences(

@@ -92,12 +92,12 @@ def as_shown(matrix: Matrix, tokens: bool, keys: bool) -> dict[str, Any]:
         "exact": [["" if abs(one) == math.inf else f"{one:.6g}" for one in row] for row in values],
         "tints": [[None if abs(one) == math.inf else round(one / greatest, 3) for one in row] for row in values],
         "edited": matrix.edited.tolist(),
-        "words": [[matrix.words(i, j) for i, j in row] for row in places],
+        "words": [[matrix.formula(i, j) for i, j in row] for row in places],
         "parts": [
             [
                 [
                     (part.matrix, part.rows.start, part.rows.stop, part.columns.start, part.columns.stop)
-                    for part in matrix.parts(i, j)
+                    for part in matrix.operands(i, j)
                 ]
                 for i, j in row
             ]
