@@ -79,5 +79,5 @@ def test_points_that_make_no_prediction_are_refused(points):
 def test_other_keys_are_refused(as_installed):
     with pytest.raises(ValueError, match="keys 0 to 2; it has key 3"):
         shares({3: 1}, 3)
-    with pytest.raises(ValueError, match="it has 2, the answer 3"):
+    with pytest.raises(ValueError, match="it has 2, and there are 3 weights"):
         total_variation(np.ones(2), np.ones(3))
