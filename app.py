@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attnviz.sources import Pretrained
-from attnviz.ui.chart import plotly_path, plotly_route
+from attnviz.ui import scripts
 from attnviz.ui.static_files import PreloadLinks, StaticFileCache, disable_nagle
 
 HEADERS = {
@@ -63,10 +63,10 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
 
 app = st.App(
     Path(__file__).parent / "attnviz" / "ui" / "router.py",
-    routes=[plotly_route()],
+    routes=scripts.routes(),
     middleware=[
         Middleware(SecurityHeaders),
-        Middleware(PreloadLinks, links=[f"<{plotly_path()}>; rel=preload; as=script"]),
+        Middleware(PreloadLinks, links=scripts.preloads()),
         Middleware(StaticFileCache),
     ],
     lifespan=lifespan,

@@ -394,10 +394,10 @@ def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn
 
 def test_names_of_neighbors_are_put_together() -> None:
     layers = [LayerId("encoder", i) for i in range(3)] + [LayerId("decoder", 0), LayerId("decoder", 2)]
-    assert layer_table.named(layers) == "encoder 0–2, decoder 0, decoder 2"
-    assert layer_table.named([LayerId("decoder", i, cross=True) for i in range(2)]) == "decoder 0–1 cross"
+    assert layer_table.ranges(layers) == "encoder 0–2, decoder 0, decoder 2"
+    assert layer_table.ranges([LayerId("decoder", i, cross=True) for i in range(2)]) == "decoder 0–1 cross"
     layers = [LayerId("layer", "pooler"), *(LayerId("encoder", 0, sub_indices=(i,)) for i in (1, 2))]
-    assert layer_table.named(layers) == "layer pooler, encoder 0.1, encoder 0.2"
+    assert layer_table.ranges(layers) == "layer pooler, encoder 0.1, encoder 0.2"
 
 
 # What is in the way

@@ -52,7 +52,7 @@ def show(selection: ModelSelection) -> None:
         st.html(grouped_query.picture(inputs, selection.head if isinstance(selection.head, int) else None))
     st.markdown("##### The layers")
     st.html(layer_table.table(selection.layers, selection.index))
-    if meaning := layer_table.explained(selection.layers):
+    if meaning := layer_table.fidelity_legend(selection.layers):
         st.caption(meaning)
 
 
@@ -82,7 +82,7 @@ def _show_heads(
     measured: HeadMeasures | None,
 ) -> None:
     every = sorted([selection, *others], key=lambda one: one.mosaic_layers[0])
-    titles = attention_kinds.told_apart([one.layer for one in every], selection.model.is_encoder_decoder)
+    titles = attention_kinds.distinct_names([one.layer for one in every], selection.model.is_encoder_decoder)
     above, right = _places(selection, others)
     below = st.container()
     head_map = selected_map(selection)
@@ -107,7 +107,7 @@ def _show_heads(
                 head_charts.show_mosaic(one, small, largest, key, framed=framed, height=height, hint=hint)
     with right:
         end = end if is_whole else selection.colors.end([head_map.weights])
-        figure = head_charts.show_map(selection, head_map, row, end, products.pick(selection))
+        figure = head_charts.show_map(selection, head_map, row, end, products.pin_cell(selection))
     with below:
         with st.columns([0.8, 0.2])[1]:
             downloads(head_map, figure, "" if is_whole else DOWNSAMPLED, private=selection.source.private)
@@ -199,6 +199,6 @@ def missing_layers(selection: ModelSelection, drawn: Sequence[ModelSelection]) -
     if not drawn[0].all_layers:
         return f"All heads of all layers would take long on so long a text: the mosaic has {name} alone."
     return (
-        f"The mosaic has the layers that are like {name}; {layer_table.named(missing)} "
+        f"The mosaic has the layers that are like {name}; {layer_table.ranges(missing)} "
         f"{'has' if len(missing) == 1 else 'have'} other numbers of heads or tokens. Choose one in the menu to see it."
     )

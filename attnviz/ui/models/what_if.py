@@ -20,7 +20,7 @@ from attnviz.ui.head_map import selected_map
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import describe_parts
-from attnviz.ui.models.layer_table import named
+from attnviz.ui.models.layer_table import ranges
 from attnviz.ui.models.outcome import IntervenedExample, Outcome, outcome
 from attnviz.ui.models.selection import ModelSelection
 
@@ -62,7 +62,7 @@ def show(selection: ModelSelection) -> None:
         changes = describe(selection.layers, example.intervention) or html.Markup("&nbsp;")
         st.html(html.summary(result.sentence, role="status") + html.note(changes))
         if locked := [layer.id for layer in selection.layers if layer.locked]:
-            st.caption(plain(f"Nothing can be changed in {named(locked)}, whose queries and keys are not known."))
+            st.caption(plain(f"Nothing can be changed in {ranges(locked)}, whose queries and keys are not known."))
     _show_maps(selection, example, result)
     left, right = st.columns([0.45, 0.55], gap="medium")
     with left:
@@ -76,7 +76,7 @@ def describe(layers: Sequence[Layer], intervention: Intervention) -> str:
     """Returns what is changed and where, in words; nothing where nothing is."""
     unlocked = [i for i, layer in enumerate(layers) if not layer.locked]
     places = unlocked if intervention.layers is None else intervention.layers
-    where = "all layers" if set(unlocked) <= set(places) else named([layers[i].id for i in places])
+    where = "all layers" if set(unlocked) <= set(places) else ranges([layers[i].id for i in places])
     sentences = []
     if parts := describe_parts(intervention.score, (), intervention.mask, intervention.normalizer):
         sentences.append(f"Changed in {where}. {parts}")
