@@ -304,7 +304,7 @@ def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) 
     ]
 
 
-def test_together_there_are_no_queries_and_a_guess_is_not_given_away(drawn) -> None:
+def test_together_there_are_no_queries_and_the_answer_is_not_given_away(drawn) -> None:
     app = ok(page(head="Mean of heads"))
     assert "Choose one head to see its queries, keys and values." in contents(app)
     assert "products" not in drawn
