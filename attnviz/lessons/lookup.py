@@ -1,6 +1,6 @@
 """Attention as a soft dictionary: keys in the plane, each with a word and a value, and a query that looks them up.
 
-The dictionary itself is one more mechanism, so that what stands between it and attention is two of its parts.
+The dictionary itself is a mechanism too: it differs from attention in its score and its normalizer alone.
 """
 
 import math
@@ -22,7 +22,7 @@ LARGEST_VALUE = 1000.0
 LONGEST_WORD = 20  # characters
 FEWEST, MOST = 2, 8  # entries
 CELLS = 120  # of the plane's grid along a side
-NEAR = 1e-9  # around a query, to see whether the result jumps there
+NEAR = 1e-9  # the distance from a query at which a jump of the result is looked for
 Point = tuple[float, float]
 
 
@@ -30,7 +30,7 @@ Point = tuple[float, float]
 class Exact(Score):
     """1 where the query equals the key, and 0 elsewhere.
 
-    Of equal keys the last one counts, as the last entry stands in a Python dictionary.
+    Of several equal keys only the last one scores 1, as in a Python dictionary.
     """
 
     def __call__(
@@ -41,9 +41,9 @@ class Exact(Score):
         return equal * (from_here_on == 1)
 
 
-# What one control goes through, from the dictionary to weights that no longer depend on the query.
+# From the dictionary to weights that no longer depend on the query.
 EXACT = "exact match"
-NOTCHES: dict[str, Normalizer] = {
+SOFTNESS: dict[str, Normalizer] = {
     EXACT: Identity(),
     "hard": Hard(),
     **{f"T = {temperature:g}": Softmax(temperature) for temperature in (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)},
@@ -51,14 +51,17 @@ NOTCHES: dict[str, Normalizer] = {
 }
 
 
-def mechanism(notch: str, score: Score) -> Mechanism:
-    """One notch of the control: the dictionary, whatever the score, or attention under this score."""
-    return Mechanism(score=Exact() if notch == EXACT else score, normalizer=NOTCHES[notch])
+def lookup_mechanism(softness: str, score: Score) -> Mechanism:
+    """Returns the mechanism of one level of SOFTNESS; at EXACT it is the dictionary, whatever the score."""
+    return Mechanism(score=Exact() if softness == EXACT else score, normalizer=SOFTNESS[softness])
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A key, which is a point of the plane with a word for it, and its value, of four decimals."""
+    """A key, which is a point of the plane with a word for it, and its value; numbers have four decimals in a link.
+
+    Raises ValueError if the word is empty or too long, or a number is out of range.
+    """
 
     word: str
     x: float
@@ -68,8 +71,8 @@ class Entry:
     def __post_init__(self) -> None:
         if not 0 < len(self.word.strip()) <= LONGEST_WORD or ";" in self.word or not self.word.isprintable():
             raise ValueError(
-                f"A word has 1 to {LONGEST_WORD} characters that can be seen, and no semicolon; “{self.word[:40]}” is "
-                "none. Write another one."
+                f"A word has 1 to {LONGEST_WORD} visible characters and no semicolon, not “{self.word[:40]}”. "
+                "Write another one."
             )
         for name, number, largest in (("x", self.x, SIDE), ("y", self.y, SIDE), ("value", self.value, LARGEST_VALUE)):
             if not abs(number) <= largest:
@@ -84,9 +87,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Dictionary:
-    """A few keys and their values. Raises ValueError, in words, when there are too few or too many.
+    """A few keys and their values. Raises ValueError if there are too few or too many.
 
-    As text it is what a link can hold: “x,y,value,word”, with semicolons between entries.
+    Its text is what a link holds: “x,y,value,word”, with semicolons between entries.
+
+    Example:
+        >>> table = Dictionary.parse("1.5,0.5,4,cat;0.4,1.5,2,hen")
+        >>> table.words
+        ('cat', 'hen')
+        >>> str(table)
+        '1.5,0.5,4,cat;0.4,1.5,2,hen'
     """
 
     entries: tuple[Entry, ...]
@@ -98,9 +108,9 @@ class Dictionary:
             )
 
     @classmethod
-    def read(cls, text: str) -> "Dictionary":
-        """The dictionary that a text says. Raises ValueError, in words, for any other text."""
-        return cls(tuple(_entry(part) for part in text.split(";")))
+    def parse(cls, text: str) -> "Dictionary":
+        """Returns the dictionary written in a text. Raises ValueError for any other text."""
+        return cls(tuple(_parse_entry(part) for part in text.split(";")))
 
     def __str__(self) -> str:
         return ";".join(map(str, self.entries))
@@ -118,52 +128,60 @@ class Dictionary:
         return torch.tensor([entry.value for entry in self.entries], dtype=torch.float64)
 
     def inputs(self, queries: Float[Tensor, "queries 2"]) -> Inputs:
-        """Queries of one head to this dictionary's keys and values, in float64, where tenths are told apart."""
+        """Returns the inputs of one head; in float64, because float32 has no exact tenths."""
         names = ("query",) * len(queries)
         return Inputs(queries[None], self.keys[None], self.values[None, :, None], names, self.words)
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What one query gets, number by number, in the order of the entries."""
+class LookupResult:
+    """What one query gets, with each number on the way, in the order of the entries."""
 
-    similarity: tuple[float, ...]
+    similarities: tuple[float, ...]
     weights: tuple[float, ...]
-    parts: tuple[float, ...]  # weight × value
-    result: float | None  # their sum; None where there is no weight, so that nothing comes back
+    products: tuple[float, ...]  # weight × value
+    result: float | None  # the sum of the products; None if all weights are 0, so that nothing comes back
 
 
-def look_up(dictionary: Dictionary, query: Point, by: Mechanism) -> Answer:
-    """Looks one query up by the dictionary or by attention."""
-    attention = by(dictionary.inputs(_points(query)))
+def look_up(dictionary: Dictionary, query: Point, mechanism: Mechanism) -> LookupResult:
+    """Looks a query up in a dictionary.
+
+    Example:
+        >>> table = Dictionary.parse("1.5,0.5,4,cat;0.4,1.5,2,hen")
+        >>> look_up(table, (1.5, 0.5), lookup_mechanism(EXACT, Exact())).result
+        4.0
+        >>> look_up(table, (1.0, 1.0), lookup_mechanism("uniform", Exact())).result
+        3.0
+    """
+    attention = mechanism(dictionary.inputs(_points(query)))
     weights = attention.weights[0, 0]
-    return Answer(
-        similarity=tuple(attention.raw[0, 0].tolist()),
+    return LookupResult(
+        similarities=tuple(attention.raw[0, 0].tolist()),
         weights=tuple(weights.tolist()),
-        parts=tuple((weights * dictionary.values).tolist()),
+        products=tuple((weights * dictionary.values).tolist()),
         result=attention.output.item() if weights.any() else None,
     )
 
 
-def gradient(dictionary: Dictionary, query: Point, by: Mechanism) -> Point | None:
-    """∂result/∂query by autograd, (∂/∂x, ∂/∂y); None where the result jumps, so that there is none.
+def lookup_gradient(dictionary: Dictionary, query: Point, mechanism: Mechanism) -> Point | None:
+    """Returns ∂result/∂query as (∂/∂x, ∂/∂y), by autograd; None if the result jumps at this query.
 
-    A mechanism that picks keys leaves autograd no way back from the result to the query: there the result stays what
-    it is when the query moves a little, and its gradient is zero.
+    It is (0, 0) for a normalizer that picks keys, where autograd finds no way from the result to the query: the
+    result stays the same when the query moves a little.
     """
-    if _jumps(dictionary, query, by):
+    if _jumps(dictionary, query, mechanism):
         return None
-    at = _points(query).requires_grad_()
-    result = by(dictionary.inputs(at)).output
+    point = _points(query).requires_grad_()
+    result = mechanism(dictionary.inputs(point)).output
     if not result.requires_grad:
         return 0.0, 0.0
-    [slope] = torch.autograd.grad(result.sum(), at)
+    [slope] = torch.autograd.grad(result.sum(), point)
     return slope[0, 0].item(), slope[0, 1].item()
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
-    """What every query of a grid over the plane gets, in one computation: y along rows, x along columns."""
+class LookupGrid:
+    """The results of a grid of queries over the plane: y along rows, x along columns."""
 
     axis: Float[Tensor, " n"]
     scores: Float[Tensor, "n n keys"]
@@ -171,19 +189,19 @@ class Field:
     result: Float[Tensor, "n n"]  # NaN where nothing comes back
 
 
-def field(dictionary: Dictionary, by: Mechanism) -> Field:
-    """Looks up every point of the plane."""
+def look_up_grid(dictionary: Dictionary, mechanism: Mechanism) -> LookupGrid:
+    """Looks up queries all over the plane, in one computation."""
     axis = ((2 * torch.arange(CELLS, dtype=torch.float64) + 1) / CELLS - 1) * SIDE
     # A hair off, because keys of round numbers tie along whole lines through round numbers.
     y, x = torch.meshgrid(axis + 1.7e-6, axis + 1e-6, indexing="ij")
-    attention = by(dictionary.inputs(torch.stack([x, y], dim=-1).flatten(0, 1)))
+    attention = mechanism(dictionary.inputs(torch.stack([x, y], dim=-1).flatten(0, 1)))
     scores, weights, result = (
         stage[0].unflatten(0, x.shape) for stage in (attention.scores, attention.weights, attention.output)
     )
-    return Field(axis, scores, weights, torch.where(_found(weights), result[..., 0], torch.nan))
+    return LookupGrid(axis, scores, weights, torch.where(_any_weight(weights), result[..., 0], torch.nan))
 
 
-def _found(weights: Float[Tensor, "*queries keys"]) -> Bool[Tensor, "*queries"]:
+def _any_weight(weights: Float[Tensor, "*queries keys"]) -> Bool[Tensor, "*queries"]:
     return (weights != 0).any(-1)
 
 
@@ -191,17 +209,17 @@ def _points(*points: Point) -> Float[Tensor, "points 2"]:
     return torch.tensor(points, dtype=torch.float64)
 
 
-def _jumps(dictionary: Dictionary, query: Point, by: Mechanism) -> bool:
-    """Whether the result is another one next to the query, or comes back on one side of it alone."""
+def _jumps(dictionary: Dictionary, query: Point, mechanism: Mechanism) -> bool:
+    """Whether queries next to this one get another result, or some of them nothing."""
     ring = [(math.cos(turn * math.pi / 8), math.sin(turn * math.pi / 8)) for turn in range(16)]
     around = [query, *((query[0] + NEAR * x, query[1] + NEAR * y) for x, y in ring)]
-    attention = by(dictionary.inputs(_points(*around)))
-    result, found = attention.output[0, :, 0], _found(attention.weights[0])
+    attention = mechanism(dictionary.inputs(_points(*around)))
+    result, found = attention.output[0, :, 0], _any_weight(attention.weights[0])
     span = dictionary.values.abs().max()
     return bool(found.any() and not found.all()) or bool(result.max() - result.min() > 1e-4 * span)
 
 
-def _entry(text: str) -> Entry:
+def _parse_entry(text: str) -> Entry:
     *numbers, word = text.strip().split(",", maxsplit=3)
     if len(numbers) != 3 or not all(re.fullmatch(r"\s*[+-]?\d{1,9}(\.\d{1,4})?\s*", number) for number in numbers):
         raise ValueError(f"An entry is expected as x,y,value,word, such as 1.5,0.5,4,cat; “{text[:40]}” is none.")

@@ -1,6 +1,6 @@
-"""Who may look at whom: the catalogue, grouped by what masks are for."""
+"""Which query may attend to which key: masks, their catalogue, and the language that writes them."""
 
-from attnviz.masks import decoding, direction, segments, sparse, vision, window
+from attnviz.masks.catalogue import GROUPS, MASKS
 from attnviz.masks.decoding import Sinks, SinksAndWindow, Tree
 from attnviz.masks.direction import Causal, Full, PrefixLM
 from attnviz.masks.grid import Grid
@@ -10,17 +10,6 @@ from attnviz.masks.segments import BlockCausal, Chunked, Documents, Padding, Sha
 from attnviz.masks.sparse import BigBird, Fixed, Logarithmic, Strided
 from attnviz.masks.vision import Axial, CrossToImage, ImageAndText, Neighborhood2D, ShiftedWindow2D
 from attnviz.masks.window import Band, DilatedWindow, Longformer, SlidingWindow
-
-# The order of the menu and of the gallery.
-GROUPS: dict[str, tuple[type[Mask], ...]] = {
-    "Direction": direction.MASKS,
-    "Window": window.MASKS,
-    "Sparse": sparse.MASKS,
-    "Segments": segments.MASKS,
-    "Vision": vision.MASKS,
-    "Decoding": decoding.MASKS,
-}
-MASKS = tuple(mask for group in GROUPS.values() for mask in group)
 
 __all__ = [
     "GROUPS",

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from attnviz.masks.mask import At, Mask, at_least
-from attnviz.masks.terms import looked_up
+from attnviz.masks.mask import Array, Mask, require_at_least
+from attnviz.masks.terms import take
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Sinks(Mask):
     size: int = field(default=4, metadata={"min": 0, "max": 131072, "label": "Sinks"})
 
     def __post_init__(self) -> None:
-        at_least(self, "size", self.size, 0)
+        require_at_least(self, "size", self.size, 0)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k < self.size) & (k <= q)
 
     def condition(self) -> str:
@@ -38,10 +38,10 @@ class SinksAndWindow(Mask):
     window: int = field(default=4, metadata={"min": 0, "max": 131072})
 
     def __post_init__(self) -> None:
-        at_least(self, "sinks", self.sinks, 0)
-        at_least(self, "window", self.window, 0)
+        require_at_least(self, "sinks", self.sinks, 0)
+        require_at_least(self, "window", self.window, 0)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k <= q) & ((k < self.sinks) | (q - k < self.window))
 
     def condition(self) -> str:
@@ -67,7 +67,7 @@ class Tree(Mask):
     )
 
     def __post_init__(self) -> None:
-        at_least(self, "prefix", self.prefix, 0)
+        require_at_least(self, "prefix", self.prefix, 0)
         for node, parent in enumerate(self.parents):
             if not -1 <= parent < node:
                 raise ValueError(
@@ -75,17 +75,17 @@ class Tree(Mask):
                     f"it got {parent}."
                 )
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
-        # Before and after the nodes stands one that has no ancestors.
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         node = (q - self.prefix + 1).clamp(min=0, max=len(self.parents) + 1)
-        ancestors = (k == looked_up((-1, *at_depth, -1), node) for at_depth in self._ancestors())
+        ancestors = (k == take(positions, node) for positions in self._ancestors())
         return reduce(or_, ancestors, (k < self.prefix) | (k == q))
 
     def _ancestors(self) -> list[list[int]]:
-        """For each number of steps upward, the position that each node comes to; −1 where the tree is left."""
+        """For each number of steps upward, the position that each node comes to; −1 where the tree is left, as it is
+        before the first node and after the last."""
         steps, nodes = [], list(self.parents)
         while any(node >= 0 for node in nodes):
-            steps.append([self.prefix + node if node >= 0 else -1 for node in nodes])
+            steps.append([-1, *(self.prefix + node if node >= 0 else -1 for node in nodes), -1])
             nodes = [self.parents[node] if node >= 0 else -1 for node in nodes]
         return steps
 

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from attnviz.masks.mask import At, Mask, Shifted, at_least, one_of
+from attnviz.masks.mask import Array, Mask, Shifted, require_at_least, require_choice
 
 
 @dataclass(frozen=True)
 class Full(Mask):
     """Every query sees every key, as in an encoder."""
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return q >= 0
 
     def condition(self) -> str:
@@ -32,16 +32,14 @@ class Causal(Mask):
     align: Literal["top left", "bottom right"] = field(default="top left", metadata={"label": "Alignment"})
 
     def __post_init__(self) -> None:
-        one_of(self, "align", self.align, ("top left", "bottom right"))
+        require_choice(self, "align", self.align, ("top left", "bottom right"))
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return self if self.align == "top left" else Shifted(Causal(), keys - queries)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         if self.align == "bottom right":
-            raise ValueError(
-                "Causal aligned bottom right depends on the lengths: call bind(queries, keys, heads) first."
-            )
+            raise ValueError("Causal bottom right depends on the lengths: call bind(queries, keys, heads) first.")
         return k <= q
 
     def condition(self) -> str:
@@ -59,9 +57,9 @@ class PrefixLM(Mask):
     prefix: int = field(default=3, metadata={"min": 0, "max": 131072})
 
     def __post_init__(self) -> None:
-        at_least(self, "prefix", self.prefix, 0)
+        require_at_least(self, "prefix", self.prefix, 0)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k < self.prefix) | (k <= q)
 
     def condition(self) -> str:

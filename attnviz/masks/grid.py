@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 from jaxtyping import Bool
 
-from attnviz.masks.mask import At, Mask
-from attnviz.masks.terms import looked_up
+from attnviz.masks.mask import Array, Mask
+from attnviz.masks.terms import take
 from attnviz.npy import read_npy
 
 MOST = 512  # rows, and columns
@@ -85,10 +85,10 @@ class Grid(Mask):
         packed = (self.cells << -count % 8).to_bytes((count + 7) // 8, "big")
         return np.unpackbits(np.frombuffer(packed, np.uint8), count=count).reshape(self.rows, self.columns).astype(bool)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         inside = (q >= 0) & (q < self.rows) & (k >= 0) & (k < self.columns)
         place = q.clamp(min=0, max=self.rows - 1) * self.columns + k.clamp(min=0, max=self.columns - 1)
-        return inside & (looked_up(self.array().reshape(-1).astype(int).tolist(), place) == 1)
+        return inside & (take(self.array().reshape(-1).astype(int).tolist(), place) == 1)
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         if (queries, keys) != (self.rows, self.columns):

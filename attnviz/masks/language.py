@@ -26,12 +26,13 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
 
-from attnviz import masks
+from attnviz.masks.catalogue import MASKS
+from attnviz.masks.comparisons import COMPARISONS
 from attnviz.masks.grid import Bits, Grid
-from attnviz.masks.mask import BINDING as OF_MASKS
-from attnviz.masks.mask import COMPARISONS, And, Combined, Compare, Mask, Not, Or, Shifted, choice, word
-from attnviz.masks.terms import ANYWHERE, ATOM, Bounds, Function, Number, Operation, Position, Term
-from attnviz.masks.terms import BINDING as OF_TERMS
+from attnviz.masks.mask import PRECEDENCE as OF_MASKS
+from attnviz.masks.mask import And, Combined, Compare, Mask, Not, Or, Shifted, choice_word, snake_case
+from attnviz.masks.terms import ATOM, POSITION_BOUNDS, Bounds, Function, Number, Operation, Term, Variable
+from attnviz.masks.terms import PRECEDENCE as OF_TERMS
 
 LONGEST = 80_000  # characters, as many as the largest grid takes
 DEEPEST = 50  # parts inside each other, so that nothing that walks a mask runs out of stack
@@ -44,8 +45,9 @@ FUNCTIONS: dict[str, Literal["abs", "min", "max"]] = {"abs": "abs", "min": "min"
 WORDS = {"and": "&", "or": "|", "not": "~"}
 UNICODE = {"≤": "<=", "≥": ">=", "≠": "!=", "¬": "~", "∧": "&", "∨": "|", "−": "-"}
 # How tightly a sign binds: those between masks, and then those between terms.
-BINDING = {"|": OF_MASKS[Or], "&": OF_MASKS[And], **dict.fromkeys(COMPARISONS, OF_MASKS[Compare])}
-BINDING |= {sign: OF_MASKS[Compare] + binds for sign, binds in OF_TERMS.items()}
+PRECEDENCE: dict[str, int] = {"|": OF_MASKS[Or], "&": OF_MASKS[And]}
+PRECEDENCE |= dict.fromkeys(COMPARISONS, OF_MASKS[Compare])
+PRECEDENCE |= {sign: OF_MASKS[Compare] + binds for sign, binds in OF_TERMS.items()}
 NOT, NEGATIVE = OF_MASKS[Not], OF_MASKS[Compare] + ATOM
 HINTS = {
     "**": "Multiply instead, as in q * q.",
@@ -106,7 +108,7 @@ def parse(text: str) -> Mask:
 @cache
 def names() -> dict[str, type[Mask]]:
     """The masks that can be named."""
-    return {word(kind): kind for kind in (*masks.MASKS, Grid, Shifted)}
+    return {snake_case(kind): kind for kind in (*MASKS, Grid, Shifted)}
 
 
 class _Token(NamedTuple):
@@ -147,7 +149,7 @@ class _Parser:
         if self.depth > DEEPEST:
             self.refuse(f"More than {DEEPEST} parts stand inside each other here. Write the mask more simply.")
         piece = self.operand()
-        while BINDING.get(sign := self.sign(), 0) >= binding:
+        while PRECEDENCE.get(sign := self.sign(), 0) >= binding:
             piece = self.comparison(piece) if sign in COMPARISONS else self.combination(piece, sign)
         self.depth -= 1
         return piece
@@ -182,7 +184,7 @@ class _Parser:
         while (sign := self.sign()) in COMPARISONS:
             signs.append(sign)
             self.advance()
-            pieces.append(self.expression(BINDING[sign] + 1))
+            pieces.append(self.expression(PRECEDENCE[sign] + 1))
         terms = tuple(self.term(piece, sign) for piece, sign in zip(pieces, [signs[0], *signs], strict=True))
         # Written down, a chain of comparisons is a chain of And.
         return self.part(Compare(terms, tuple(signs)), left.start, *pieces, levels=len(signs))
@@ -190,7 +192,7 @@ class _Parser:
     def combination(self, left: _Piece, sign: Any) -> _Piece:
         """Two masks or two numbers with an operator between them."""
         token = self.advance()
-        right = self.expression(BINDING[sign] + 1)
+        right = self.expression(PRECEDENCE[sign] + 1)
         if sign in ("&", "|"):
             kind = And if sign == "&" else Or
             return self.part(kind(self.mask(left, sign), self.mask(right, sign)), left.start, left, right)
@@ -203,7 +205,7 @@ class _Parser:
         if token.word in POSITIONS:
             if self.token.word == "(":
                 self.refuse(f"{token.word} is a number and takes nothing in parentheses. To multiply, write *.")
-            return self.part(Position(token.word), token.start)
+            return self.part(Variable(token.word), token.start)
         if token.word in FUNCTIONS:
             return self.function(token)
         if token.word not in names():
@@ -287,7 +289,7 @@ class _Parser:
                 inside.append(self.expression())
                 return self.mask(inside[-1])
             if get_origin(kind) is Literal:
-                choices = {choice(said): said for said in get_args(kind)}
+                choices = {choice_word(said): said for said in get_args(kind)}
                 if token.kind == "name" and token.word not in choices:
                     self.unknown(token, f"{what} is {_listed(choices, 'or')}, not “{_short(token.word)}”", choices)
                 if token.kind == "name":
@@ -390,13 +392,13 @@ class _Parser:
 
     def check(self, mask: Mask, token: _Token) -> None:
         """Refuses a mask inside another that cannot be computed everywhere, because the other moves its positions."""
-        todo: list[tuple[Mask, int, Bounds, Bounds]] = [(mask, 0, ANYWHERE["q"], ANYWHERE["k"])]
+        todo: list[tuple[Mask, int, Bounds, Bounds]] = [(mask, 0, POSITION_BOUNDS["q"], POSITION_BOUNDS["k"])]
         while todo:
             one, nested, q, k = todo.pop()
             if isinstance(one, Compare):
                 try:
                     for term in one.terms:
-                        term.bounds({**ANYWHERE, "q": q, "k": k})
+                        term.bounds({**POSITION_BOUNDS, "q": q, "k": k})
                 except ValueError as error:
                     moved = f"Inside {token.word}, q goes from {q[0]:,} to {q[1]:,} and k from {k[0]:,} to {k[1]:,}."
                     self.refuse(f"{error} {moved}", token)
@@ -404,7 +406,7 @@ class _Parser:
                 q = (q[0] + one.by, q[1] + one.by)
             elif not isinstance(one, Combined | Not):
                 # Others may count from wherever one of their parts begins.
-                q, k = ((least - ANYWHERE["q"][1], greatest) for least, greatest in (q, k))
+                q, k = ((least - POSITION_BOUNDS["q"][1], greatest) for least, greatest in (q, k))
                 nested += 1
             parts = [getattr(one, field.name) for field in fields(one)]  # type: ignore[arg-type]
             inside = [part for part in parts if isinstance(part, Mask)]
@@ -487,7 +489,7 @@ def _described(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return "a list such as [1, 0, 1]" if bool in get_args(kind) else "a list such as [3, 4]"
     if get_origin(kind) is Literal:
-        return _listed([choice(said) for said in get_args(kind)], "or")
+        return _listed([choice_word(said) for said in get_args(kind)], "or")
     return "a number such as 0x80c0" if kind == Bits else "a whole number"
 
 

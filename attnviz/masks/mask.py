@@ -1,65 +1,199 @@
-"""What a mask is, and how masks combine."""
+"""What a mask is, how masks combine, and how a rule writes itself down."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import reduce
 from itertools import pairwise, starmap
-from operator import and_, eq, ge, gt, le, lt, ne
-from typing import Any, ClassVar, Literal
+from operator import and_
+from typing import ClassVar, TypeVar
 
-from attnviz.masks.terms import Number, Position, Term
+import torch
+from jaxtyping import Bool
+from torch import Tensor
 
-# Positions, or what is made of them: tensors that broadcast against each other, or symbols that write a rule down.
-At = Any
-Comparison = Literal["<", "<=", "==", "!=", ">=", ">"]
-COMPARISONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">=": ge, ">": gt}
-OPPOSITE: dict[Comparison, Comparison] = {"<": ">=", "<=": ">", "==": "!=", "!=": "==", ">=": "<", ">": "<="}
-MIRRORED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">=": "<=", ">": "<"}
-SAID = {"<": "is less than", "<=": "is at most", "==": "is", "!=": "is not", ">=": "is at least", ">": "is more than"}
-KEY_AND_QUERY = {"<": "is before it", "<=": "is not after it", "==": "is at the same position"}
-KEY_AND_QUERY |= {"!=": "is not at the same position", ">=": "is not before it", ">": "is after it"}
-FIRST = {"q": "the query", "k": "the key", "h": "the head"}
+from attnviz.masks.comparisons import (
+    COMPARISONS,
+    MIRRORED,
+    OPPOSITE,
+    ComparisonSign,
+    describe_comparison,
+    describe_limit,
+)
+from attnviz.masks.terms import ArithmeticSign, Function, Lookup, Number, Operation, Term, Variable
+
+
+class Symbol:
+    """What is done to a position, written down: arithmetic makes a term of it, a comparison a mask.
+
+    Example:
+        >>> q, k = Symbol(Variable("q")), Symbol(Variable("k"))
+        >>> str(((q - k < 4) & (k <= q)).mask)
+        'q - k < 4 & k <= q'
+    """
+
+    def __init__(self, expression: "Term | Mask") -> None:
+        self.expression = expression
+
+    @property
+    def term(self) -> Term:
+        """The term, where this is a number. Raises TypeError if it is a condition."""
+        if not isinstance(self.expression, Term):
+            raise TypeError(f"{self.expression} is a condition, and a number is needed.")
+        return self.expression
+
+    @property
+    def mask(self) -> "Mask":
+        """The mask, where this is a condition. Raises TypeError if it is a number."""
+        if not isinstance(self.expression, Mask):
+            raise TypeError(f"{self.expression} is a number, and a condition is needed.")
+        return self.expression
+
+    def __add__(self, other: "Symbol | int") -> "Symbol":
+        return _arithmetic("+", self, other)
+
+    def __radd__(self, other: int) -> "Symbol":
+        return _arithmetic("+", other, self)
+
+    def __sub__(self, other: "Symbol | int") -> "Symbol":
+        return _arithmetic("-", self, other)
+
+    def __rsub__(self, other: int) -> "Symbol":
+        return _arithmetic("-", other, self)
+
+    def __mul__(self, other: "Symbol | int") -> "Symbol":
+        return _arithmetic("*", self, other)
+
+    def __rmul__(self, other: int) -> "Symbol":
+        return _arithmetic("*", other, self)
+
+    def __floordiv__(self, other: "Symbol | int") -> "Symbol":
+        return _arithmetic("//", self, other)
+
+    def __rfloordiv__(self, other: int) -> "Symbol":
+        return _arithmetic("//", other, self)
+
+    def __mod__(self, other: "Symbol | int") -> "Symbol":
+        return _arithmetic("%", self, other)
+
+    def __rmod__(self, other: int) -> "Symbol":
+        return _arithmetic("%", other, self)
+
+    def __neg__(self) -> "Symbol":
+        return _arithmetic("-", 0, self)
+
+    def __abs__(self) -> "Symbol":
+        return Symbol(Function("abs", (self.term,)))
+
+    def clamp(self, min: "Symbol | int | None" = None, max: "Symbol | int | None" = None) -> "Symbol":
+        raised = self.term if min is None else Function("max", (self.term, _as_term(min)))
+        return Symbol(raised if max is None else Function("min", (raised, _as_term(max))))
+
+    clip = clamp  # as NumPy calls it, and torch too
+
+    def take_from(self, numbers: tuple[int, ...]) -> "Symbol":
+        return Symbol(Lookup(numbers, self.term))
+
+    def __lt__(self, other: "Symbol | int") -> "Symbol":
+        return _comparison(self, "<", other)
+
+    def __le__(self, other: "Symbol | int") -> "Symbol":
+        return _comparison(self, "<=", other)
+
+    def __gt__(self, other: "Symbol | int") -> "Symbol":
+        return _comparison(self, ">", other)
+
+    def __ge__(self, other: "Symbol | int") -> "Symbol":
+        return _comparison(self, ">=", other)
+
+    def __eq__(self, other: "Symbol | int") -> "Symbol":  # type: ignore[override]
+        return _comparison(self, "==", other)
+
+    def __ne__(self, other: "Symbol | int") -> "Symbol":  # type: ignore[override]
+        return _comparison(self, "!=", other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __and__(self, other: "Symbol") -> "Symbol":
+        return Symbol(self.mask & other.mask)
+
+    def __or__(self, other: "Symbol") -> "Symbol":
+        return Symbol(self.mask | other.mask)
+
+    def __invert__(self) -> "Symbol":
+        return Symbol(~self.mask)
+
+
+def _arithmetic(sign: ArithmeticSign, left: Symbol | int, right: Symbol | int) -> Symbol:
+    return Symbol(Operation(sign, _as_term(left), _as_term(right)))
+
+
+def _comparison(left: Symbol, sign: ComparisonSign, right: Symbol | int) -> Symbol:
+    return Symbol(Compare((left.term, _as_term(right)), (sign,)))
+
+
+def _as_term(value: Symbol | int) -> Term:
+    return value.term if isinstance(value, Symbol) else Number(int(value))
+
+
+# Positions, and what is made of them: a tensor that computes, or a symbol that writes down what is done to it.
+Array = TypeVar("Array", Tensor, Symbol)
 
 
 class Mask:
     """A predicate on positions, True where query q may attend to key k: FlexAttention's `mask_mod`.
 
-    b, h, q and k are the positions of batch, head, query and key, as whole-number tensors that
-    broadcast against each other. Masks combine with &, | and ~.
+    b, h, q and k are the positions of batch, head, query and key: tensors of whole numbers that broadcast against
+    each other, or symbols. Masks combine with &, | and ~.
 
-    A rule is made of + - * // %, abs, clamp, comparisons, & | ~ and `looked_up`, so that it can be written down
-    (symbols.py) as well as computed. `str(mask)` is its text in the language of language.py.
+    A rule may use + - * // %, abs, clamp, comparisons, & | ~ and `take`, so that it can be written down (`rule`) as
+    well as computed. `str(mask)` is its text in the language of language.py.
+
+    Example:
+        >>> from attnviz.masks import Causal, SlidingWindow
+        >>> mask = Causal() & ~SlidingWindow(2)
+        >>> mask.matrix(3, 3).long()
+        tensor([[0, 0, 0],
+                [0, 0, 0],
+                [1, 0, 0]])
+        >>> str(mask)
+        'causal & ~sliding_window(2)'
     """
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         raise NotImplementedError
 
     def condition(self) -> str:
-        """When a query sees a key, in English: what follows “if”."""
+        """Returns in English when a query sees a key: what follows “if”."""
         raise NotImplementedError
 
     def describe(self) -> str:
-        """The mask as a sentence."""
+        """Returns the mask as a sentence."""
         return f"A query sees a key if {self.condition()}."
 
     def bind(self, queries: int, keys: int, heads: int) -> "Mask":
-        """This mask for so many queries and keys: itself, unless its rule depends on how many there are."""
+        """Returns this mask for these numbers of queries, keys and heads: itself, unless its rule depends on them.
+
+        Raises ValueError if the mask is made for other numbers.
+        """
         return self
 
+    def matrix(self, queries: int, keys: int, head: int = 0) -> Bool[Tensor, "queries keys"]:
+        """Returns what the mask allows in one head, cell by cell."""
+        zero, q, k = torch.tensor(0), torch.arange(queries)[:, None], torch.arange(keys)
+        return self.bind(queries, keys, head + 1)(zero, torch.tensor(head), q, k).expand(queries, keys)
+
     def __str__(self) -> str:
-        # Numbers are always written, choices and masks only where they are not what they are without being said.
-        given: list[str] = []
+        # Numbers are always written; choices and masks only where they differ from their default.
+        arguments: list[str] = []
         skipped = False
-        for one in _fields(self):
-            value = getattr(self, one.name)
-            if isinstance(value, str | Mask) and value == _default(one):
+        for parameter in _parameters(self):
+            value = getattr(self, parameter.name)
+            if isinstance(value, str | Mask) and value == _default(parameter):
                 skipped = True
-            elif one.default is None:
-                continue  # what a mask is told when it is bound, its text does not say
-            else:
-                given.append(f"{one.name}=" * skipped + _argument(value))
-        return f"{word(type(self))}({', '.join(given)})" if given else word(type(self))
+            elif parameter.default is not None:  # what is None is filled in when the mask is bound
+                arguments.append(f"{parameter.name}=" * skipped + _argument_text(value))
+        return f"{snake_case(type(self))}({', '.join(arguments)})" if arguments else snake_case(type(self))
 
     def __and__(self, other: "Mask") -> "Mask":
         return And(self, other)
@@ -76,7 +210,7 @@ class Combined(Mask):
     """Two masks and a sign between them."""
 
     SIGN: ClassVar[str]
-    SAID: ClassVar[str]  # what stands between conditions in English
+    CONJUNCTION: ClassVar[str]  # what stands between conditions in English
 
     left: Mask
     right: Mask
@@ -84,20 +218,20 @@ class Combined(Mask):
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return replace(self, left=self.left.bind(queries, keys, heads), right=self.right.bind(queries, keys, heads))
 
-    def parts(self) -> Iterator[Mask]:
-        """The masks that one sign after the other combines: a, b and c of a & b & c."""
-        for part in (self.left, self.right):
-            if type(part) is type(self) and isinstance(part, Combined):
-                yield from part.parts()
+    def operands(self) -> Iterator[Mask]:
+        """Yields the masks that one sign after the other combines: a, b and c of a & b & c."""
+        for operand in (self.left, self.right):
+            if type(operand) is type(self) and isinstance(operand, Combined):
+                yield from operand.operands()
             else:
-                yield part
+                yield operand
 
     def condition(self) -> str:
-        return self.SAID.join(map(_clause, self.parts()))
+        return self.CONJUNCTION.join(map(_clause, self.operands()))
 
     def __str__(self) -> str:
-        binds = BINDING[type(self)]
-        return f"{_written(self.left, binds)} {self.SIGN} {_written(self.right, binds + 1)}"
+        precedence = PRECEDENCE[type(self)]
+        return f"{_parenthesized(self.left, precedence)} {self.SIGN} {_parenthesized(self.right, precedence + 1)}"
 
     def __repr__(self) -> str:
         return f"({self.left!r} {self.SIGN} {self.right!r})"
@@ -106,18 +240,18 @@ class Combined(Mask):
 class And(Combined):
     """What both masks allow."""
 
-    SIGN, SAID = "&", " and "
+    SIGN, CONJUNCTION = "&", " and "
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return self.left(b, h, q, k) & self.right(b, h, q, k)
 
 
 class Or(Combined):
     """What at least one of two masks allows."""
 
-    SIGN, SAID = "|", ", or "
+    SIGN, CONJUNCTION = "|", ", or "
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return self.left(b, h, q, k) | self.right(b, h, q, k)
 
 
@@ -127,7 +261,7 @@ class Not(Mask):
 
     mask: Mask
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return ~self.mask(b, h, q, k)
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
@@ -140,7 +274,7 @@ class Not(Mask):
 
     def __str__(self) -> str:
         # ~k < 2 would do, but people who know Python read it otherwise.
-        return f"~{_written(self.mask, SINGLE if isinstance(self.mask, Compare) else BINDING[Not])}"
+        return f"~{_parenthesized(self.mask, ATOM if isinstance(self.mask, Compare) else PRECEDENCE[Not])}"
 
     def __repr__(self) -> str:
         return f"~{self.mask!r}"
@@ -151,56 +285,56 @@ class Compare(Mask):
     """Terms compared, each with the next: 0 <= q - k < 4."""
 
     terms: tuple[Term, ...]
-    signs: tuple[Comparison, ...]
+    signs: tuple[ComparisonSign, ...]
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
-        at = {"b": b, "h": h, "q": q, "k": k}
-        values = [term.value(at) for term in self.terms]
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
+        values = [term.value({"b": b, "h": h, "q": q, "k": k}) for term in self.terms]
         compared = [COMPARISONS[sign](*pair) for sign, pair in zip(self.signs, pairwise(values), strict=True)]
-        # Numbers compared with numbers say True or False, of which the positions make a tensor or a symbol.
-        return reduce(and_, ((q >= 0 if said else q < 0) if isinstance(said, bool) else said for said in compared))
+        # Numbers compared with numbers give True or False, which the positions make a tensor or a symbol of.
+        return reduce(and_, ((q >= 0 if each else q < 0) if isinstance(each, bool) else each for each in compared))
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
-        return replace(self, terms=tuple(term.bind(queries, keys) for term in self.terms))
+        return replace(self, terms=tuple(term.with_lengths(queries, keys) for term in self.terms))
 
     def condition(self) -> str:
         if len(self.signs) == 2:
             first, middle, last = self.terms
-            return f"{middle.words()} {_than(MIRRORED[self.signs[0]], first)} and {_than(self.signs[1], last)}"
-        return " and ".join(starmap(_compared, zip(self.terms, self.signs, self.terms[1:], strict=False)))
+            lower, upper = describe_limit(MIRRORED[self.signs[0]], first), describe_limit(self.signs[1], last)
+            return f"{middle.describe()} {lower} and {upper}"
+        return " and ".join(starmap(describe_comparison, zip(self.terms, self.signs, self.terms[1:], strict=False)))
 
     def __str__(self) -> str:
         first, *others = self.terms
         return " ".join([str(first), *(f"{sign} {term}" for sign, term in zip(self.signs, others, strict=True))])
 
 
-class OfLengths(Mask):
-    """A mask whose rule depends on how many queries and keys there are."""
+class LengthDependent(Mask):
+    """A mask whose rule depends on the numbers of queries and keys."""
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return Bound(self, queries, keys)
 
-    def among(self, queries: int, keys: int, h: At, q: At, k: At) -> At:
-        """The rule for so many queries and keys."""
+    def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:
+        """Returns where query q may attend to key k, among these numbers of queries and keys."""
         raise NotImplementedError
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         raise ValueError(f"{type(self).__name__} depends on the lengths: call bind(queries, keys, heads) first.")
 
 
 @dataclass(frozen=True)
 class Bound(Mask):
-    """A mask whose rule depends on the lengths, for these."""
+    """A mask whose rule depends on the numbers of queries and keys, with these numbers."""
 
-    mask: OfLengths
+    mask: LengthDependent
     queries: int
     keys: int
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return self.mask.bind(queries, keys, heads)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
-        return self.mask.among(self.queries, self.keys, h, q, k)
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
+        return self.mask.allowed(self.queries, self.keys, h, q, k)
 
     def condition(self) -> str:
         return self.mask.condition()
@@ -216,7 +350,7 @@ class Shifted(Mask):
     mask: Mask
     by: int
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return self.mask(b, h, q + self.by, k)
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
@@ -227,39 +361,66 @@ class Shifted(Mask):
         return f"{_clause(self.mask)}, counted as if each query stood {by}"
 
 
-def word(kind: type[Mask]) -> str:
-    """The name of a mask in the language: SlidingWindow is sliding_window, Neighborhood2D neighborhood_2d."""
+def rule(mask: Mask, queries: int, keys: int) -> Mask:
+    """Returns the rule of a mask for these numbers of queries and keys: And, Or and Not of comparisons of terms.
+
+    Raises TypeError or AttributeError if the rule cannot be written down, as that of a mask that only knows tensors.
+
+    Example:
+        >>> from attnviz.masks import SlidingWindow
+        >>> str(rule(SlidingWindow(4), 8, 8))
+        'k <= q & q - k <= 3'
+    """
+    b, h, q, k = (Symbol(Variable(name)) for name in "bhqk")
+    return mask.bind(queries, keys, 1)(b, h, q, k).mask
+
+
+def terms_in(rule: Mask) -> Iterator[Term]:
+    """Yields all terms of a rule from left to right, the parts of each before it."""
+    match rule:
+        case Combined(left, right):
+            yield from terms_in(left)
+            yield from terms_in(right)
+        case Not(mask):
+            yield from terms_in(mask)
+        case Compare(terms):
+            for term in terms:
+                yield from term.subterms()
+
+
+def snake_case(kind: type[Mask]) -> str:
+    """Returns the name of a mask in the language: SlidingWindow is sliding_window, Neighborhood2D neighborhood_2d."""
     return re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z0-9])(?=[A-Z][a-z])", "_", kind.__name__).lower()
 
 
-def choice(value: str) -> str:
-    """A choice of a parameter as one word of the language: "steps back" is steps_back."""
+def choice_word(value: str) -> str:
+    """Returns a choice of a parameter as one word of the language: "steps back" is steps_back."""
     return re.sub(r"\W+", "_", value).lower()
 
 
-def _fields(mask: Mask) -> tuple[Field, ...]:
+def _parameters(mask: Mask) -> tuple[Field, ...]:
     return fields(mask) if is_dataclass(mask) else ()
 
 
-def _default(one: Field) -> object:
-    return one.default if one.default_factory is MISSING else one.default_factory()
+def _default(parameter: Field) -> object:
+    return parameter.default if parameter.default_factory is MISSING else parameter.default_factory()
 
 
-def _argument(value: object) -> str:
+def _argument_text(value: object) -> str:
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_argument, value))}]"
+        return f"[{', '.join(map(_argument_text, value))}]"
     if isinstance(value, bool):
         return str(int(value))
-    return choice(value) if isinstance(value, str) else str(value)
+    return choice_word(value) if isinstance(value, str) else str(value)
 
 
-BINDING: dict[type[Mask], int] = {Or: 1, And: 2, Not: 3, Compare: 4}  # how tightly a sign binds; what has none: SINGLE
-SINGLE = 5
+PRECEDENCE: dict[type[Mask], int] = {Or: 1, And: 2, Not: 3, Compare: 4}  # how tightly a sign binds; others are an ATOM
+ATOM = 5
 
 
-def _written(mask: Mask, least: int) -> str:
+def _parenthesized(mask: Mask, least: int) -> str:
     """A mask's text, in parentheses if it binds less tightly than this."""
-    return f"({mask})" if BINDING.get(type(mask), SINGLE) < least else str(mask)
+    return f"({mask})" if PRECEDENCE.get(type(mask), ATOM) < least else str(mask)
 
 
 def _clause(mask: Mask) -> str:
@@ -268,32 +429,13 @@ def _clause(mask: Mask) -> str:
     return f"({condition})" if re.search(r",| and | or |not so", condition) else condition
 
 
-def _compared(left: Term, sign: Comparison, right: Term) -> str:
-    """Two terms compared, in English."""
-    if isinstance(left, Number) or (left, right) == (Position("q"), Position("k")):
-        left, sign, right = right, MIRRORED[sign], left
-    if (left, right) == (Position("k"), Position("q")):
-        return f"the key {KEY_AND_QUERY[sign]}"
-    if isinstance(right, Number) and isinstance(left, Position) and left.name in FIRST:
-        # Positions count from 0, so that the first 3 are those below 3.
-        count = right.number + (sign in ("<=", ">"))
-        one, several = ("is", "is one of") if sign in ("<", "<=") else ("is not", "is not one of")
-        if sign in ("<", "<=", ">", ">=") and count >= 1:
-            return f"{FIRST[left.name]} {one if count == 1 else several} the first" + f" {count}" * (count > 1)
-    return f"{left.words()} {_than(sign, right)}"
-
-
-def _than(sign: Comparison, term: Term) -> str:
-    return f"{SAID[sign]} {term.words()}"
-
-
-def at_least(mask: Mask, name: str, value: int, least: int) -> None:
-    """Raises ValueError, in words, where a parameter is too small."""
+def require_at_least(mask: Mask, name: str, value: int, least: int) -> None:
+    """Raises ValueError if a parameter is less than `least`."""
     if value < least:
         raise ValueError(f"{type(mask).__name__} needs {name} ≥ {least}; it got {value}.")
 
 
-def one_of(mask: Mask, name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raises ValueError, in words, where a parameter is none of its choices."""
+def require_choice(mask: Mask, name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raises ValueError if a parameter is not one of its choices."""
     if value not in choices:
         raise ValueError(f"{type(mask).__name__} needs {name} to be one of {', '.join(choices)}; it got {value!r}.")

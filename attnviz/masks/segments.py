@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from attnviz.masks.direction import Causal
-from attnviz.masks.mask import At, Mask, at_least
-from attnviz.masks.terms import looked_up
+from attnviz.masks.mask import Array, Mask, require_at_least
+from attnviz.masks.terms import take
 
 ENDLESS = 2**31 - 1  # the end of a segment that goes on: no position is as far
 
@@ -22,10 +22,10 @@ class Padding(Mask):
 
     def __post_init__(self) -> None:
         if isinstance(self.keys, int):
-            at_least(self, "keys", self.keys, 0)
+            require_at_least(self, "keys", self.keys, 0)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
-        return k < self.keys if isinstance(self.keys, int) else looked_up(list(map(int, self.keys)), k) == 1
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
+        return k < self.keys if isinstance(self.keys, int) else take(list(map(int, self.keys)), k) == 1
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         if not isinstance(self.keys, int) and len(self.keys) != keys:
@@ -52,17 +52,17 @@ class Documents(Mask):
 
     def __post_init__(self) -> None:
         for length in self.lengths:
-            at_least(self, "every length", length, 1)
+            require_at_least(self, "every length", length, 1)
         if _depends_on_lengths(self.inner):
             raise ValueError(
                 "Documents needs an inner mask that does not depend on the numbers of queries and keys, because "
                 f"documents differ in length; it got {self.inner}. Take one such as causal or sliding_window(4)."
             )
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
-        starts = list(accumulate(self.lengths, initial=0))
-        start = of_segment(starts, self.lengths, q)
-        end = of_segment([*starts[1:], ENDLESS], self.lengths, q)
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
+        starts: list[int] = list(accumulate(self.lengths, initial=0))
+        start = segment_value(starts, self.lengths, q)
+        end = segment_value([*starts[1:], ENDLESS], self.lengths, q)
         return (start <= k) & (k < end) & self.inner(b, h, q - start, k - start)
 
     def condition(self) -> str:
@@ -88,7 +88,7 @@ class SharedPrefix(Mask):
 
     def __post_init__(self) -> None:
         for length in self.lengths:
-            at_least(self, "every length", length, 1)
+            require_at_least(self, "every length", length, 1)
         if len(self.prefixes) != len(self.lengths):
             raise ValueError(
                 f"SharedPrefix needs a prefix for each of its {len(self.lengths)} documents; "
@@ -101,14 +101,14 @@ class SharedPrefix(Mask):
                     f"is its own prefix; it got {prefix}."
                 )
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         starts = list(accumulate(self.lengths, initial=0))
         shared = [
             (0, 0) if prefix == document else (starts[prefix], starts[prefix + 1])
             for document, prefix in enumerate((*self.prefixes, len(self.prefixes)))
         ]
-        start = of_segment(starts, self.lengths, q)
-        first, end = (of_segment(ends, self.lengths, q) for ends in zip(*shared, strict=True))
+        start = segment_value(starts, self.lengths, q)
+        first, end = (segment_value(ends, self.lengths, q) for ends in zip(*shared, strict=True))
         return ((start <= k) & (k <= q)) | ((first <= k) & (k < end))
 
     def condition(self) -> str:
@@ -128,9 +128,9 @@ class Chunked(Mask):
     size: int = field(default=4, metadata={"min": 1, "max": 131072})
 
     def __post_init__(self) -> None:
-        at_least(self, "size", self.size, 1)
+        require_at_least(self, "size", self.size, 1)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k <= q) & (q // self.size == k // self.size)
 
     def condition(self) -> str:
@@ -149,10 +149,10 @@ class BlockCausal(Mask):
     left: int = field(default=-1, metadata={"min": -1, "max": 131072, "label": "Blocks before"})
 
     def __post_init__(self) -> None:
-        at_least(self, "size", self.size, 1)
-        at_least(self, "left", self.left, -1)
+        require_at_least(self, "size", self.size, 1)
+        require_at_least(self, "left", self.left, -1)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         before = k // self.size <= q // self.size
         return before if self.left < 0 else before & (q // self.size - k // self.size <= self.left)
 
@@ -161,10 +161,10 @@ class BlockCausal(Mask):
         return f"the key is in the same block of {self.size} or in {blocks}"
 
 
-def of_segment(values: Sequence[int], lengths: Sequence[int], position: At) -> At:
+def segment_value(values: Sequence[int], lengths: Sequence[int], position: Array) -> Array:
     """The value of the segment that a position is in; the last one is that of all that comes after the segments."""
     numbers = [value for value, length in zip(values, (*lengths, 1), strict=True) for _ in range(length)]
-    return looked_up(numbers, position.clamp(min=0, max=len(numbers) - 1))
+    return take(numbers, position.clamp(min=0, max=len(numbers) - 1))
 
 
 def _depends_on_lengths(mask: Mask) -> bool:

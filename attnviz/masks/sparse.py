@@ -8,8 +8,8 @@ from operator import or_
 
 import numpy as np
 
-from attnviz.masks.mask import At, Mask, OfLengths, at_least
-from attnviz.masks.terms import looked_up
+from attnviz.masks.mask import Array, LengthDependent, Mask, require_at_least
+from attnviz.masks.terms import take
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Strided(Mask):
     stride: int = field(default=4, metadata={"min": 1, "max": 131072})
 
     def __post_init__(self) -> None:
-        at_least(self, "stride", self.stride, 1)
+        require_at_least(self, "stride", self.stride, 1)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k <= q) & ((q - k) % self.stride == 0)
 
     def condition(self) -> str:
@@ -44,15 +44,15 @@ class Fixed(Mask):
     columns: int = field(default=1, metadata={"min": 0, "max": 131072})
 
     def __post_init__(self) -> None:
-        at_least(self, "block", self.block, 1)
-        at_least(self, "columns", self.columns, 0)
+        require_at_least(self, "block", self.block, 1)
+        require_at_least(self, "columns", self.columns, 0)
         if self.columns > self.block:
             raise ValueError(
                 f"Fixed needs no more columns than a block has; it got {self.columns} columns of {self.block}. "
                 f"Take at most {self.block}."
             )
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k <= q) & ((q // self.block == k // self.block) | (k % self.block >= self.block - self.columns))
 
     def condition(self) -> str:
@@ -69,7 +69,7 @@ LARGEST = 2**17
 
 
 @dataclass(frozen=True)
-class BigBird(OfLengths):
+class BigBird(LengthDependent):
     """In blocks: the first and the last see all and are seen by all, the others see themselves, their neighbors
     and a few random ones.
 
@@ -82,10 +82,10 @@ class BigBird(OfLengths):
     seed: int = field(default=0, metadata={"min": 0, "max": 9999})
 
     def __post_init__(self) -> None:
-        at_least(self, "block", self.block, 1)
-        at_least(self, "random", self.random, 0)
+        require_at_least(self, "block", self.block, 1)
+        require_at_least(self, "random", self.random, 0)
 
-    def among(self, queries: int, keys: int, h: At, q: At, k: At) -> At:
+    def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:
         last_row, last_column = (queries - 1) // self.block, (keys - 1) // self.block
         row, column = q // self.block, k // self.block
         ends = (row == 0) | (row == last_row) | (column == 0) | (column == last_column)
@@ -93,7 +93,7 @@ class BigBird(OfLengths):
         place = h % heads * (last_row + 1) + row.clamp(min=0, max=last_row)
         drawn = _drawn(self.random, self.seed, heads, last_row + 1, last_column + 1)
         near = (row - 1 <= column) & (column <= row + 1)
-        return reduce(or_, (column == looked_up(blocks, place) for blocks in drawn), ends | near)
+        return reduce(or_, (column == take(blocks, place) for blocks in drawn), ends | near)
 
     def condition(self) -> str:
         return (
@@ -127,13 +127,13 @@ def _drawn(random: int, seed: int, heads: int, rows: int, columns: int) -> list[
 
 
 @dataclass(frozen=True)
-class Logarithmic(OfLengths):
+class Logarithmic(LengthDependent):
     """Each query sees itself and the keys 1, 2, 4, 8, … positions before it.
 
     So the keys it sees grow with the logarithm of the length (LogSparse, Li et al. 2019).
     """
 
-    def among(self, queries: int, keys: int, h: At, q: At, k: At) -> At:
+    def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:
         powers = (1 << power for power in range((max(queries, keys) - 1).bit_length()))
         return reduce(or_, (k == q - power for power in powers), k == q)
 

@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
-Sign = Literal["+", "-", "*", "//", "%"]
+ArithmeticSign = Literal["+", "-", "*", "//", "%"]
+Index = TypeVar("Index")  # a tensor, a symbol or a whole number
 Bounds = tuple[int, int]  # the least and the greatest number that a term can be
 LENGTHS = ("n_q", "n_k")  # names that stand for a number as soon as a mask is bound
-ANYWHERE: dict[str, Bounds] = {  # where the positions of any example lie
+POSITION_BOUNDS: dict[str, Bounds] = {  # where the positions of any example lie
     "b": (0, 1 << 20),
     "h": (0, 1023),
     "q": (0, 1 << 20),
@@ -19,7 +20,7 @@ ANYWHERE: dict[str, Bounds] = {  # where the positions of any example lie
     "n_q": (1, 1 << 20),
     "n_k": (1, 1 << 20),
 }
-FARTHEST = (1 << 63) - 1  # beyond it 64 bits overflow
+INT64_MAX = (1 << 63) - 1  # beyond it 64 bits overflow
 
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
@@ -30,7 +31,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "min": lambda a, b: _smaller(a, b),
     "max": lambda a, b: _larger(a, b),
 }
-BINDING = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}  # how tightly a sign binds; a single term: ATOM
+PRECEDENCE = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}  # how tightly a sign binds; a single term: ATOM
 ATOM = 3
 SAID = {"+": "{} plus {}", "-": "{} minus {}", "*": "{} times {}", "//": "{} divided by {} (rounded down)"}
 SAID |= {"%": "{} modulo {}"}
@@ -55,7 +56,7 @@ class Term:
         """The terms that this one is made of."""
         return ()
 
-    def of(self, *parts: "Term") -> "Term":
+    def with_parts(self, *parts: "Term") -> "Term":
         """The same of other parts."""
         return self
 
@@ -64,24 +65,24 @@ class Term:
         """The names of the positions that this depends on."""
         return frozenset().union(*(part.names for part in self.parts()))
 
-    def inside(self) -> Iterator["Term"]:
+    def subterms(self) -> Iterator["Term"]:
         """All that this term is made of, the innermost first, and the term."""
         for part in self.parts():
-            yield from part.inside()
+            yield from part.subterms()
         yield self
 
-    def bind(self, queries: int, keys: int) -> "Term":
+    def with_lengths(self, queries: int, keys: int) -> "Term":
         """This term where n_q and n_k are these numbers."""
-        return self.of(*(part.bind(queries, keys) for part in self.parts()))
+        return self.with_parts(*(part.with_lengths(queries, keys) for part in self.parts()))
 
-    def bounds(self, at: Mapping[str, Bounds] = ANYWHERE) -> Bounds:
+    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
         """The least and the greatest number that this can be, where `at` gives each name's.
 
         Raises ValueError, in words, where a divisor may be 0 or a number may need more than 64 bits.
         """
         raise NotImplementedError
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """This number in English."""
         raise NotImplementedError
 
@@ -95,10 +96,10 @@ class Number(Term):
     def value(self, at: Mapping[str, Any]) -> Any:
         return self.number
 
-    def bounds(self, at: Mapping[str, Bounds] = ANYWHERE) -> Bounds:
+    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
         return self.number, self.number
 
-    def words(self) -> str:
+    def describe(self) -> str:
         return str(self.number)
 
     def __str__(self) -> str:
@@ -106,7 +107,7 @@ class Number(Term):
 
 
 @dataclass(frozen=True)
-class Position(Term):
+class Variable(Term):
     """The position of a query (q), key (k), head (h) or batch (b), or how many queries (n_q) and keys (n_k) there
     are."""
 
@@ -121,13 +122,13 @@ class Position(Term):
             raise ValueError(f"A rule with {self.name} depends on the lengths: call bind(queries, keys, heads) first.")
         return at[self.name]
 
-    def bind(self, queries: int, keys: int) -> Term:
+    def with_lengths(self, queries: int, keys: int) -> Term:
         return Number({"n_q": queries, "n_k": keys}[self.name]) if self.name in LENGTHS else self
 
-    def bounds(self, at: Mapping[str, Bounds] = ANYWHERE) -> Bounds:
+    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
         return at[self.name]
 
-    def words(self) -> str:
+    def describe(self) -> str:
         return POSITIONS[self.name]
 
     def __str__(self) -> str:
@@ -139,7 +140,7 @@ class Operation(Term):
     """Two terms added, subtracted, multiplied, divided (rounding down) or the remainder of that (never negative
     where the divisor is positive)."""
 
-    sign: Sign
+    sign: ArithmeticSign
     left: Term
     right: Term
 
@@ -149,10 +150,10 @@ class Operation(Term):
     def parts(self) -> tuple["Term", ...]:
         return (self.left, self.right)
 
-    def of(self, *parts: Term) -> Term:
+    def with_parts(self, *parts: Term) -> Term:
         return Operation(self.sign, *parts)
 
-    def bounds(self, at: Mapping[str, Bounds] = ANYWHERE) -> Bounds:
+    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
         (a, b), (c, d) = self.left.bounds(at), self.right.bounds(at)
         if self.sign in ("//", "%") and c <= 0 <= d:
             mend = f"Write max({self.right}, 1) instead." if d else "Divide by another number."
@@ -165,15 +166,15 @@ class Operation(Term):
         # Each of the others only rises or only falls with each of its operands, so that its ends are at theirs.
         ends = [OPERATIONS[self.sign](x, y) for x in (a, b) for y in (c, d)]
         combined = min(ends), max(ends)
-        if max(map(abs, combined)) > FARTHEST:
+        if max(map(abs, combined)) > INT64_MAX:
             raise ValueError(f"{self} can be too large to compute with. Use smaller numbers, or fewer products.")
         return combined
 
-    def words(self) -> str:
+    def describe(self) -> str:
         if self._is_negative():
             return f"minus {_phrase(self.right)}"
         # “the query's position minus the key's” rather than “… minus the key's position”.
-        both = {self.left, self.right} == {Position("q"), Position("k")}
+        both = {self.left, self.right} == {Variable("q"), Variable("k")}
         return SAID[self.sign].format(_phrase(self.left), _phrase(self.right).removesuffix(" position" * both))
 
     def _is_negative(self) -> bool:
@@ -184,7 +185,7 @@ class Operation(Term):
         if self._is_negative():
             return f"-{_written(self.right, ATOM)}"
         # What stands on the right of a sign binds more tightly than the sign, or stands in parentheses.
-        binds = BINDING[self.sign]
+        binds = PRECEDENCE[self.sign]
         return f"{_written(self.left, binds)} {self.sign} {_written(self.right, binds + 1)}"
 
 
@@ -202,10 +203,10 @@ class Function(Term):
     def parts(self) -> tuple["Term", ...]:
         return self.arguments
 
-    def of(self, *parts: Term) -> Term:
+    def with_parts(self, *parts: Term) -> Term:
         return Function(self.name, parts)
 
-    def bounds(self, at: Mapping[str, Bounds] = ANYWHERE) -> Bounds:
+    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
         ranges = [argument.bounds(at) for argument in self.arguments]
         if self.name == "abs":
             ((least, greatest),) = ranges
@@ -213,7 +214,7 @@ class Function(Term):
         choose = min if self.name == "min" else max
         return choose(least for least, _ in ranges), choose(greatest for _, greatest in ranges)
 
-    def words(self) -> str:
+    def describe(self) -> str:
         if self.name == "abs":
             (inside,) = self.arguments
             if isinstance(inside, Operation) and inside.sign == "-" and set(map(str, inside.parts())) == {"q", "k"}:
@@ -234,36 +235,38 @@ class Function(Term):
 
 
 @dataclass(frozen=True)
-class Table(Term):
+class Lookup(Term):
     """The number that stands at a place of a list. Rules of the catalogue have tables; the language has none."""
 
     numbers: tuple[int, ...]
     index: Term
 
     def value(self, at: Mapping[str, Any]) -> Any:
-        return looked_up(self.numbers, self.index.value(at))
+        return take(self.numbers, self.index.value(at))
 
     def parts(self) -> tuple["Term", ...]:
         return (self.index,)
 
-    def of(self, *parts: Term) -> Term:
-        return Table(self.numbers, *parts)
+    def with_parts(self, *parts: Term) -> Term:
+        return Lookup(self.numbers, *parts)
 
-    def bounds(self, at: Mapping[str, Bounds] = ANYWHERE) -> Bounds:
+    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
         return min(self.numbers), max(self.numbers)
 
-    def words(self) -> str:
+    def describe(self) -> str:
         return f"the number at place {_phrase(self.index)} of a list of {len(self.numbers)}"
 
     def __str__(self) -> str:
         return f"[{', '.join(map(str, self.numbers))}][{self.index}]"
 
 
-def looked_up(numbers: Sequence[int], index: Any) -> Any:
-    """The numbers at these places of a list; the rule sees to it that each place is there."""
+def take(numbers: Sequence[int], index: Index) -> Index:
+    """Returns the numbers of a list at these places, which must be in it: a tensor, a symbol or a whole number."""
     if isinstance(index, Tensor):
-        return torch.tensor(numbers, device=index.device)[index]
-    return numbers[index] if isinstance(index, int) else index.found_in(numbers)
+        return torch.tensor(numbers, device=index.device)[index]  # type: ignore[return-value]
+    if isinstance(index, int):
+        return numbers[index]  # type: ignore[return-value]
+    return index.take_from(tuple(numbers))  # type: ignore[attr-defined]
 
 
 def _smaller(a: Any, b: Any) -> Any:
@@ -280,11 +283,11 @@ def _larger(a: Any, b: Any) -> Any:
 
 def _written(term: Term, least: int) -> str:
     """A term's text, in parentheses if it binds less tightly than this; -x binds as tightly as x."""
-    loose = isinstance(term, Operation) and not term._is_negative() and BINDING[term.sign] < least
+    loose = isinstance(term, Operation) and not term._is_negative() and PRECEDENCE[term.sign] < least
     return f"({term})" if loose else str(term)
 
 
 def _phrase(term: Term) -> str:
     """A term in English as part of a longer one."""
-    single = isinstance(term, Number | Position) or (isinstance(term, Function) and term.name == "abs")
-    return term.words() if single else f"({term.words()})"
+    single = isinstance(term, Number | Variable) or (isinstance(term, Function) and term.name == "abs")
+    return term.describe() if single else f"({term.describe()})"

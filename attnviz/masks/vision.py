@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from attnviz.masks.mask import At, Mask, OfLengths, at_least
-from attnviz.masks.segments import of_segment
+from attnviz.masks.mask import Array, LengthDependent, Mask, require_at_least
+from attnviz.masks.segments import segment_value
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Axial(Mask):
     width: int = field(default=4, metadata={"min": 1, "max": 131072})
 
     def __post_init__(self) -> None:
-        at_least(self, "width", self.width, 1)
+        require_at_least(self, "width", self.width, 1)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (q // self.width == k // self.width) | (q % self.width == k % self.width)
 
     def condition(self) -> str:
@@ -28,7 +28,7 @@ class Axial(Mask):
 
 
 @dataclass(frozen=True)
-class Neighborhood2D(OfLengths):
+class Neighborhood2D(LengthDependent):
     """On a grid of `width` columns, row by row: each query sees a rectangle around it, which never leaves the grid.
 
     Near an edge the rectangle moves inward rather than shrink, so that all see as many keys (NATTEN, Hassani et
@@ -41,15 +41,15 @@ class Neighborhood2D(OfLengths):
     kernel_width: int = field(default=3, metadata={"min": 1, "max": 4095, "label": "Kernel width"})
 
     def __post_init__(self) -> None:
-        at_least(self, "width", self.width, 1)
+        require_at_least(self, "width", self.width, 1)
         for name, size in (("kernel_height", self.kernel_height), ("kernel_width", self.kernel_width)):
-            at_least(self, name, size, 1)
+            require_at_least(self, name, size, 1)
             if size % 2 == 0:
                 raise ValueError(
                     f"Neighborhood2D needs an odd {name}, so that it has a middle; it got {size}. Take {size + 1}."
                 )
 
-    def among(self, queries: int, keys: int, h: At, q: At, k: At) -> At:
+    def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:
         height = -(-keys // self.width)
         rows = _near(q // self.width, k // self.width, height, self.kernel_height)
         return rows & _near(q % self.width, k % self.width, self.width, self.kernel_width)
@@ -61,7 +61,7 @@ class Neighborhood2D(OfLengths):
         )
 
 
-def _near(query: At, key: At, length: int, kernel: int) -> At:
+def _near(query: Array, key: Array, length: int, kernel: int) -> Array:
     half = kernel // 2
     return abs(query.clamp(min=half, max=length - 1 - half) - key) <= half
 
@@ -80,15 +80,15 @@ class ShiftedWindow2D(Mask):
     shift: int = field(default=1, metadata={"min": 0, "max": 4095})
 
     def __post_init__(self) -> None:
-        at_least(self, "width", self.width, 1)
-        at_least(self, "window", self.window, 1)
-        at_least(self, "shift", self.shift, 0)
+        require_at_least(self, "width", self.width, 1)
+        require_at_least(self, "window", self.window, 1)
+        require_at_least(self, "shift", self.shift, 0)
         if self.shift >= self.window:
             raise ValueError(
                 f"ShiftedWindow2D needs a shift smaller than the window of {self.window}; it got {self.shift}."
             )
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         before = self.window - self.shift  # as if the first window, cut by the edge, began outside the grid
         row, column = ((at // self.width + before) // self.window for at in (q, k))
         across, along = ((at % self.width + before) // self.window for at in (q, k))
@@ -115,11 +115,11 @@ class ImageAndText(Mask):
 
     def __post_init__(self) -> None:
         for span in self.spans:
-            at_least(self, "every span", span, 0)
+            require_at_least(self, "every span", span, 0)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         images = [span if i % 2 else (0, 0) for i, span in enumerate(pairwise(accumulate(self.spans, initial=0)))]
-        first, end = (of_segment(ends, self.spans, q) for ends in zip(*images, (0, 0), strict=True))
+        first, end = (segment_value(ends, self.spans, q) for ends in zip(*images, (0, 0), strict=True))
         return (k <= q) | ((first <= k) & (k < end))
 
     def condition(self) -> str:
@@ -148,11 +148,11 @@ class CrossToImage(Mask):
                     if before >= 0
                     else f"CrossToImage needs every position to be ≥ 0; it got {at}."
                 )
-        at_least(self, "tokens", self.tokens, 1)
+        require_at_least(self, "tokens", self.tokens, 1)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         stretches = [after - before for before, after in pairwise((0, *self.images_at))]
-        return k // self.tokens == of_segment(range(-1, len(stretches)), stretches, q)
+        return k // self.tokens == segment_value(range(-1, len(stretches)), stretches, q)
 
     def condition(self) -> str:
         places = ", ".join(map(str, self.images_at))

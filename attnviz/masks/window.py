@@ -5,7 +5,7 @@ from functools import reduce
 from operator import or_
 from typing import Literal
 
-from attnviz.masks.mask import At, Mask, at_least, one_of
+from attnviz.masks.mask import Array, Mask, require_at_least, require_choice
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class SlidingWindow(Mask):
     counts: Literal["keys seen", "steps back"] = field(default="keys seen", metadata={"label": "Size counts"})
 
     def __post_init__(self) -> None:
-        at_least(self, "size", self.size, 0)
-        one_of(self, "counts", self.counts, ("keys seen", "steps back"))
+        require_at_least(self, "size", self.size, 0)
+        require_choice(self, "counts", self.counts, ("keys seen", "steps back"))
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         back = self.size - 1 if self.counts == "keys seen" else self.size
         return (k <= q) & (q - k <= back)
 
@@ -43,9 +43,9 @@ class Band(Mask):
     width: int = field(default=2, metadata={"min": 0, "max": 131072})
 
     def __post_init__(self) -> None:
-        at_least(self, "width", self.width, 0)
+        require_at_least(self, "width", self.width, 0)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return abs(q - k) <= self.width
 
     def condition(self) -> str:
@@ -64,10 +64,10 @@ class DilatedWindow(Mask):
     dilation: int = field(default=2, metadata={"min": 1, "max": 131072})
 
     def __post_init__(self) -> None:
-        at_least(self, "width", self.width, 0)
-        at_least(self, "dilation", self.dilation, 1)
+        require_at_least(self, "width", self.width, 0)
+        require_at_least(self, "dilation", self.dilation, 1)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (abs(q - k) <= self.width) & (abs(q - k) % self.dilation == 0)
 
     def condition(self) -> str:
@@ -92,16 +92,16 @@ class Longformer(Mask):
     )
 
     def __post_init__(self) -> None:
-        at_least(self, "window", self.window, 0)
+        require_at_least(self, "window", self.window, 0)
         if self.window % 2:
             raise ValueError(
                 f"Longformer needs an even window, half of it on each side; it got {self.window}. "
                 f"Take {self.window + 1}."
             )
         for position in self.global_positions:
-            at_least(self, "every global position", position, 0)
+            require_at_least(self, "every global position", position, 0)
 
-    def __call__(self, b: At, h: At, q: At, k: At) -> At:
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         everywhere = [(q == position) | (k == position) for position in self.global_positions]
         return reduce(or_, everywhere, abs(q - k) <= self.window // 2)
 

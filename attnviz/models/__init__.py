@@ -1,10 +1,5 @@
-"""Any Hugging Face model, as a source of layers: found, loaded safely, kept within bounds, and given something to read.
+"""Any Hugging Face model: found, loaded safely, kept within bounds, and given text or a picture.
 
-`loading` makes a model out of a folder, which `folder` and `config` look through first; `hub` brings the folder of an
-id, `shelf` keeps models in memory, `reading` and `picture` turn what a person gives into what a model takes, and
-`model` is what all of it makes.
+`loading` makes a model of a folder, which `folder` and `config` inspect first; `hub` downloads the folder of an id,
+`model_cache` keeps models in memory, `text_inputs` and `image_inputs` make a model's inputs, and `model` is the result.
 """
-
-from attnviz.models.model import Model
-
-__all__ = ["Model"]

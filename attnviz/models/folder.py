@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.formatting import quoted
+from attnviz.models.bounded_json import CONFIG_BYTES, nested_objects, read_json, read_object
 
-CONFIG_BYTES = 1 << 20
 INDEX_BYTES = 32 << 20  # the names of all weights and which file holds each
 HEADER_BYTES = 32 << 20
 TOKENIZER_BYTES = 128 << 20
@@ -32,7 +32,6 @@ MOST_AXES = 8
 TYPES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2}
 TYPES |= {"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 
-DEEPEST = 16  # of parts within parts of what a file says
 POOLED = {"Transformer", "Pooling"}  # what a sentence vector is made by, with Normalize or without
 POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
 
@@ -87,38 +86,6 @@ def _check_file(folder: Path, entry: Path) -> None:
         )
 
 
-def bounded_json(path: Path, most: int) -> dict[str, Any]:
-    """An object from a JSON file of at most so many bytes."""
-    content = _json(path, most)
-    if not isinstance(content, dict):
-        raise ValueError(f"{quoted(path.name)} holds no object with names, as that of a model does. Save it again.")
-    return content
-
-
-def _json(path: Path, most: int) -> Any:
-    try:
-        size = path.stat().st_size
-        content = json.loads(path.read_text(encoding="utf-8")) if size <= most else None
-    except (ValueError, RecursionError, OSError) as error:
-        raise ValueError(f"{quoted(path.name)} is no JSON: it was damaged or cut off. Save it again.") from error
-    if size > most:
-        raise ValueError(f"{quoted(path.name)} has {size:,} bytes; that of a model has {most:,} at most.")
-    return content
-
-
-def objects(said: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """A config and the configs of its parts."""
-    if depth > DEEPEST:
-        raise ValueError(f"config.json has parts within parts, more than {DEEPEST} deep. No model has such a one.")
-    if isinstance(said, dict):
-        yield said
-    if isinstance(said, dict | list):
-        parts = said.items() if isinstance(said, dict) else enumerate(said)
-        for key, value in parts:
-            if key not in ("id2label", "label2id"):  # whose names may be any
-                yield from objects(value, depth + 1)
-
-
 def check_tokenizer(path: Path) -> None:
     """Refuses settings of a tokenizer that name files, which could be any that this computer can open."""
     for key, value in _settings(path / "tokenizer_config.json"):
@@ -138,7 +105,7 @@ def check_tokenizer(path: Path) -> None:
 
 
 def _settings(file: Path) -> Iterator[tuple[str, Any]]:
-    yield from (bounded_json(file, TOKENIZER_BYTES) if file.is_file() else {}).items()
+    yield from (read_object(file, TOKENIZER_BYTES) if file.is_file() else {}).items()
 
 
 def stored(path: Path, name: str) -> tuple[int, int, int]:
@@ -147,7 +114,7 @@ def stored(path: Path, name: str) -> tuple[int, int, int]:
     if whole.exists():
         files = {whole}
     elif index.exists():
-        places = bounded_json(index, INDEX_BYTES).get("weight_map")
+        places = read_object(index, INDEX_BYTES).get("weight_map")
         if not isinstance(places, dict) or not places:
             raise ValueError(f"{quoted(index.name)} does not say which file holds which weights. Save the model again.")
         files = set()
@@ -223,11 +190,11 @@ def pooling(path: Path) -> str:
     file = path / "1_Pooling" / "config.json"
     if not (path / "modules.json").is_file() or not file.is_file():
         return ""
-    modules = _json(path / "modules.json", CONFIG_BYTES)
-    kinds = {str(part.get("type")).rpartition(".")[2] for part in objects(modules)}
+    modules = read_json(path / "modules.json", CONFIG_BYTES)
+    kinds = {str(part.get("type")).rpartition(".")[2] for part in nested_objects(modules)}
     if not POOLED <= kinds <= {*POOLED, "Normalize"}:
         return ""
     _check_file(path, file)
-    said = bounded_json(file, CONFIG_BYTES)
+    said = read_object(file, CONFIG_BYTES)
     chosen = [pooling for key, pooling in POOLINGS.items() if said.get(key) is True]
     return chosen[0] if len(chosen) == 1 else ""

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -28,8 +27,10 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import tqdm, validate_repo_id
 
 from attnviz.formatting import byte_size, quoted
-from attnviz.models.folder import INDEX_BYTES, bounded_json
+from attnviz.models.bounded_json import read_object
+from attnviz.models.folder import INDEX_BYTES
 from attnviz.models.loading import check_size
+from attnviz.settings import listed_models
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
 WRITE = f"Write it as on the hub, owner/model, such as {MINILM}; or the path of a folder, from its root."
@@ -196,7 +197,7 @@ def _whole(folder: Path) -> bool:
     if (folder / "model.safetensors").exists():
         return True
     try:
-        places = bounded_json(folder / INDEX, INDEX_BYTES).get("weight_map")
+        places = read_object(folder / INDEX, INDEX_BYTES).get("weight_map")
         return isinstance(places, dict) and all(
             (folder / str(place)).exists() for place in {*map(str, places.values())}
         )
@@ -238,11 +239,8 @@ def check_name(name: str) -> None:
 
 def allowed() -> tuple[str, ...] | None:
     """The models that a hosted instance's owner lists in ATTNVIZ_MODELS; None where everything is allowed."""
-    text = os.environ.get("ATTNVIZ_MODELS")
-    if text is None:
-        return None
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    for name in names:
+    names = listed_models()
+    for name in names or ():
         check_name(name)
     return names
 

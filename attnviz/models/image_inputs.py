@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attnviz.layer import Layer
 from attnviz.masks import Full
+from attnviz.models.bounded_json import CONFIG_BYTES, read_object
 
 LARGEST = 32_000_000  # pixels of a picture that someone brings
 LONGEST_SIDE = 4_096  # pixels of what a model sees
@@ -23,8 +24,8 @@ DAMAGED = (OSError, SyntaxError, EOFError, ValueError, TypeError, struct.error) 
 
 
 @dataclass(frozen=True)
-class View:
-    """How a model sees: a square of so many pixels, cut into patches, with colors of this mean and spread."""
+class ImageInputs:
+    """How a model sees: a square of `size` pixels, cut into patches, with colors of this mean and spread."""
 
     size: int
     patch: int
@@ -48,7 +49,7 @@ class View:
         return ((colors - mean) / spread)[None]
 
 
-def view(config: Any, folder: Path | None = None) -> View | None:
+def image_inputs(config: Any, folder: Path | None = None) -> ImageInputs | None:
     """How the model of this config sees, as its preprocessor_config.json says; None if that is not known."""
     config = getattr(config, "vision_config", None) or config
     size, patch, channels = (
@@ -56,10 +57,10 @@ def view(config: Any, folder: Path | None = None) -> View | None:
     )
     if not 0 < patch <= size <= LONGEST_SIDE:
         return None
-    said = _preprocessor(folder)
-    mean, spread = (_three(said.get(name)) for name in ("image_mean", "image_std"))
+    settings = _preprocessor(folder)
+    mean, spread = (_three(settings.get(name)) for name in ("image_mean", "image_std"))
     windows = any(getattr(config, name, None) for name in ("window_size", "masked_unit_size", "num_detection_tokens"))
-    return View(size, patch, channels or 3, mean, spread, windows)
+    return ImageInputs(size, patch, channels or 3, mean, spread, windows)
 
 
 def drawing(size: int) -> Float[Tensor, "3 size size"]:
@@ -72,7 +73,7 @@ def drawing(size: int) -> Float[Tensor, "3 size size"]:
     return torch.where(field, torch.tensor([0.1, 0.25, 0.1])[:, None, None], sky)
 
 
-def named(layer: Layer, patches: tuple[str, ...]) -> Layer:
+def with_patch_names(layer: Layer, patches: tuple[str, ...]) -> Layer:
     """A layer with the names of the patches on each axis that they fit, after what the model puts before them.
 
     Where not every token sees every other, a model has cut the picture into windows, and its tokens stand in another
@@ -126,10 +127,8 @@ def _opened(image: bytes, size: int) -> np.ndarray:
 
 
 def _preprocessor(folder: Path | None) -> dict[str, Any]:
-    from attnviz.models.loading import CONFIG_BYTES, bounded_json
-
     file = folder / "preprocessor_config.json" if folder else None
-    return bounded_json(file, CONFIG_BYTES) if file and file.is_file() else {}
+    return read_object(file, CONFIG_BYTES) if file and file.is_file() else {}
 
 
 def _first(number: Any) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from attnviz.masks import And, Compare, Mask
-from attnviz.masks.terms import Number, Position
+from attnviz.masks.terms import Number, Variable
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Normalizer
 from attnviz.scores import Score
@@ -49,7 +49,7 @@ class Intervention:
                 normalizer=self.normalizer or mechanism.normalizer,
             )
         for head in (head for place, head in self.ablated if place == layer):
-            others = Compare((Position("h"), Number(head)), ("!=",))
+            others = Compare((Variable("h"), Number(head)), ("!=",))
             mechanism = replace(mechanism, mask=And(mechanism.mask, others))
         return mechanism
 

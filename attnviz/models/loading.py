@@ -4,7 +4,6 @@
 cannot or should not be loaded; `Folder.load` then reads the weights. Both are slow enough to be done once: `shelf`.
 """
 
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,35 +13,25 @@ import torch
 import transformers
 
 from attnviz.formatting import byte_size, quoted
-from attnviz.models.config import built, check_config, in_words
-from attnviz.models.folder import CONFIG_BYTES, VOCABULARY, bounded_json, check_tokenizer, opened, pooling, stored
+from attnviz.models.bounded_json import CONFIG_BYTES, read_object
+from attnviz.models.config import build, check_config
+from attnviz.models.config_trial import check_trial
+from attnviz.models.folder import VOCABULARY, check_tokenizer, opened, pooling, stored
 from attnviz.models.model import Model
+from attnviz.models.refusals import refusal
+from attnviz.settings import model_bytes
 
-MB = 1 << 20
 SAFELY = {"local_files_only": True, "trust_remote_code": False}
 # Comes after all attention, or is nothing but zeros; many models are published without it.
 OUTSIDE = re.compile(r"(^|\.)(pooler\..*|final_logits_bias)$")
 
 
-def setting(name: str, default: int, what: str) -> int:
-    """A whole number from the environment, 1 or more; ValueError says what it counts."""
-    text = os.environ.get(name) or str(default)
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{name} must be a whole number of {what}, 1 or more; it is {quoted(text)}.")
-    return int(text)
-
-
-def most_bytes() -> int:
-    """How much memory models may take together: ATTNVIZ_MODEL_MB, 4,096 unless set."""
-    return setting("ATTNVIZ_MODEL_MB", 4_096, "megabytes") * MB
-
-
 def check_size(name: str, parameters: int, size: int) -> None:
     """Refuses a model that would not fit into memory, with the numbers."""
-    if size > most_bytes():
+    if size > model_bytes():
         raise ValueError(
             f"{quoted(name)} has {parameters:,} parameters, which take {byte_size(size)} of memory; "
-            f"at most {byte_size(most_bytes())} may be taken here. "
+            f"at most {byte_size(model_bytes())} may be taken here. "
             "Choose a smaller model, or start attnviz with a larger ATTNVIZ_MODEL_MB."
         )
 
@@ -83,7 +72,7 @@ class Folder:
         return self._read_by(model, "" if heads else self.outputs)
 
     def _weights(self, auto: Any) -> tuple[Any, list[str]]:
-        with in_words(f"The weights of {quoted(self.name)} cannot be read"):
+        with refusal(f"The weights of {quoted(self.name)} cannot be read"):
             model, info = auto.from_pretrained(
                 self.path,
                 config=self.config,
@@ -124,12 +113,13 @@ def inspected(folder: str | Path, name: str = "") -> Folder:
     """
     path = opened(folder)
     name = name or path.name
-    said = bounded_json(path / "config.json", CONFIG_BYTES)
-    check_config(name, said)
+    config_json = read_object(path / "config.json", CONFIG_BYTES)
+    check_config(name, config_json)
     check_tokenizer(path)
     tensors, written, held = stored(path, name)
     check_size(name, written, held)
-    config, implementation, classes, meta = built(name, said, tensors)
+    check_trial(name, config_json, tensors)
+    config, implementation, classes, meta = build(name, config_json, tensors)
     if meta.main_input_name not in ("input_ids", "pixel_values"):
         raise ValueError(
             f"{quoted(name)} reads neither text nor a picture: what it takes is called "
@@ -139,7 +129,7 @@ def inspected(folder: str | Path, name: str = "") -> Folder:
     size = max(held, sum(tensor.nbytes for tensor in (*meta.parameters(), *meta.buffers())))
     check_size(name, parameters, size)
     pooled = pooling(path)
-    strict = "auto_map" in said
+    strict = "auto_map" in config_json
     notes: tuple[str, ...] = ()
     if strict:
         notes = (

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from attnviz.formatting import quoted
 from attnviz.models.hub import MINILM, Hub, allowed, check_allowed, named
-from attnviz.models.loading import Folder, inspected, most_bytes, setting
+from attnviz.models.loading import Folder, inspected
+from attnviz.models.minilm import minilm
 from attnviz.models.model import Model
+from attnviz.settings import kept_models, model_bytes
 
 HUB = Hub()
 
@@ -67,7 +69,7 @@ class Shelf:
 @cache
 def shelf() -> Shelf:
     """The shelf of this process: at most ATTNVIZ_MODELS_KEPT models (3), in ATTNVIZ_MODEL_MB of memory together."""
-    return Shelf(setting("ATTNVIZ_MODELS_KEPT", 3, "models"), most_bytes())
+    return Shelf(kept_models(), model_bytes())
 
 
 def model(name: str, hub: Hub = HUB) -> Model:
@@ -77,8 +79,6 @@ def model(name: str, hub: Hub = HUB) -> Model:
     Raises NotHere for a model of the hub that is not on this computer, and ValueError, in words, for what cannot be
     loaded or, on a hosted instance, is not allowed.
     """
-    from attnviz.models.minilm import minilm
-
     name = named(name)
     if name in ("", MINILM):
         return minilm()

@@ -1,32 +1,24 @@
 """What someone uploads, read without trusting any of it."""
 
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 import numpy as np
 
 from attnviz.formatting import byte_size, quoted
+from attnviz.settings import unpacked_bytes, upload_bytes
 from attnviz.sources.arrays import numbers, texts
 from attnviz.sources.formats import MOST_ARRAYS, READERS, TOKENS, Budget
 
 MAGIC = {".npz": (b"PK\x03\x04", b"PK\x05\x06"), ".npy": (b"\x93NUMPY",), ".parquet": (b"PAR1\x15",)}
 
 
-def _setting(name: str, megabytes: int) -> int:
-    """A limit in bytes, from an environment variable in megabytes."""
-    text = os.environ.get(name, str(megabytes))
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{name} must be a whole number of megabytes, 1 or more; it is {text!r}.")
-    return int(text) << 20
-
-
 @dataclass(frozen=True)
 class Limits:
     """How many bytes a file may have, and how many it may become."""
 
-    disk: int = _setting("ATTNVIZ_UPLOAD_MB", 64)
-    unpacked: int = _setting("ATTNVIZ_UNPACKED_MB", 256)
+    disk: int = field(default_factory=upload_bytes)
+    unpacked: int = field(default_factory=unpacked_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +29,14 @@ class Contents:
     tokens: dict[str, tuple[str, ...]]  # "tokens" and "key_tokens", where given
 
 
-def read(name: str, data: bytes, limits: Limits = Limits()) -> Contents:
+def read(name: str, data: bytes, limits: Limits | None = None) -> Contents:
     """The arrays and tokens in a file's bytes; the ending of its name tells the format.
 
     Nothing is ever unpickled, and every size is checked before memory is taken for it. Of each token the
     first 200 characters are kept. Raises ValueError, in words for the person who uploaded the file, and
     nothing else, for whatever is wrong with it.
     """
-    ending = PurePath(name).suffix.lower()
+    limits, ending = limits or Limits(), PurePath(name).suffix.lower()
     if ending not in READERS:
         got = f"ends in {quoted(ending)}" if ending else "has no ending that tells its format"
         raise ValueError(f"This file {got}. Upload {', '.join(list(READERS)[:-1])} or {list(READERS)[-1]}.")

@@ -17,8 +17,9 @@ from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Identity
 from attnviz.positional_encodings import Rotary, rotated
 from attnviz.scores import Dot
+from attnviz.settings import upload_bytes
 from attnviz.sources.arrays import MOST_TOKENS, numbers
-from attnviz.sources.files import Limits, read
+from attnviz.sources.files import read
 from attnviz.sources.formats import READERS
 from attnviz.sources.source import NothingYet, Source
 
@@ -72,7 +73,7 @@ class Upload(Source):
     """
 
     private: ClassVar[bool] = True
-    file: File | None = field(default=None, metadata={"label": "Vectors", "megabytes": Limits().disk >> 20})
+    file: File | None = field(default=None, metadata={"label": "Vectors", "max_bytes": upload_bytes})
     heads: int = field(default=1, metadata={"min": 1, "max": MOST_HEADS, "label": "Number of heads"})
     rotary: Rotary = field(default="none", metadata={"label": "Rotary positions"})
 

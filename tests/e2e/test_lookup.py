@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from attnviz.lessons.lookup import Point, look_up, mechanism
+from attnviz.lessons.lookup import Point, look_up, lookup_mechanism
 from attnviz.scores import ScaledDot
 from attnviz.ui.lookup.dictionary_table import EXAMPLE
-from attnviz.ui.lookup.numbers import signed
-from tests.e2e.conftest import Shown, opened
+from attnviz.ui.lookup.labels import exact
+from tests.support.browser import Browser, Shown, opened
 
 SOFT = "?softness=T+%3D+1"
 
@@ -42,9 +42,9 @@ class Lookup(Shown):
 
     def says(self, x: float, y: float) -> None:
         """Waits until the page says what this query gets, and the link which one it is."""
-        expected = look_up(EXAMPLE, (x, y), mechanism("T = 1", ScaledDot())).result
+        expected = look_up(EXAMPLE, (x, y), lookup_mechanism("T = 1", ScaledDot())).result
         assert expected is not None
-        expect(self.result).to_contain_text(signed(expected))
+        expect(self.result).to_contain_text(exact(expected))
         self.asked("query-x", str(x))
         self.asked("query-y", str(y))
         expect(self.plane).to_have_attribute("data-ready", "true")

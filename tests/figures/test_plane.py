@@ -12,7 +12,7 @@ from PIL import Image
 
 from attnviz.figures.plane import COLORS, FINER, NOBODY, QUERY, boundaries, ground, plane, tints, winners
 from attnviz.figures.themes import PAPER
-from attnviz.lessons.lookup import Dictionary, Entry, field, mechanism
+from attnviz.lessons.lookup import Dictionary, Entry, look_up_grid, lookup_mechanism
 from attnviz.scores import Additive, Cosine, Dot, General
 from tests.figures.test_themes import CONES, OKLAB, contrast, linear
 
@@ -40,13 +40,13 @@ EYES = {
 }
 
 
-def stages(notch: str, score=Dot()) -> tuple[np.ndarray, ...]:  # noqa: B008
-    every = field(TABLE, mechanism(notch, score))
+def stages(softness: str, score=Dot()) -> tuple[np.ndarray, ...]:  # noqa: B008
+    every = look_up_grid(TABLE, lookup_mechanism(softness, score))
     return tuple(stage.numpy() for stage in (every.axis, every.scores, every.weights, every.result, TABLE.values))
 
 
-def drawn(notch: str = "T = 1", colored_by: str = "key", **more):
-    behind = ground(*stages(notch), colored_by=colored_by)
+def drawn(softness: str = "T = 1", colored_by: str = "key", **more):
+    behind = ground(*stages(softness), colored_by=colored_by)
     weights = np.array([0.5, 0.2, 0.3])
     return plane(behind, TABLE.keys.numpy(), TABLE.words, TABLE.values.numpy(), weights, QUERY_AT, **more)
 
@@ -132,13 +132,13 @@ def test_each_point_has_the_color_of_its_winner(score) -> None:
 
 
 def test_the_softer_the_paler_and_nothing_where_nobody_wins() -> None:
-    cover = [tints(*stages(notch)[1:3])[..., 3].mean() for notch in ("hard", "T = 0.3", "T = 1", "T = 10")]
+    cover = [tints(*stages(softness)[1:3])[..., 3].mean() for softness in ("hard", "T = 0.3", "T = 1", "T = 10")]
     assert cover == sorted(cover, reverse=True)
-    for notch in ("uniform", "exact match"):
-        _, scores, weights, *_ = stages(notch)
+    for softness in ("uniform", "exact match"):
+        _, scores, weights, *_ = stages(softness)
         assert (winners(weights) == NOBODY).all()
         assert not tints(scores, weights)[..., 3].any()
-        assert boundaries(winners(weights), scores, stages(notch)[0])[0].size == 0
+        assert boundaries(winners(weights), scores, stages(softness)[0])[0].size == 0
 
 
 def test_the_picture_stands_the_right_way_up() -> None:
@@ -151,11 +151,11 @@ def test_the_picture_stands_the_right_way_up() -> None:
 
 
 def test_values_have_one_scale_whatever_comes_back() -> None:
-    for notch in ("hard", "T = 1", "uniform", "exact match"):
-        chart = drawn(notch, "value")
+    for softness in ("hard", "T = 1", "uniform", "exact match"):
+        chart = drawn(softness, "value")
         [trace] = chart.figure.data
         assert (chart.figure.layout.coloraxis.cmin, chart.figure.layout.coloraxis.cmax) == (-2, 6)
-        np.testing.assert_allclose(trace.z, stages(notch)[3].astype("f4"))
+        np.testing.assert_allclose(trace.z, stages(softness)[3].astype("f4"))
     assert np.isnan(trace.z).all()
 
 

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 with atheris.instrument_imports(include=["attnviz.masks"]):
     from attnviz.masks.language import FUNCTIONS, HINTS, POSITIONS, UNICODE, MaskError, names, parse
-    from attnviz.masks.symbols import rule
+    from attnviz.masks.mask import rule
 
 WORDS = [
     *(*names(), *POSITIONS, *FUNCTIONS, *HINTS, *UNICODE, "and", "or", "not", "keys_seen", "steps_back", "top_left"),

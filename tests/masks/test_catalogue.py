@@ -49,7 +49,7 @@ from attnviz.masks import (
     Strided,
     Tree,
 )
-from attnviz.masks.symbols import rule
+from attnviz.masks.mask import rule
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")

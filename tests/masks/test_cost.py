@@ -41,13 +41,13 @@ from attnviz.masks import (
 )
 from attnviz.masks import cost as module
 from attnviz.masks.cost import Cost, cost, row_intervals
-from attnviz.masks.terms import Function, Number, Operation, Position, Table
+from attnviz.masks.terms import Function, Lookup, Number, Operation, Variable
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 
 N = 131_072
-Q, K = Position("q"), Position("k")
+Q, K = Variable("q"), Variable("k")
 CAUSAL_OR_SINK = Causal() & Compare((Operation("-", Q, K), Number(4)), ("<",)) | Compare((K, Number(2)), ("<",))
 
 SAMPLES = [
@@ -99,7 +99,7 @@ SAMPLES = [
 @pytest.fixture
 def never_looked_at(monkeypatch):
     """Pairs are not looked at one by one, whatever the rule."""
-    monkeypatch.setattr(module, "DENSE", 0)
+    monkeypatch.setattr(module, "MOST_PAIRS", 0)
 
 
 def grid(mask, queries, keys, head=0):
@@ -162,7 +162,7 @@ def test_each_head_has_its_own_cost():
     costs = [cost(mask, 30, 30, head=head, block=4) for head in range(4)]
     assert costs == [counted(mask, 30, 30, head=head, block=4) for head in range(4)]
     assert len(set(costs)) > 1
-    each = Compare((Operation("%", Operation("-", Q, K), Operation("+", Position("h"), Number(2))), Number(0)), ("==",))
+    each = Compare((Operation("%", Operation("-", Q, K), Operation("+", Variable("h"), Number(2))), Number(0)), ("==",))
     assert [cost(each, 30, 30, head=h, block=4) for h in (0, 5)] == [counted(each, 30, 30, h, 4) for h in (0, 5)]
 
 
@@ -181,12 +181,12 @@ BENT = st.one_of(
     LINE,
     st.builds(lambda a: Function("abs", (a,)), LINE),
     st.builds(lambda name, a, b: Function(name, (a, b)), st.sampled_from(["min", "max"]), LINE, LINE),
-    st.builds(lambda a: Table((3, 1, 1, 4, 1, 5, 9, 2, 6), Operation("%", a, Number(9))), LINE),
+    st.builds(lambda a: Lookup((3, 1, 1, 4, 1, 5, 9, 2, 6), Operation("%", a, Number(9))), LINE),
 )
 STRUCTURED = BENT | st.builds(Operation, st.sampled_from(["//", "%"]), BENT, small(1, 9))
 # And terms of any kind.
 ANY = st.recursive(
-    st.sampled_from([Q, K, Position("h")]) | small(-3, 9),
+    st.sampled_from([Q, K, Variable("h")]) | small(-3, 9),
     lambda inner: st.one_of(
         st.builds(Operation, st.sampled_from(["+", "-", "*"]), inner, inner),
         st.builds(Operation, st.sampled_from(["//", "%"]), inner, small(1, 9)),
@@ -217,7 +217,7 @@ CHAIN = st.builds(lambda a, b, c, s, t: Compare((a, b, c), (s, t)), small(-3, 3)
 def in_pieces(mask, queries, keys, head, block):
     """The cost as it is counted where there are too many pairs to look at; None if that is refused."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "DENSE", 0)
+        patch.setattr(module, "MOST_PAIRS", 0)
         try:
             return cost(mask, queries, keys, head=head, block=block)
         except ValueError:

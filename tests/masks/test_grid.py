@@ -11,7 +11,7 @@ from torch.nn.attention.flex_attention import create_mask
 from attnviz.masks import Causal, Shifted
 from attnviz.masks.grid import LINE, LONGEST, Grid
 from attnviz.masks.language import parse
-from attnviz.masks.symbols import rule
+from attnviz.masks.mask import rule
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")

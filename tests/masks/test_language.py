@@ -14,9 +14,8 @@ from torch.nn.attention.flex_attention import create_mask
 from attnviz.masks import MASKS, Causal, Compare, Documents, Mask, Padding, Shifted, SlidingWindow
 from attnviz.masks.grid import Grid
 from attnviz.masks.language import DEEPEST, LONGEST, MaskError, names, parse
-from attnviz.masks.mask import And, Not, Or, choice
-from attnviz.masks.symbols import rule
-from attnviz.masks.terms import Function, Number, Operation, Position, Table
+from attnviz.masks.mask import And, Not, Or, choice_word, rule
+from attnviz.masks.terms import Function, Lookup, Number, Operation, Variable
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
@@ -94,19 +93,19 @@ def test_operators_bind_as_their_table_says(text, whole):
         ("documents([3, 4], full | causal)", Documents((3, 4), parse("full") | Causal())),
         ("shifted(causal, -2)", Shifted(Causal(), -2)),
         ("grid(2, 3, 0x2a)", Grid.of([[1, 0, 1], [0, 1, 0]])),
-        ("~causal & k < 2", ~Causal() & Compare((Position("k"), Number(2)), ("<",))),
+        ("~causal & k < 2", ~Causal() & Compare((Variable("k"), Number(2)), ("<",))),
         (
             "0 <= -q - k < abs(k)",
             Compare(
                 (
                     Number(0),
-                    Operation("-", Operation("-", Number(0), Position("q")), Position("k")),
-                    Function("abs", (Position("k"),)),
+                    Operation("-", Operation("-", Number(0), Variable("q")), Variable("k")),
+                    Function("abs", (Variable("k"),)),
                 ),
                 ("<=", "<"),
             ),
         ),
-        ("q == -5", Compare((Position("q"), Number(-5)), ("==",))),
+        ("q == -5", Compare((Variable("q"), Number(-5)), ("==",))),
     ],
 )
 def test_a_text_is_a_mask_and_the_mask_writes_it(text, mask):
@@ -187,7 +186,7 @@ def of_kind(kind):
 
 
 TERMS = st.recursive(
-    st.builds(Number, st.integers(-9, 9)) | st.builds(Position, st.sampled_from(["q", "k", "h", "n_q", "n_k"])),
+    st.builds(Number, st.integers(-9, 9)) | st.builds(Variable, st.sampled_from(["q", "k", "h", "n_q", "n_k"])),
     lambda inner: (
         st.builds(Operation, st.sampled_from(["+", "-", "*"]), inner, inner)
         | st.builds(Operation, st.sampled_from(["//", "%"]), inner, st.integers(1, 5).map(Number))
@@ -367,7 +366,7 @@ def test_numbers_stay_exact_at_the_farthest_positions(grown):
 
 RANGE = st.integers(-6, 6).flatmap(lambda least: st.integers(least, least + 4).map(lambda greatest: (least, greatest)))
 ANY_TERM = st.recursive(
-    st.builds(Number, st.integers(-4, 4)) | st.builds(Position, st.sampled_from(["q", "k"])),
+    st.builds(Number, st.integers(-4, 4)) | st.builds(Variable, st.sampled_from(["q", "k"])),
     lambda inner: (
         st.builds(Operation, st.sampled_from(["+", "-", "*", "//", "%"]), inner, inner)
         | st.builds(lambda a: Function("abs", (a,)), inner)
@@ -625,7 +624,7 @@ def test_choices_are_different_words():
     for kind in MASKS:
         for one in fields(kind):
             if isinstance(one.default, str):
-                words = [choice(said) for said in one.type.__args__]
+                words = [choice_word(said) for said in one.type.__args__]
                 assert len(set(words)) == len(words)
                 assert all(re.fullmatch("[a-z][a-z0-9_]*", said) for said in words)
 
@@ -645,7 +644,7 @@ def test_a_mask_of_ones_own_has_a_name_too():
 
 
 def test_a_rule_with_a_table_has_a_readable_text():
-    table = Compare((Table((3, 4), Position("q")), Position("k")), ("<",))
+    table = Compare((Lookup((3, 4), Variable("q")), Variable("k")), ("<",))
     assert str(table) == "[3, 4][q] < k"
     assert (
         table.condition() == "the number at place the query's position of a list of 2 is less than the key's position"

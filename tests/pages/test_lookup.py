@@ -9,10 +9,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.figures.plane import ground, plane
-from attnviz.lessons.lookup import EXACT, NOTCHES, Dictionary, field, look_up, mechanism
+from attnviz.lessons.lookup import EXACT, SOFTNESS, Dictionary, look_up, look_up_grid, lookup_mechanism
 from attnviz.scores import Cosine, Dot, ScaledDot
 from attnviz.ui import chart as charts
-from attnviz.ui.lookup import numbers, query_picker
+from attnviz.ui.lookup import controls, labels, softness_table
 from attnviz.ui.lookup.dictionary_table import EXAMPLE
 from tests.support.app import healthy, open_page
 
@@ -47,20 +47,20 @@ def test_a_query_that_no_key_equals_gets_nothing_from_the_dictionary_and_somethi
     app = with_charts(page(query_x="1.2", query_y="0.9"))
     assert "No key equals the query (1.2, 0.9): nothing comes back." in " ".join(said(app).split())
     app.select_slider(key="softness").set_value("T = 1").run()
-    answer = look_up(EXAMPLE, (1.2, 0.9), mechanism("T = 1", ScaledDot()))
+    answer = look_up(EXAMPLE, (1.2, 0.9), lookup_mechanism("T = 1", ScaledDot()))
     assert f"{answer.result:.2f}" in said(with_charts(app))
     assert row(app, "hen")[1] == f"{answer.weights[1]:.2f}"
 
 
 @pytest.mark.parametrize("color", ["winning key", "value that comes back"])
-def test_every_notch_and_similarity_and_coloring_is_shown(color: str) -> None:
+def test_every_softness_and_similarity_and_coloring_is_shown(color: str) -> None:
     app = page(color=color)
-    for notch in NOTCHES:
-        app.select_slider(key="softness").set_value(notch)
+    for softness in SOFTNESS:
+        app.select_slider(key="softness").set_value(softness)
         assert not with_charts(app.run()).error
-        assert f"<small>{notch}</small>" in " ".join(one.body for one in app.get("html"))
+        assert f"<small>{softness}</small>" in " ".join(one.body for one in app.get("html"))
     app.select_slider(key="softness").set_value("T = 0.3")
-    for similarity in query_picker.SIMILARITIES:
+    for similarity in controls.SIMILARITIES:
         app.selectbox(key="similarity").select(similarity)
         assert not with_charts(app.run()).error
         assert f"<small>{similarity.lower()}</small>" in " ".join(one.body for one in app.get("html"))
@@ -134,7 +134,7 @@ def test_a_key_in_the_middle_and_a_query_there_are_no_trouble() -> None:
     app = page(table="0,0,1,a;0,0,2,a", query_x="0", query_y="0")
     assert "its value 2 comes back" in " ".join(said(app).split())
     app.select_slider(key="softness").set_value("T = 1")
-    for similarity in query_picker.SIMILARITIES:
+    for similarity in controls.SIMILARITIES:
         app.selectbox(key="similarity").select(similarity)
         assert not with_charts(app.run()).error
         assert "A bit of every value comes back: 1.50" in " ".join(said(app).split())
@@ -142,10 +142,10 @@ def test_a_key_in_the_middle_and_a_query_there_are_no_trouble() -> None:
 
 def test_the_sentence_about_the_limit_is_true_in_all_three_cases() -> None:
     def sentence(query: tuple[float, float], table: Dictionary, score) -> str:
-        hard, exact = (look_up(table, query, mechanism(notch, score)) for notch in ("hard", EXACT))
-        return re.sub(r"<[^>]+>", "", numbers.limit_said(table, hard, exact))
+        hard, exact = (look_up(table, query, lookup_mechanism(softness, score)) for softness in ("hard", EXACT))
+        return re.sub(r"<[^>]+>", "", softness_table.limit_sentence(table, hard, exact))
 
-    table = Dictionary.read("0.5,0,1,short;2,0.1,9,long")
+    table = Dictionary.parse("0.5,0,1,short;2,0.1,9,long")
     assert sentence((0.5, 0.0), table, Cosine()).endswith(
         "to short, whose key the query is: the limit is the dictionary."
     )
@@ -155,7 +155,7 @@ def test_the_sentence_about_the_limit_is_true_in_all_three_cases() -> None:
 
 
 def test_numbers_are_written_with_their_sign() -> None:
-    written = [numbers.signed(number) for number in (0.0, -0.0, 2.0, -1.255, -0.001, 1e-9, 999.999)]
+    written = [labels.exact(number) for number in (0.0, -0.0, 2.0, -1.255, -0.001, 1e-9, 999.999)]
     assert written == ["0", "0", "2", "−1.25", "0.00", "0.00", "1000.00"]
 
 
@@ -163,9 +163,9 @@ def test_a_drop_is_taken_while_an_answer_is_on_its_way_but_not_for_other_axes(mo
     sent: dict = {}
     state: dict = {}
     dropped: list[tuple[float, float]] = []
-    monkeypatch.setattr(charts, "_mount", lambda: lambda **given: sent.update(given))
+    monkeypatch.setattr(charts.scripts, "mount", lambda component: lambda **given: sent.update(given))
     monkeypatch.setattr(charts.st, "session_state", state)
-    every = field(EXAMPLE, mechanism("T = 1", Dot()))
+    every = look_up_grid(EXAMPLE, lookup_mechanism("T = 1", Dot()))
     stages = (stage.numpy() for stage in (every.axis, every.scores, every.weights, every.result, EXAMPLE.values))
     behind = ground(*stages)
 
@@ -189,8 +189,8 @@ def test_a_drop_is_taken_while_an_answer_is_on_its_way_but_not_for_other_axes(mo
 @pytest.mark.parametrize("along", [float("nan"), float("inf"), -5.0, 0.123456])
 def test_a_query_is_only_put_where_one_may_be(along: float, monkeypatch) -> None:
     state = {"query-x": 0.5, "query-y": 0.5}
-    monkeypatch.setattr(query_picker.st, "session_state", state)
-    query_picker.move(along, 0.0)
+    monkeypatch.setattr(controls.st, "session_state", state)
+    controls.move_query(along, 0.0)
     assert -2 <= state["query-x"] <= 2
     assert state["query-y"] == 0
 

@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from attnviz.analysis.head_maps import row_summary
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
-from attnviz.ui.controls import title
 from attnviz.ui.scores.normalizers import said
+from attnviz.ui.widgets import title
 from tests.support.app import open_page
 
 ROOT = Path(__file__).parents[2]

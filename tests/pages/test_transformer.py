@@ -18,9 +18,9 @@ from attnviz.scores import Additive, Cosine, General
 from attnviz.translator import EXAMPLES, Step, Translation, load
 from attnviz.translator.live_training import State, Training
 from attnviz.translator.model import USE_LAYERS
-from attnviz.ui.controls import title
 from attnviz.ui.transformer import maps, training_dynamics, what_if
 from attnviz.ui.transformer.training import ASKED, DESK
+from attnviz.ui.widgets import title
 from tests.support.app import contents, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
@@ -125,7 +125,9 @@ def test_a_word_that_comes_many_times_is_counted_once() -> None:
     right = ("la", "voiture", "est", ".")
     written = ("la", "la", *["."] * 9)  # one of them stands where one should
     made = Translation(("the", "car", "is", "."), tuple(Step(word, torch.zeros(1), ()) for word in written))
-    assert training_dynamics.said(made, right, 0).endswith(">la <s>la</s><s>.</s> <small>× 9</small></span></p>")
+    assert training_dynamics.marked_words(made, right, 0).endswith(
+        ">la <s>la</s><s>.</s> <small>× 9</small></span></p>"
+    )
 
 
 def test_nothing_is_changed_until_somebody_changes_it() -> None:
@@ -148,7 +150,7 @@ def test_every_preset_gives_what_the_library_gives(variant: str) -> None:
             [step.probability for step in made.steps], abs=0.006
         )
         assert app.pills(key="try").value == name
-        looked_at = [use for use in ("encoder", "decoder", "cross") if not what_if.of_use(interventions, use).is_empty]
+        looked_at = [use for use in ("encoder", "decoder", "cross") if not what_if.in_use(interventions, use).is_empty]
         assert not looked_at or app.session_state["change"] == maps.SHORT[looked_at[0]]
 
 
@@ -376,7 +378,7 @@ def _current(app: AppTest) -> list[tuple[int, bool]]:
 
 def test_what_a_head_does_is_said_under_its_map() -> None:
     app = healthy(what_if_page(**{"cross-off-0": ["0"], "change": "Encoder–decoder", "cross-head": "Layer 0, head 0"}))
-    assert "Every query sees every key. Scaled dot, Softmax." in contents(app)
+    assert "Scores: Scaled dot. Every query sees every key. Weights: Softmax." in contents(app)
     assert "This head is ablated" in contents(app)
     app.selectbox(key="cross-head").select("Layer 0, head 1").run()
     assert "This head is ablated" not in contents(app)

@@ -10,9 +10,9 @@ import torch
 from transformers import AutoModel
 
 from attnviz import Mechanism
-from attnviz.models import Model
 from attnviz.models import model as kept
 from attnviz.models.minilm import minilm
+from attnviz.models.model import Model
 from attnviz.sources.pretrained import Pretrained
 from attnviz.text import EXAMPLE
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from attnviz.translator import EXAMPLES, VARIANTS, Translation, following, load, parse, sentences
 from attnviz.translator.grammar import drawn
 from attnviz.translator.lexicon import ENGLISH, MARKS
+from attnviz.ui.similarity_picker import FORMULAS
+from attnviz.ui.transformer.controls import vocabulary
 from attnviz.ui.transformer.decoding import in_french, likeliest, looks, pieces, verdict
-from attnviz.ui.transformer.sentence_picker import FORMULAS, vocabulary
 
 
 def text(html: str) -> str:
@@ -65,7 +66,7 @@ def test_what_is_not_read_is_where_no_word_of_the_grammar_stands(cars: Translati
     words = list(drawn(Random(seed)).english)
     at = data.draw(st.integers(0, len(words) - 1))
     words[at] = data.draw(st.sampled_from(ENGLISH))
-    said = verdict(Translation(tuple(words), cars.steps))
+    said = str(verdict(Translation(tuple(words), cars.steps)))
     if parse(tuple(words)):
         assert "no such sentence" not in said
     elif found := re.search("(?:After “(.*)”|At the beginning) it has .*, not “(.*)”[.]", said):

@@ -214,9 +214,9 @@ def script() -> None:
     import streamlit as st
 
     from attnviz.translator import load
-    from attnviz.ui.transformer import sentence_picker
+    from attnviz.ui.transformer import controls
 
-    st.text(str(sentence_picker.heads(load(st.session_state.get("variant", "scaled dot")))["cross"]))
+    st.text(str(controls.choose_heads(load(st.session_state.get("variant", "scaled dot")))["cross"]))
 
 
 def test_a_head_that_nobody_chose_follows_the_translator_and_one_that_was_chosen_stays() -> None:

@@ -25,7 +25,9 @@ from attnviz.models.minilm import minilm
 from attnviz.normalizers import Sink, Softmax
 from attnviz.scores import Cosine
 from attnviz.text import EXAMPLE
-from attnviz.ui.models import intervention_run, viewport, what_if
+from attnviz.ui.interventions import SIDES
+from attnviz.ui.mechanism_sentences import part_name
+from attnviz.ui.models import outcome, what_if
 from tests.models.test_interventions import GROUPED, TEXT, bart, bert, bloom, llama, reads
 from tests.support.app import contents, ok, open_page
 
@@ -88,36 +90,32 @@ def check(drawn, intervention, layer=3, head=1, text=EXAMPLE, pair=None):
     for key, layers in (("if-before", before), ("if-after", after)):
         one = layers[layer]
         np.testing.assert_allclose(cells(drawn[key]), head_map(one.inputs, one.mechanism, head), atol=2e-6)
-    ends = [
-        drawn[key].figure.layout[axis].cmax
-        for key in what_if.SIDES
-        for axis in drawn[key].figure.layout
-        if "coloraxis" in axis
-    ]
+    layouts = [drawn[key].figure.layout for key in what_if.KEYS]
+    ends = [layout[axis].cmax for layout in layouts for axis in layout if "coloraxis" in axis]
     assert len(set(ends)) == 1, "one range of colors"
     expected = np.stack([mass_shift(*pair).numpy() for pair in zip(before, after, strict=True)])
     for place in intervention.ablated:
         expected[place] = np.nan
     np.testing.assert_allclose(cells(drawn["if-moved"]), expected, atol=1e-5)
-    return cosine(minilm().output(minilm().reading(text, pair)), result.output)
+    return cosine(minilm().output(minilm().encode(text, pair)), result.output)
 
 
 def test_nothing_is_changed_until_somebody_changes_it(drawn):
     app = ok(page())
     assert "Nothing is changed." in contents(app)
-    assert app.pills(key="if-try").value == "Everything as it is"
+    assert app.pills(key="if-try").value == "Everything as trained"
     check(drawn, Intervention())
     assert cells(drawn["if-moved"]).max() < 1e-6
 
 
 def test_every_try_gives_what_the_library_gives(drawn):
     app = ok(page())
-    assert app.pills(key="if-try").options == ["Everything as it is", *TRIES]
+    assert app.pills(key="if-try").options == ["Everything as trained", *TRIES]
     for name, intervention in TRIES.items():
         app.pills(key="if-try").select(name).run()
         assert f"a cosine of {check(drawn, intervention):.3f} with" in contents(ok(app))
         assert app.pills(key="if-try").value == name
-    app.pills(key="if-try").select("Everything as it is").run()
+    app.pills(key="if-try").select("Everything as trained").run()
     assert "Nothing is changed." in contents(ok(app))
 
 
@@ -142,7 +140,7 @@ def test_the_caption_says_how_each_side_attends():
     app = ok(page(**{"if-off": "encoder 3, head 1", "if-normalizer": "Softmax", "if-normalizer.temperature": "2.0"}))
     captions = [one.value.replace("\\", "") for one in app.caption]
     assert "Scores: Scaled dot. Every query sees every key. Weights: Softmax." in captions
-    assert "Head 1 is ablated: it sees nothing, and adds nothing." in captions
+    assert "This head is ablated: it sees nothing, and adds nothing." in captions
     app.selectbox(key="head").select("Head 2").run()
     captions = [one.value.replace("\\", "") for one in app.caption]
     assert "Scores: Scaled dot. Every query sees every key. Weights: Softmax with temperature 2." in captions
@@ -176,12 +174,12 @@ def test_what_is_changed_is_said_beside_what_comes_of_it():
     ],
 )
 def test_what_is_changed_in_words(intervention, words):
-    assert what_if.listed(minilm().layers(EXAMPLE), intervention) == words
+    assert what_if.describe(minilm().layers(EXAMPLE), intervention) == words
 
 
 def test_sinks_that_a_model_has_learned_are_named_without_their_numbers():
-    assert what_if.called(Sink(torch.zeros(4))) == "Sink"
-    assert what_if.called(Sink(2.0)) == "Sink with logit 2"
+    assert part_name(Sink(torch.zeros(4))) == "Sink"
+    assert part_name(Sink(2.0)) == "Sink with logit 2"
 
 
 def test_of_two_texts_it_says_how_similar_they_are(drawn):
@@ -196,20 +194,20 @@ def test_the_next_token_with_and_without(drawn, folder):
     path = folder(llama)
     app = ok(page(model=path, text=TEXT, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "3.0"}))
     model = model_cache.model(path)
-    before = model.output(model.reading(TEXT))
+    before = model.output(model.encode(TEXT))
     for layer in model.model.model.layers:
         layer.self_attn.q_proj.weight.data /= 3
-    after = model.output(model.reading(TEXT))
+    after = model.output(model.encode(TEXT))
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = sorted(range(40), key=lambda i: -max(p[i], q[i]))[:10]
     for trace, distribution in zip(drawn["if-next"].figure.data, (p, q), strict=True):
         np.testing.assert_allclose(np.array(trace.y, dtype=float), distribution[first], atol=1e-5)
-    assert [trace.name for trace in drawn["if-next"].figure.data] == ["As it is", "Changed"]
+    assert [trace.name for trace in drawn["if-next"].figure.data] == list(SIDES)
     read = drawn["if-next"].spec.sentences[0]
-    assert read.endswith(f": {number(float(p[first[0]]))} as it is, {number(float(q[first[0]]))} changed")
+    assert read.endswith(f": {number(float(p[first[0]]))} as trained, {number(float(q[first[0]]))} changed")
     bits = float((p * (p / q).log2()).sum())
     assert bits > 1e-3
-    assert f"KL(as it is ‖ changed) is {number(bits)} bits." in contents(app)
+    assert f"KL(as trained ‖ changed) is {number(bits)} bits." in contents(app)
     model_cache.shelf.cache_clear()
 
 
@@ -217,7 +215,7 @@ def test_a_model_that_hands_over_no_queries_is_told_in_a_sentence(folder):
     path = folder(bloom)
     app = ok(page(model=path, text=TEXT))
     assert re.search(
-        r"Nothing can be exchanged in .*the score, the mask and the normalizer cannot be changed", contents(app)
+        r"Nothing can be changed in .*the score, the mask and the normalizer cannot be changed", contents(app)
     )
     model_cache.shelf.cache_clear()
 
@@ -250,7 +248,7 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     off = {"if-off": [f"decoder {layer} cross, head {head}" for layer in range(2) for head in range(4)]}
     app = ok(page(model=path, text=TEXT, second="the cat sat", **off))
     model = model_cache.model(path)
-    read = model.reading(TEXT, "the cat sat")
+    read = model.encode(TEXT, "the cat sat")
     before = model.output(read)
     for layer in model.model.model.decoder.layers:  # what no head of the cross-attention adds
         layer.encoder_attn.v_proj.weight.data *= 0
@@ -265,7 +263,7 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     assert typed.startswith("the cat")
     assert f"The decoder has written “{typed}”, as you typed. What may come next?" in contents(app)
     app.text_input(key="second").set_value("").run()
-    written = " ".join(model.reading(TEXT).target.tokens[1:])  # [1] and the like, which the tokenizer does not know
+    written = " ".join(model.encode(TEXT).target.tokens[1:])  # [1] and the like, which the tokenizer does not know
     assert f"{written[-20:]}” by itself, without the change. What may come next?" in contents(ok(app))
     names = list(drawn["if-moved"].figure.layout.yaxis.ticktext)
     assert names == ["encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross"]
@@ -292,8 +290,8 @@ def test_the_result_stands_above_the_widgets_of_ones_own(drawn):
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(drawn, monkeypatch):
-    monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr(viewport, "CELLS", 5)
+    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
     ok(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
     for key, layers in (("if-before", minilm().layers(EXAMPLE)), ("if-after", None)):
         layers = layers or run_with_interventions(minilm(), [TRIES["Temperature 4"]], EXAMPLE).layers
@@ -322,22 +320,22 @@ def test_another_model_with_a_head_off_that_it_has_not(folder):
 
 def test_the_sentence_about_tokens():
     stays = [NextToken("cat", 0.5, 0.25), NextToken("dog", 0.25, 0.125)]
-    assert intervention_run.of_tokens(stays, 0.5).startswith(
+    assert outcome.token_sentence(stays, 0.5).startswith(
         "The likeliest next token stays “cat”: 0.50 before, 0.25 with the"
     )
     turns = [NextToken("cat", 0.5, 0.25), NextToken("\n", 0.25, 0.625)]
-    assert "was “cat” (0.50, and 0.25 with the change); now it is “␊” (0.63)." in intervention_run.of_tokens(turns, 0.5)
+    assert "was “cat” (0.50, and 0.25 with the change); now it is “␊” (0.63)." in outcome.token_sentence(turns, 0.5)
 
 
 def test_the_sentence_about_what_the_decoder_has_written():
-    assert intervention_run.of_written("", typed=False).startswith(
+    assert outcome.written_sentence("", is_typed=False).startswith(
         "The decoder has written nothing by itself, without the"
     )
-    long = intervention_run.of_written("word " * 40, typed=True)
+    long = outcome.written_sentence("word " * 40, is_typed=True)
     assert "written “… " in long
     assert len(long) < 140
 
 
 def test_the_sentences_about_vectors():
-    assert "a cosine of 0.998 with" in intervention_run.of_vector(0.99787)
-    assert "a cosine of 0.500; with the change it is −0.250." in intervention_run.of_similarity(0.5, -0.25)
+    assert "a cosine of 0.998 with" in outcome.vector_sentence(0.99787)
+    assert "a cosine of 0.500; with the change it is −0.250." in outcome.similarity_sentence(0.5, -0.25)

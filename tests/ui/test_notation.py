@@ -9,11 +9,20 @@ import pytest
 import torch
 from torch.nn.functional import layer_norm
 
-from attnviz.lessons.steps import Translated, steps
+from attnviz.lessons.steps import TranslatorExample, compute_steps
 from attnviz.translator import EXAMPLES, VARIANTS, Translation, Translator, load
 from attnviz.translator.model import LAYERS, Pass, Use
 from attnviz.ui.transformer import notation
-from attnviz.ui.transformer.notation import Ran, drawn, formulas, linked, named, ran, size, table
+from attnviz.ui.transformer.notation import (
+    AttentionLayer,
+    attention_layer,
+    formulas,
+    named_tensors,
+    products,
+    size,
+    steps_link,
+    tensor_table,
+)
 
 USES: tuple[Use, ...] = ("encoder", "decoder", "cross")
 every = pytest.mark.parametrize(
@@ -21,10 +30,10 @@ every = pytest.mark.parametrize(
 )
 
 
-def ran_with_inputs(variant: str, use: Use, number: int) -> tuple[Translator, Translation, Ran, dict]:
+def ran_with_inputs(variant: str, use: Use, number: int) -> tuple[Translator, Translation, AttentionLayer, dict]:
     """An attention, and what its module was given and gave in the last step of a translation."""
     translator = load(variant)
-    this = ran(translator, translator.translate(EXAMPLES[1]), use, number)
+    this = attention_layer(translator, translator.translate(EXAMPLES[1]), use, number)
     seen: dict = {}
 
     def keep(module: torch.nn.Module, given: tuple, gave: torch.Tensor) -> None:
@@ -50,7 +59,7 @@ def test_every_size_is_that_of_the_tensor_which_the_code_names(variant: str, use
     assert names["layer"].id == this.layer.id
     counted = {"n": len(translation.english), "m": len(translation.steps), r"d_\text{model}": 64, "d_k": 16, "d_v": 16}
     counted |= {"h d_v": 4 * 16, "r": 32}
-    for name, one in named(this).items():
+    for name, one in named_tensors(this).items():
         assert tuple(counted[letter] for letter in one.letters) == one.shape, name
         if name == "result":  # the module itself, which takes a batch
             batch = {key: names[key][None] for key in ("vectors", "memory") if key in names}
@@ -105,16 +114,16 @@ def test_the_tensors_make_each_other_as_the_formulas_say(variant: str, use: Use,
 def test_the_formula_is_that_of_the_score_in_use(variant: str, formula: str) -> None:
     translator = load(variant)
     translation = translator.translate(EXAMPLES[0])
-    assert formula in formulas(ran(translator, translation, "cross", 0))
+    assert formula in formulas(attention_layer(translator, translation, "cross", 0))
     for use in ("encoder", "decoder"):
-        assert r"\frac{QK^{\mathsf T}}{\sqrt{d_k}}" in formulas(ran(translator, translation, use, 1))
+        assert r"\frac{QK^{\mathsf T}}{\sqrt{d_k}}" in formulas(attention_layer(translator, translation, use, 1))
 
 
 @every
 def test_the_link_opens_the_same_head_on_the_steps_page(variant: str, use: Use, number: int) -> None:
     translator = load(variant)
     translation = translator.translate(EXAMPLES[4])
-    shown = linked(translator, translation, use, number, 1)
+    shown = steps_link(translator, translation, use, number, 1)
     if variant == "additive" and use == "cross":
         assert "too many to be written out" in shown
         assert "<a" not in shown
@@ -125,23 +134,25 @@ def test_the_link_opens_the_same_head_on_the_steps_page(variant: str, use: Use, 
     assert asked["attention"] == "Translator"
     similarity = next(name for name in VARIANTS if name.capitalize() == asked["similarity"])
     layer, head = (int(asked[f"translator-{name}"]) for name in ("layer", "head"))
-    example = Translated(asked["english"], similarity, asked["translator-use"], layer, head)
+    example = TranslatorExample(asked["english"], similarity, asked["translator-use"], layer, head)
     weights = (
-        ran(translator, translation, use, number)
-        .layer.mechanism(ran(translator, translation, use, number).layer.inputs)
+        attention_layer(translator, translation, use, number)
+        .layer.mechanism(attention_layer(translator, translation, use, number).layer.inputs)
         .weights[1]
     )
-    torch.testing.assert_close(steps(example).matrices["weights0"].values.float(), weights, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        compute_steps(example).matrices["weights0"].values.float(), weights, rtol=1e-4, atol=1e-5
+    )
 
 
 @every
 def test_the_picture_is_made_of_rectangles_as_large_as_the_tensors(variant: str, use: Use, number: int) -> None:
     translator = load(variant)
-    this = ran(translator, translator.translate(EXAMPLES[5]), use, number)
-    tensors = named(this)
+    this = attention_layer(translator, translator.translate(EXAMPLES[5]), use, number)
+    tensors = named_tensors(this)
     box = r"<b>(.*?)</b><i .*?--rows:(\d+);--columns:(\d+).*?</i><span>(.*?)</span>"
     sizes = {}
-    for symbol, rows, columns, written in re.findall(box, drawn(this, tensors)):
+    for symbol, rows, columns, written in re.findall(box, products(this, tensors)):
         assert written == f"{rows} × {columns}"
         sizes[symbol] = int(rows), int(columns)
     given = {"encoder": "X", "decoder": "Y", "cross": "Y"}[use]
@@ -162,8 +173,8 @@ def test_the_picture_is_made_of_rectangles_as_large_as_the_tensors(variant: str,
 
 def test_the_table_holds_every_tensor_once_with_its_size() -> None:
     translator = load()
-    tensors = named(ran(translator, translator.translate(EXAMPLES[0]), "cross", 0))
-    rows = table(tensors).splitlines()[2:]
+    tensors = named_tensors(attention_layer(translator, translator.translate(EXAMPLES[0]), "cross", 0))
+    rows = tensor_table(tensors).splitlines()[2:]
     assert len(rows) == len(tensors) == len({one.symbol for one in tensors.values()})
     for row, one in zip(rows, tensors.values(), strict=True):
         assert f"| {size(one)} |" in row
@@ -174,7 +185,7 @@ def test_the_table_holds_every_tensor_once_with_its_size() -> None:
 def test_it_is_said_what_is_as_in_the_paper_and_what_is_not(variant: str) -> None:
     translator = load(variant)
     translation = translator.translate(EXAMPLES[0])
-    said = notation.compared(translator, ran(translator, translation, "cross", 0))
+    said = notation.compare_with_paper(translator, attention_layer(translator, translation, "cross", 0))
     assert "= 64, $h$ = 4, $d_k = d_v$ = 16, 2 + 2 layers; in the paper’s base model 512, 8, 64, 6 + 6" in said
     assert ("the scores of encoder–decoder attention" in said) == (variant != "scaled dot")
     model = translator.model

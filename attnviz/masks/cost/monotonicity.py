@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from attnviz.masks.terms import Function, Number, Operation, Position, Term
+from attnviz.masks.terms import Function, Number, Operation, Term, Variable
 
 
 @dataclass(frozen=True, eq=False)
-class Listed(Term):
+class ArrayLookup(Term):
     """A table as an array, with the places where it turns between rising and falling."""
 
     numbers: np.ndarray
@@ -21,7 +21,7 @@ class Listed(Term):
     index: Term
 
     @classmethod
-    def of_table(cls, numbers: np.ndarray, index: Term) -> "Listed":
+    def from_numbers(cls, numbers: np.ndarray, index: Term) -> "ArrayLookup":
         steps = np.sign(np.diff(numbers))
         moving = np.flatnonzero(steps)
         turns = np.append(0, moving[1:][steps[moving[1:]] != steps[moving[:-1]]] + 1)
@@ -33,8 +33,8 @@ class Listed(Term):
     def parts(self) -> tuple[Term, ...]:
         return (self.index,)
 
-    def of(self, *parts: Term) -> Term:
-        return Listed(self.numbers, self.turns, self.turned, *parts)
+    def with_parts(self, *parts: Term) -> Term:
+        return ArrayLookup(self.numbers, self.turns, self.turned, *parts)
 
     def __str__(self) -> str:
         return f"[…][{self.index}]"
@@ -45,17 +45,17 @@ def value(term: Term, query: np.ndarray, key: np.ndarray | int) -> Any:
     return term.value({"q": query, "k": key})
 
 
-def of_query(term: Term) -> Iterator[Term]:
+def query_parts(term: Term) -> Iterator[Term]:
     """The largest parts of a term that do not depend on the key."""
     if "k" in term.names:
-        yield from chain.from_iterable(map(of_query, term.parts()))
+        yield from chain.from_iterable(map(query_parts, term.parts()))
     else:
         yield term
 
 
 def linear(term: Term) -> bool:
     """Whether a term is a multiple of the key and something that does not depend on it."""
-    if isinstance(term, Position) or "k" not in term.names:
+    if isinstance(term, Variable) or "k" not in term.names:
         return True
     if not isinstance(term, Operation) or term.sign not in ("+", "-", "*"):
         return False
@@ -66,18 +66,18 @@ def linear(term: Term) -> bool:
 def period(term: Term, size: int = 0) -> int:
     """After how many keys a term, or its remainder by a size, repeats; 0 for never."""
     match term:
-        case Position("k"):
+        case Variable("k"):
             return size
         case Operation("%", left, Number(number)):
             return period(left, number)
-        case Operation("//" | "%") | Listed():
+        case Operation("//" | "%") | ArrayLookup():
             size = 0
     return lcm(*(period(part, size) for part in term.parts()))
 
 
 def bend(term: Term) -> Function | None:
     """A part of a term that may bend along the keys: abs, min or max."""
-    return next((part for part in term.inside() if isinstance(part, Function) and "k" in part.names), None)
+    return next((part for part in term.subterms() if isinstance(part, Function) and "k" in part.names), None)
 
 
 def cases(bend: Function) -> tuple[Term, Term, Term]:
@@ -91,4 +91,4 @@ def cases(bend: Function) -> tuple[Term, Term, Term]:
 
 def replaced(term: Term, old: Term, new: Term) -> Term:
     """A term with another in the place of one of its parts."""
-    return new if term is old else term.of(*(replaced(part, old, new) for part in term.parts()))
+    return new if term is old else term.with_parts(*(replaced(part, old, new) for part in term.parts()))

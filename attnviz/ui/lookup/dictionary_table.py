@@ -1,4 +1,6 @@
-"""The table of keys and values. Its text is its state, and in the link; the rows that are edited write the text."""
+"""The table of keys and values. Its text is its state, and in the link; edited rows write the text."""
+
+from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
@@ -15,7 +17,8 @@ EXAMPLE = Dictionary(
         Entry("spider", 0.9, -1.2, 8.0),
     )
 )
-KEY = "table"
+KEY = "table"  # of the text, in the session and in the link
+STATE = "dictionary table"  # in the session
 COLUMNS = {
     "word": st.column_config.TextColumn("word", default="new", required=True, width=110),
     "x": st.column_config.NumberColumn(
@@ -30,23 +33,34 @@ COLUMNS = {
 }
 
 
-def dictionary() -> Dictionary:
-    """The rows as they are edited, or as the link has them; a mistake is said and leaves the last good ones."""
+@dataclass
+class _Table:
+    """What the session keeps of the table."""
+
+    good: Dictionary = EXAMPLE  # the last one without a mistake
+    text: str | None = None  # that of the last run
+    start: Dictionary = EXAMPLE  # what the rows began with
+    rows: Dictionary = EXAMPLE  # what they hold now
+    edition: int = 0  # a new one is a new widget, with rows of its own
+
+
+def edit() -> Dictionary:
+    """Returns the rows as edited, or as the link has them; a mistake is shown, and the last good ones returned."""
     state = st.session_state
+    table = state.setdefault(STATE, _Table())
     # On the first run of a link the widget has no state yet.
     text = str(state.get(KEY, st.query_params.get(KEY, str(EXAMPLE))))
-    problem = ""
+    good, problem = table.good, ""
     try:
-        good = Dictionary.read(text)
+        good = Dictionary.parse(text)
     except ValueError as mistake:
-        good, problem = state.get("table good", EXAMPLE), str(mistake)
-    if state.get("table seen") != text:  # written by something else than the rows: they begin anew
-        state["table edition"] = state.get("table edition", 0) + 1
-        state["table begins"] = good
-        state["table rows"] = good
+        problem = str(mistake)
+    if table.text != text:  # not written by the rows, which begin anew
+        table.edition += 1
+        table.start = table.rows = good
     edited = st.data_editor(
-        pd.DataFrame([vars(entry) for entry in state["table begins"].entries]),
-        key=f"entries-{state['table edition']}",
+        pd.DataFrame([vars(entry) for entry in table.start.entries]),
+        key=f"entries-{table.edition}",
         column_config=COLUMNS,
         num_rows="dynamic",
         hide_index=True,
@@ -54,20 +68,19 @@ def dictionary() -> Dictionary:
     )
     try:
         rows = Dictionary(tuple(_entry(row) for row in edited.to_dict("records")))
-        if rows != state["table rows"]:
+        if rows != table.rows:
             good, problem = rows, ""
-            state["table rows"], state[KEY] = rows, str(rows)
+            table.rows, state[KEY] = rows, str(rows)
     except ValueError as mistake:
         problem = str(mistake)
-    state["table seen"] = str(state.get(KEY, text))
-    state["table good"] = good
+    table.text, table.good = str(state.get(KEY, text)), good
     with st.container():
         if problem:
             st.error(plain(f"{problem} What is shown is the last table that could be read."), icon=":material/error:")
     return good
 
 
-def as_text() -> None:
+def edit_as_text() -> None:
     """The table as one line, to be copied, pasted or sent."""
     st.text_input(
         "The table as text", str(EXAMPLE), key=KEY, bind="query-params",

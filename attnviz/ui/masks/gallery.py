@@ -2,11 +2,11 @@
 
 import numpy as np
 import streamlit as st
-import torch
 
 from attnviz.masks import GROUPS, Mask
-from attnviz.ui.controls import title
-from attnviz.ui.masks.mask_editor import SIDES, write
+from attnviz.ui.masks.comparison import SIDES
+from attnviz.ui.masks.mask_editor import set_mask
+from attnviz.ui.widgets import title
 
 CELLS, PIXELS = 16, 6
 ALLOWED, MASKED = (33, 123, 214, 255), (140, 132, 122, 70)  # seen on both themes
@@ -23,14 +23,13 @@ def show() -> None:
                     st.image(picture(kind()), width=CELLS * PIXELS)
                     st.button(
                         title(kind), key=f"load-{kind.__name__}", type="tertiary", help=kind().describe(),
-                        on_click=write, args=(side, str(kind())),
+                        on_click=set_mask, args=(side, str(kind())),
                     )  # fmt: skip
 
 
 @st.cache_data
 def _pixels(text: str, _mask: Mask) -> np.ndarray:
-    q, k = torch.arange(CELLS)[:, None], torch.arange(CELLS)
-    allowed = _mask.bind(CELLS, CELLS, 1)(torch.tensor(0), torch.tensor(0), q, k).expand(CELLS, CELLS).numpy()
+    allowed = _mask.matrix(CELLS, CELLS).numpy()
     colored = np.where(allowed[..., None], np.array(ALLOWED, "u1"), np.array(MASKED, "u1"))
     return colored.repeat(PIXELS, 0).repeat(PIXELS, 1)
 

@@ -1,303 +1,246 @@
-"""What if: another mask, score, normalizer or temperature, or heads less, in the model itself."""
+"""What if, on the Models page: an intervention in the model, and its effect on the output and on every head."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from html import escape
-from typing import Any, cast
 
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
-from torch import Tensor
 
-from attnviz.biases import Bias
 from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
 from attnviz.formatting import number, visible
 from attnviz.layer import Kind, Layer
-from attnviz.masks import Band, Causal, Full, Mask, SlidingWindow
+from attnviz.masks import Band, Causal, Full, SlidingWindow
 from attnviz.models.interventions import Intervention
-from attnviz.normalizers import Normalizer, Softmax
-from attnviz.scores import Score
-from attnviz.ui import cache, controls
+from attnviz.normalizers import Softmax
+from attnviz.ui import html, interventions
 from attnviz.ui.chart import chart
+from attnviz.ui.head_controls import open_head
+from attnviz.ui.head_map import selected_map
+from attnviz.ui.interventions import SIDES
 from attnviz.ui.markdown import plain
-from attnviz.ui.models.intervention_run import IntervenedExample, Outcome, outcome
-from attnviz.ui.models.layer_table import named
-from attnviz.ui.models.one_head import OneHead, open_head
-from attnviz.ui.models.products import in_words
-from attnviz.ui.models.selection import LookedAt
-from attnviz.ui.transformer import what_if as parts
+from attnviz.ui.mechanism_sentences import describe_parts
+from attnviz.ui.models.layer_table import ranges
+from attnviz.ui.models.outcome import IntervenedExample, Outcome, outcome
+from attnviz.ui.models.selection import ModelSelection
 
-MASK, SCORE, NORMALIZER, OFF, WHERE = "if-mask", "if-score", "if-normalizer", "if-off", "if-where"
-EVERYWHERE, ALIKE, HERE = "All layers", "Layers of this kind", "This layer"
-NAMES = ("As it is", "Changed")
-SIDES = dict(zip(("if-before", "if-after"), NAMES, strict=True))  # by the keys of their charts
-SCORE_MENU = {controls.title(kind): kind for kind in parts.PLAIN_SCORES}
-KEPT = "what if on a model"  # the name of what could be computed last
+PREFIX = "if"
+ABLATED, WHERE = "if-off", "if-where"
+EVERYWHERE, SAME_KIND, HERE = "All layers", "Layers of this kind", "This layer"
+KEYS = ("if-before", "if-after")  # of the charts of both sides
+LAST = "what if on a model"  # the name of the last intervention that could be run
 HEIGHT = 400
-LEAST = 0.1  # where the colors of what has moved end at least
-LABELED = 24  # layers that have room for their names
+LEAST = 0.1  # the mass shift that has the last color, at least
+LABELED = 24  # layers whose names fit beside the grid
 BITS = (
     "KL is the Kullback–Leibler divergence: the bits that it costs on average to expect the changed distribution where "
     "the other one holds. 0 bits: the two are the same."
 )
-SEEING = (
+WHAT_YOU_SEE = (
     "**What you are seeing.** The model reads the text once more, and attends otherwise where you say so. Layers below "
-    "stay as they are; every layer above works with what comes of it, so its maps move too. Both maps have one color "
-    "range. A small cell is a head: the share of a query’s attention that is no longer where it was, on average over "
-    "its queries; a head that is ablated has no color."
+    "stay as they are; every layer above works with what comes of it, so its maps change too. Both maps have one color "
+    "range. A small cell is a head: its mass shift is the share of a query’s attention that has left its keys, on "
+    "average over the queries; an ablated head has no color."
 )
 
 
-@dataclass(frozen=True)
-class AsItIs:
-    """Each layer keeps what it was trained with."""
-
-
-def show(seen: LookedAt) -> None:
-    """Draws changes to try, what becomes of the output, and the map of the chosen head as it is and changed."""
-    if not _open(seen):
-        st.info(plain(f"Nothing can be exchanged in {seen.model.name}. {seen.shown.locked_reason}"))
+def show(selection: ModelSelection) -> None:
+    """Draws the presets, the effect on the output, and the map of the chosen head as trained and changed."""
+    if not _unlocked(selection):
+        st.info(plain(f"Nothing can be changed in {selection.model.name}. {selection.layer.locked_reason}"))
         return
     top = st.container()
     with st.expander("Change it yourself", key="if-own", icon=":material/tune:", bind="query-params"):
-        intervention, refused = _choose(seen)
+        intervention, refused = _choose(selection)
     with top:
-        _menu(seen, intervention)
+        interventions.show_presets(presets(selection), intervention, "if-try", lambda one: _write(selection, one))
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
-    example, result = _made(seen, intervention, refused, notes)
+    example = _run(selection, intervention, refused, notes)
+    result = outcome(example)
     with notes:
-        changes = escape(listed(seen.layers, example.intervention)) or "&nbsp;"  # a line, so that nothing below jumps
-        st.html(
-            f"<p class='attnviz-summary' role='status'>{escape(result.sentence)}</p>"
-            f"<p class='attnviz-note'>{changes}</p>"
-        )
-        if len(_open(seen)) < len(seen.layers):
-            closed = [layer.id for layer in seen.layers if layer.locked]
-            st.caption(plain(f"Nothing can be exchanged in {named(closed)}, whose queries and keys are not known."))
-    _maps(seen, example, result)
+        # A line even where nothing is changed, so that nothing below it jumps.
+        changes = describe(selection.layers, example.intervention) or html.Markup("&nbsp;")
+        st.html(html.summary(result.sentence, role="status") + html.note(changes))
+        if locked := [layer.id for layer in selection.layers if layer.locked]:
+            st.caption(plain(f"Nothing can be changed in {ranges(locked)}, whose queries and keys are not known."))
+    _show_maps(selection, example, result)
     left, right = st.columns([0.45, 0.55], gap="medium")
     with left:
-        _grid(seen, example, result)
+        _show_mass_shift(selection, example, result)
     with right:
-        _tokens(result)
-        st.caption(SEEING)
+        _show_next_tokens(result)
+        st.caption(WHAT_YOU_SEE)
 
 
-def listed(layers: Sequence[Layer], intervention: Intervention) -> str:
-    """What is changed and where, in words; nothing where nothing is."""
-    open_ones = [i for i, layer in enumerate(layers) if not layer.locked]
-    places = open_ones if intervention.layers is None else intervention.layers
-    where = "all layers" if set(open_ones) <= set(places) else named([layers[i].id for i in places])
-    said = []
-    if parts := in_order(intervention.score, (), intervention.mask, intervention.normalizer):
-        said.append(f"Changed in {where}. {parts}")
+def describe(layers: Sequence[Layer], intervention: Intervention) -> str:
+    """Returns what is changed and where, in words; nothing where nothing is."""
+    unlocked = [i for i, layer in enumerate(layers) if not layer.locked]
+    places = unlocked if intervention.layers is None else intervention.layers
+    where = "all layers" if set(unlocked) <= set(places) else ranges([layers[i].id for i in places])
+    sentences = []
+    if parts := describe_parts(intervention.score, (), intervention.mask, intervention.normalizer):
+        sentences.append(f"Changed in {where}. {parts}")
     ablated = []
     for i in sorted({layer for layer, _ in intervention.ablated}):
         heads = [str(head) for layer, head in intervention.ablated if layer == i]
         numbers = f"{layers[i].name}, head{'s' * (len(heads) > 1)} {', '.join(heads)}"
         ablated.append(f"all heads of {layers[i].name}" if len(heads) == layers[i].inputs.heads else numbers)
-    return " ".join(said + [f"Ablated: {'; '.join(ablated)}."] * bool(ablated))
+    return " ".join(sentences + [f"Ablated: {'; '.join(ablated)}."] * bool(ablated))
 
 
-def _open(seen: LookedAt) -> list[int]:
-    """The places of the layers whose attention can be exchanged."""
-    return [i for i, layer in enumerate(seen.layers) if not layer.locked]
+# What can be chosen
 
 
-def _choose(seen: LookedAt) -> tuple[Intervention, list[str]]:
-    """Draws the widgets; gives what is to be exchanged, and why some of it was refused."""
+def _unlocked(selection: ModelSelection) -> list[int]:
+    """The positions of the layers whose attention can be changed."""
+    return [i for i, layer in enumerate(selection.layers) if not layer.locked]
+
+
+def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
+    """Draws the widgets; returns the intervention, and why some of it was refused."""
     refused: list[str] = []
-    columns = st.columns(4, gap="small")
-    with columns[0]:
-        mask = _part("Mask", controls.MASK_MENU, MASK, refused)
-    with columns[1]:
-        score = _part("Score", SCORE_MENU, SCORE, refused)
-    with columns[2]:
-        normalizer = _part("Normalizer", parts.NORMALIZER_MENU, NORMALIZER, refused)
-    with columns[3]:
+    *columns, where_column = st.columns(4, gap="small")
+    parts = interventions.choose_parts(PREFIX, None, columns, refused)
+    with where_column:
         where = st.selectbox(
-            "Where", _places(seen), key=WHERE, bind="query-params",
-            help="In which layers the mask, the score and the normalizer are exchanged.",
+            "Where", _places(selection), key=WHERE, bind="query-params",
+            help="In which layers the mask, the score and the normalizer are replaced.",
         )  # fmt: skip
-    heads = _heads(seen)
-    about = "They see nothing, and add nothing to what their layer gives."
-    off = st.multiselect("Ablated heads", list(heads), key=OFF, bind="query-params", placeholder="None", help=about)
-    ablated = tuple(heads[one] for one in sorted(off, key=list(heads).index))
-    return Intervention(mask, score, normalizer, ablated, _places(seen)[where]), refused
+    heads = heads_by_name(selection.layers)
+    chosen = st.multiselect(
+        "Ablated heads", list(heads), key=ABLATED, bind="query-params", placeholder="None",
+        help=interventions.ABLATION_HELP,
+    )  # fmt: skip
+    ablated = tuple(sorted(heads[name] for name in chosen))
+    return Intervention(**parts, ablated=ablated, layers=_places(selection)[where]), refused
 
 
-def _part(label: str, menu: dict[str, type], key: str, refused: list[str]) -> Any:
-    """One part of every mechanism, or None where each layer keeps its own."""
-    part = controls.part(label, cast("dict[str, type[object]]", menu), AsItIs(), key, refused.append)
-    return None if isinstance(part, AsItIs) else part
+def _places(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
+    """Where the mechanism can be changed, by name: in all layers, in those of one kind, or in one."""
+    every = _unlocked(selection)
+    same_kind = [i for i in every if selection.layers[i].kind == selection.layer.kind]
+    here = [i for i in every if i == selection.index]
+    places = {EVERYWHERE: tuple(every), SAME_KIND: tuple(same_kind), HERE: tuple(here)}
+    return {name: layers for name, layers in places.items() if name != SAME_KIND or 0 < len(same_kind) < len(every)}
 
 
-def _places(seen: LookedAt) -> dict[str, tuple[int, ...]]:
-    """Where something can be exchanged, by name: in all layers, in those of one kind, or in one."""
-    every = _open(seen)
-    alike = [i for i in every if seen.layers[i].kind == seen.shown.kind]
-    here = [i for i in every if i == seen.layer]
-    named = {EVERYWHERE: tuple(every), ALIKE: tuple(alike), HERE: tuple(here)}
-    return {name: places for name, places in named.items() if name != ALIKE or 0 < len(alike) < len(every)}
-
-
-def _heads(seen: LookedAt) -> dict[str, tuple[int, int]]:
-    """The heads that can be ablated, by name: their layer and their place in it."""
+def heads_by_name(layers: Sequence[Layer]) -> dict[str, tuple[int, int]]:
+    """Returns the heads that can be ablated, by name: the position of the layer, and the number of the head."""
     return {
-        f"{seen.layers[i].name}, head {head}": (i, head)
-        for i in _open(seen)
-        for head in range(seen.layers[i].inputs.heads)
+        f"{layer.name}, head {head}": (i, head)
+        for i, layer in enumerate(layers)
+        if not layer.locked
+        for head in range(layer.inputs.heads)
     }
 
 
-def tries(seen: LookedAt) -> dict[str, tuple[Intervention, str]]:
-    """Changes worth trying, and where, by name."""
-    all_of_it = ALIKE if ALIKE in _places(seen) else EVERYWHERE
-    found = {"Everything as it is": (Intervention(), EVERYWHERE)}
-    if not seen.shown.locked:
-        whole = tuple((seen.layer, head) for head in range(seen.shown.inputs.heads))
-        if isinstance(seen.head, int):
-            found["Ablate this head"] = (Intervention(ablated=(whole[seen.head],)), EVERYWHERE)
-        found["Ablate this layer’s heads"] = (Intervention(ablated=whole), EVERYWHERE)
-    found["Temperature 4"] = (Intervention(normalizer=Softmax(4.0)), EVERYWHERE)
-    if seen.shown.kind is Kind.CAUSAL:
-        found["Only the last 4 tokens"] = (Intervention(SlidingWindow(4)), all_of_it)
-        found["See the future"] = (Intervention(Full()), all_of_it)
-    elif seen.shown.kind is Kind.SELF:
-        found["Only the neighbors"] = (Intervention(Band(1)), all_of_it)
-        found["Only what came before"] = (Intervention(Causal()), all_of_it)
+def presets(selection: ModelSelection) -> dict[str, Intervention]:
+    """Returns interventions worth trying, by name."""
+    places = _places(selection)
+    everywhere, same_kind = places[EVERYWHERE], places.get(SAME_KIND, places[EVERYWHERE])
+    found = {"Everything as trained": Intervention(layers=everywhere)}
+    if not selection.layer.locked:
+        heads = tuple((selection.index, head) for head in range(selection.layer.inputs.heads))
+        if isinstance(selection.head, int):
+            found["Ablate this head"] = Intervention(ablated=(heads[selection.head],), layers=everywhere)
+        found["Ablate this layer’s heads"] = Intervention(ablated=heads, layers=everywhere)
+    found["Temperature 4"] = Intervention(normalizer=Softmax(4.0), layers=everywhere)
+    if selection.layer.kind is Kind.CAUSAL:
+        found["Only the last 4 tokens"] = Intervention(SlidingWindow(4), layers=same_kind)
+        found["See the future"] = Intervention(Full(), layers=same_kind)
+    elif selection.layer.kind is Kind.SELF:
+        found["Only the neighbors"] = Intervention(Band(1), layers=same_kind)
+        found["Only what came before"] = Intervention(Causal(), layers=same_kind)
     return found
 
 
-def _menu(seen: LookedAt, intervention: Intervention) -> None:
-    """The changes worth trying; the one that is tried is marked."""
-    choices = tries(seen)
-    places = _places(seen)
-
-    def try_it() -> None:
-        if (name := st.session_state["if-try"]) is not None:
-            _write(seen, *choices[name])
-
-    tried = (name for name, (one, where) in choices.items() if intervention == replace(one, layers=places[where]))
-    st.session_state["if-try"] = next(tried, None)
-    st.pills("Try", list(choices), key="if-try", on_change=try_it, label_visibility="collapsed")
+def _write(selection: ModelSelection, intervention: Intervention) -> None:
+    """Makes the widgets show an intervention."""
+    interventions.write_parts(PREFIX, None, intervention)
+    places = _places(selection).items()
+    st.session_state[WHERE] = next(name for name, layers in places if layers == intervention.layers)
+    heads = heads_by_name(selection.layers).items()
+    st.session_state[ABLATED] = [name for name, head in heads if head in intervention.ablated]
 
 
-def _write(seen: LookedAt, intervention: Intervention, where: str) -> None:
-    """Makes this the change that the widgets show."""
-    for menu, part, key in (
-        (controls.MASK_MENU, intervention.mask, MASK),
-        (SCORE_MENU, intervention.score, SCORE),
-        (parts.NORMALIZER_MENU, intervention.normalizer, NORMALIZER),
-    ):
-        parts.show_part(cast("dict[str, type[object]]", menu), part or AsItIs(), key)
-    st.session_state[WHERE] = where
-    st.session_state[OFF] = [name for name, head in _heads(seen).items() if head in intervention.ablated]
+def _run(
+    selection: ModelSelection, intervention: Intervention, refused: list[str], notes: DeltaGenerator
+) -> IntervenedExample:
+    """The example under the intervention, or under the last one that could be run."""
 
-
-def _made(
-    seen: LookedAt, asked: Intervention, refused: list[str], notes: DeltaGenerator
-) -> tuple[IntervenedExample, Outcome]:
-    """What is asked, or the last that could be run of this example, and what it gives."""
-    plain_one = IntervenedExample.of(seen.example, Intervention())
-    if st.session_state.get(f"{KEPT} of") != seen.example:
-        st.session_state[f"{KEPT} of"] = seen.example
-        cache.remember(KEPT, plain_one)
-
-    def make() -> IntervenedExample:
-        if refused:
-            raise ValueError(" ".join(refused))
-        example = IntervenedExample.of(seen.example, asked)
+    def run() -> IntervenedExample:
+        example = IntervenedExample.under(intervention, selection.source)
         outcome(example)
         return example
 
-    example = cache.or_last_good(KEPT, make, lambda: plain_one, notes)
-    return example, outcome(example)
+    unchanged = IntervenedExample.under(Intervention(), selection.source)
+    return interventions.run_or_last(LAST, selection.source, run, unchanged, refused, notes)
 
 
-# The pictures
+# The charts
 
 
-def _maps(seen: LookedAt, example: IntervenedExample, result: Outcome) -> None:
-    """Draws the map of the chosen head as it is and changed, in one range of colors."""
-    pairs = ((seen.example, seen.layers), (example, result.layers))
+def _show_maps(selection: ModelSelection, example: IntervenedExample, result: Outcome) -> None:
+    """Draws the map of the chosen head on both sides, in one range of colors."""
     try:
-        sides = [OneHead(of, layers, seen.layer, seen.head, seen.special, seen.part) for of, layers in pairs]
+        maps = [selected_map(one) for one in (selection, selection.with_layers(example, result.layers))]
     except ValueError as problem:  # too long to be drawn; the rest is not
         st.info(plain(str(problem)))
         return
-    end = seen.colors.end([side.weights for side in sides])
-    for (key, title), side, column in zip(SIDES.items(), sides, st.columns(2, gap="medium"), strict=True):
-        with column:
-            st.html(f"<p class='attnviz-change'>{title} <small>{escape(side.title)}</small></p>")
-            chart(
-                side.figure(end, "what-if"),
-                key,
-                label=f"{title}: attention weights",
-                name=f"attention {side.title} {title.lower()}",
-                description=f"{title}, {side.title}: {side.screen.size}. The arrow keys move from cell to cell.",
-                height=HEIGHT,
-                hint="Point at a cell: it is marked in both maps.",
-                on_view=side.screen.on_view,
-            )
-            st.caption(plain(described(seen, example.intervention if key == "if-after" else Intervention())))
+    end = selection.colors.end([one.weights for one in maps])
+
+    def draw(side: int) -> str:
+        shown, title = maps[side], SIDES[side]
+        st.html(html.element("p", title, " ", html.element("small", shown.title), class_="attnviz-change"))
+        chart(
+            shown.chart(largest=end, link="what-if"),
+            KEYS[side],
+            label=f"{title}: attention weights",
+            name=f"attention {shown.title} {title.lower()}",
+            description=f"{title}, {shown.title}: {shown.size}. The arrow keys move from cell to cell.",
+            height=HEIGHT,
+            hint="Point at a cell: it is marked in both maps.",
+            on_view=shown.on_view,
+        )
+        if selection.layer.locked:
+            return "As the model itself has computed it."
+        intervention = example.intervention if side else Intervention()
+        return interventions.describe_head(intervention, selection.layer.mechanism, selection.index, selection.head)
+
+    interventions.show_sides(draw)
 
 
-def described(seen: LookedAt, intervention: Intervention) -> str:
-    """How the chosen head attends under an intervention, in words."""
-    if (seen.layer, seen.head) in intervention.ablated:
-        return f"Head {seen.head} is ablated: it sees nothing, and adds nothing."
-    if seen.shown.locked:
-        return "As the model itself has computed it."
-    mechanism = replace(intervention, ablated=()).apply(seen.shown.mechanism, seen.layer)
-    return in_order(mechanism.score, mechanism.biases, mechanism.mask, mechanism.normalizer)
-
-
-def in_order(score: Score | None, biases: Sequence[Bias], mask: Mask | None, normalizer: Normalizer | None) -> str:
-    """The parts of a mechanism in words, in the order in which they act, a sentence each; nothing of None."""
-    said = [f"Scores: {', '.join([called(score), *map(in_words, biases)])}."] if score else []
-    said += [mask.describe()] if mask else []
-    return " ".join(said + ([f"Weights: {called(normalizer)}."] if normalizer else []))
-
-
-def called(part: Score | Normalizer) -> str:
-    """What a part is called, with its values, but for those that a model has learned for each head."""
-    learned = any(isinstance(value, Tensor) for value in vars(part).values())
-    return controls.title(type(part)) if learned else parts.named(part)
-
-
-def _grid(seen: LookedAt, example: IntervenedExample, result: Outcome) -> None:
-    """Draws how much of its attention each head of each layer has moved; a head that is ablated has no color."""
+def _show_mass_shift(selection: ModelSelection, example: IntervenedExample, result: Outcome) -> None:
+    """Draws the mass shift of each head of each layer; an ablated head has no color."""
     shares, ablated = result.mass_shift.copy(), example.intervention.ablated
     names = [
-        _moved(layer.name, i, head, float(shares[i, head]), ablated)
-        for i, layer in enumerate(seen.layers)
+        _mass_shift_sentence(layer.name, head, float(shares[i, head]), (i, head) in ablated)
+        for i, layer in enumerate(selection.layers)
         for head in range(shares.shape[1])
     ]
     for place in ablated:
         shares[place] = np.nan
     rows, columns = shares.shape
-    chosen = [seen.layer * columns + seen.head] if isinstance(seen.head, int) else []
+    chosen = [selection.index * columns + selection.head] if isinstance(selection.head, int) else []
     picture = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
     if rows <= LABELED:
-        written = [escape(layer.name, quote=False) for layer in seen.layers]
-        picture.figure.update_yaxes(tickvals=list(range(rows)), ticktext=written, title=None)
+        labels = [str(html.Markup.escape(layer.name)) for layer in selection.layers]
+        picture.figure.update_yaxes(tickvals=list(range(rows)), ticktext=labels, title=None)
 
     def open_at(row: int, column: int) -> None:
         place = picture.spec.head_at(row, column)
         if place is not None and names[place]:
-            open_head(seen.layers, *divmod(place, columns))
+            open_head(selection.layers, *divmod(place, columns))
 
-    st.markdown("**How much of its attention each head has moved**")
+    title = "Mass shift of each head"
+    st.markdown(f"**{title}**")
     chart(
         picture,
         "if-moved",
-        label="How much of its attention each head has moved",
-        name="attention moved",
-        description=f"{rows} layers by {columns} heads, a cell each. At 0 every query looks where it looked before, at "
-        "1 nowhere there.",
+        label=title,
+        name="mass shift",
+        description=f"{rows} layers by {columns} heads, a cell each. At 0 all attention stays on its keys, at 1 all "
+        "of it is elsewhere.",
         height=130 + 26 * min(rows, 12),
         grows=False,
         hint="Click to open",
@@ -305,25 +248,23 @@ def _grid(seen: LookedAt, example: IntervenedExample, result: Outcome) -> None:
     )
 
 
-def _moved(layer: str, i: int, head: int, share: float, ablated: Sequence[tuple[int, int]]) -> str:
-    """What a cell of the grid says; nothing where a layer has no such head."""
+def _mass_shift_sentence(layer: str, head: int, share: float, is_ablated: bool) -> str:
+    """The sentence of a cell; nothing where a layer has no such head."""
     if np.isnan(share):
         return ""
-    told = "ablated" if (i, head) in ablated else f"{number(share)} of its attention is elsewhere"
-    return f"{layer}, head {head}: {told}."
+    return f"{layer}, head {head}: {'ablated' if is_ablated else f'{number(share)} of its attention is elsewhere'}."
 
 
-def _tokens(result: Outcome) -> None:
-    """Draws the likeliest next tokens, without the change and with it."""
-    if not result.next_tokens:
-        return
+def _show_next_tokens(result: Outcome) -> None:
+    """Draws the likeliest next tokens with their probabilities on both sides."""
     tokens = result.next_tokens
+    if not tokens:
+        return
     before, after = (np.array([getattr(one, side) for one in tokens], dtype="f4") for side in ("before", "after"))
-    said = [
-        f"{visible(one.token)}: {number(one.before)} as it is, {number(one.after)} changed"
-        for one in result.next_tokens
+    sentences = [
+        f"{visible(one.token)}: {number(one.before)} as trained, {number(one.after)} changed" for one in tokens
     ]
-    picture = bars(before, after, [one.token for one in tokens], NAMES, sentences=said)
+    picture = bars(before, after, [one.token for one in tokens], SIDES, sentences=sentences)
     picture.figure.update_yaxes(title_text="probability")
     st.markdown("**The likeliest next tokens**")
     chart(
@@ -331,7 +272,7 @@ def _tokens(result: Outcome) -> None:
         "if-next",
         label="The likeliest next tokens",
         name="next tokens",
-        description=". ".join(said),
+        description=". ".join(sentences),
         height=260,
         grows=False,
         hint="Point at a bar to read it.",

@@ -1,6 +1,6 @@
 """The translation word by word, and what the word that comes out looked at."""
 
-from html import escape
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,46 +11,48 @@ from attnviz.formatting import number, visible
 from attnviz.translator import Step, Translation, following
 from attnviz.translator.train import SMOOTHING
 from attnviz.translator.translation import spelled
-from attnviz.ui import presentation
+from attnviz.ui import html, presentation
 from attnviz.ui.chart import chart
 from attnviz.ui.play_slider import PLAYING, slider
 from attnviz.ui.transformer import maps
+from attnviz.ui.transformer.controls import Selection
 
 END = "<end>"
 WORD = "word"
 COLORED = "Orange: where this word looks, the thicker the more. Gray: where each word before it looked most."
-RINGS = " A ring marks the English word that it stands for, which the head was never told."
+RINGS = " A ring marks the English word that it stands for, which the head was never taught."
 SURE = f"How sure it is here; it was trained to be about {1 - SMOOTHING:.2f} sure at most."
 MOST_EXPECTED = 4  # words that are named where another one is not understood
 
 
-def show(translation: Translation, head: int) -> int:
-    """Draws the translation up to a step of decoding, which is chosen here and given back."""
+def show(selection: Selection) -> Selection:
+    """Draws the translation up to a step of decoding, which is chosen here; returns the selection at that step."""
+    translation = selection.translation
     with st.container(key="decoded"):  # its three places are side by side, or below each other, by transformer.css
         with st.container(key="decoded-words"):
-            said = st.container()
+            text = st.container()
             step = _step(translation)
-        with said:
+        with text:
             st.html(in_french(translation, step) + verdict(translation))
         with st.container(key="decoded-lines", gap=None):
-            _lines(translation, step, head)
+            _show_lines(translation, step, selection.heads["cross"])
         with st.container(key="decoded-likeliest"):
             st.html(likeliest(translation.steps[step]))
-    return step
+    return replace(selection, step=step)
 
 
-def _lines(translation: Translation, step: int, head: int) -> None:
-    """What the word of a step looked at, in a head of the encoder–decoder attention."""
+def _show_lines(translation: Translation, step: int, head: int) -> None:
+    """Draws what the word of a step looks at, in a head of the encoder–decoder attention."""
     cross = maps.of(translation, "cross", step)
-    looked = looks(translation, step, maps.HEAD_NAMES[head], cross.weights[head, step])
-    st.html(f"<p class='attnviz-summary attnviz-looks'>{escape(looked)}</p>")
+    sentence = looks(translation, step, maps.HEAD_NAMES[head], cross.weights[head, step])
+    st.html(html.summary(sentence, also="attnviz-looks"))
     high = 24 + 27 * max(len(cross.queries), len(cross.keys))
     chart(
         lines(cross.weights[head], cross.queries, cross.keys, row=step, true=cross.true),
         "lines",
         label="What the French word looks at",
         name="lines of attention",
-        description=looked,
+        description=sentence,
         height=round(1.4 * high) if presentation.presenting() else high,
         grows=False,
     )
@@ -83,33 +85,37 @@ def pieces(translation: Translation) -> list[str]:
     return [after[len(before) :] for before, after in pairwise(written)]
 
 
-def in_french(translation: Translation, step: int) -> str:
-    """The translation in HTML: what was there before a step, what comes out in it, and what is to come, which is
-    hidden while it plays."""
-    to_come = "<i aria-hidden='true'>" if st.session_state.get(PLAYING) == WORD else "<i>"
-    marked = []
+def in_french(translation: Translation, step: int) -> html.Markup:
+    """Returns the French text: the word of a step is marked, the words after it are pale, and hidden while it plays."""
+    hidden = "true" if st.session_state.get(PLAYING) == WORD else None
+
+    def mark(word: str, at: int) -> object:
+        if at == step:
+            return html.element("mark", word)
+        return html.element("i", word, aria_hidden=hidden) if at > step else word
+
+    parts: list[object] = []
     for i, piece in enumerate(pieces(translation)):
-        space, word = " " * piece.startswith(" "), escape(piece.strip())
-        kind = f"<mark>{word}</mark>" if i == step else f"{to_come}{word}</i>" if i > step else word
-        marked.append(space + kind)
-    ended = step >= len(translation.french)
-    marked.append(f" <small>{'<mark>end</mark>' if ended else f'{to_come}end</i>'}</small>")
-    return f"<p class='attnviz-translation' lang='fr' role='status'>{''.join(marked)}</p>"
+        parts += [" " * piece.startswith(" "), mark(piece.strip(), i)]
+    end = mark("end", max(step, len(translation.french)))
+    return html.element(
+        "p", *parts, " ", html.element("small", end), class_="attnviz-translation", lang="fr", role="status"
+    )
 
 
-def verdict(translation: Translation) -> str:
-    """Whether the translation is right, in HTML."""
+def verdict(translation: Translation) -> html.Markup:
+    """Returns whether the translation is right."""
     true = translation.true
     if true is None:
-        return f"<p class='attnviz-verdict'>{escape(not_read(translation.english))}</p>"
+        return html.element("p", why_unknown(translation.english), class_="attnviz-verdict")
     if true.french == translation.french:
-        return "<p class='attnviz-verdict attnviz-right'>Right, by the grammar.</p>"
-    right = f"<b lang='fr'>{escape(spelled(true.french))}</b>"
-    return f"<p class='attnviz-verdict attnviz-wrong'>The grammar says: {right}</p>"
+        return html.element("p", "Right, by the grammar.", class_="attnviz-verdict attnviz-right")
+    right = html.element("b", spelled(true.french), lang="fr")
+    return html.element("p", "The grammar says: ", right, class_="attnviz-verdict attnviz-wrong")
 
 
-def not_read(english: tuple[str, ...]) -> str:
-    """Why no right translation is known."""
+def why_unknown(english: tuple[str, ...]) -> str:
+    """Returns why no right translation is known."""
     at, expected = next((n, words) for n in range(len(english) - 1, -1, -1) if (words := following(english[:n])))
     if english[at] in expected:  # it was whole there
         return f"The grammar reads one sentence at a time, and more follows “{' '.join(english[: at + 1])}”."
@@ -118,19 +124,23 @@ def not_read(english: tuple[str, ...]) -> str:
     return f"The grammar has no such sentence, so this may be wrong. {where} it has {some}, not “{english[at]}”."
 
 
-def likeliest(step: Step) -> str:
-    """The five likeliest words of a step as bars, in HTML."""
-    rows = "".join(
-        f"<tr{' class=attnviz-taken' if word == step.word else ''}><th lang='fr'>{escape(visible(word))}</th>"
-        f"<td><span><i style='width:{100 * probability:.1f}%'></i></span></td>"
-        f"<td>{number(probability) if probability >= 1e-4 else '&lt; 0.0001'}</td></tr>"
+def likeliest(step: Step) -> html.Markup:
+    """Returns the five likeliest words of a step as bars."""
+    rows = (
+        html.element(
+            "tr",
+            html.element("th", visible(word), lang="fr"),
+            html.element("td", html.element("span", html.element("i", style=f"width:{100 * probability:.1f}%"))),
+            html.element("td", number(probability) if probability >= 1e-4 else "< 0.0001"),
+            class_="attnviz-taken" if word == step.word else None,
+        )
         for word, probability in step.likeliest()
     )
-    return f"<table class='attnviz-likeliest'><caption>{SURE}</caption>{rows}</table>"
+    return html.element("table", html.element("caption", SURE), *rows, class_="attnviz-likeliest")
 
 
 def looks(translation: Translation, step: int, head: str, weights: np.ndarray) -> str:
-    """What the word of a step looks at most, in a sentence."""
+    """Returns what the word of a step looks at most, in a sentence."""
     word, key = translation.steps[step].word, int(np.nanargmax(weights))
     layer, _, of = head.lower().partition(", ")
     to = "To end" if word == END else f"To say “{visible(word)}”"

@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from functools import partial
 from urllib.parse import urlencode
 
 import streamlit as st
 
 from attnviz.layer import Layer
-from attnviz.lessons.steps import Translated
+from attnviz.lessons.steps import TranslatorExample
 from attnviz.masks import Full
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
 from attnviz.translator import VARIANTS, Translation, Translator
 from attnviz.translator.model import HEADS, Attention, Use
-from attnviz.ui import presentation
+from attnviz.ui import html, presentation
 from attnviz.ui.transformer import maps
+from attnviz.ui.transformer.controls import Selection
 
 T = r"^{\mathsf T}"
 D = r"d_\text{model}"
@@ -42,7 +43,7 @@ PAPER = {"d_model": 512, "h": 8, "d_k": 64, "layers": 6}  # its base model (tabl
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedTensor:
     """One tensor of an attention: what the paper calls it, how large it is, and what the code calls it."""
 
     symbol: str  # in TeX
@@ -53,8 +54,8 @@ class Named:
 
 
 @dataclass(frozen=True, eq=False)
-class Ran:
-    """One attention of the translator, as it ran in the last step of a translation."""
+class AttentionLayer:
+    """One attention of the translator, in the last step of a translation."""
 
     use: Use
     number: int  # of its layer
@@ -71,41 +72,42 @@ class Ran:
         return self.layer.mechanism.mask != Full()
 
 
-def ran(translator: Translator, translation: Translation, use: Use, number: int) -> Ran:
-    """One attention of a translation."""
+def attention_layer(translator: Translator, translation: Translation, use: Use, number: int) -> AttentionLayer:
+    """Returns one attention of a translation."""
     stack, name = ("encoder" if use == "encoder" else "decoder"), ("cross" if use == "cross" else "attention")
     module = getattr(getattr(translator.model, stack)[number], name)
     code = (f"translator.model.{stack}[{number}].{name}", f'translation.layers(use="{use}")[{number}]')
-    return Ran(use, number, translation.layers(use=use)[number], module, code)
+    return AttentionLayer(use, number, translation.layers(use=use)[number], module, code)
 
 
-def show(translator: Translator, translation: Translation, heads: dict[Use, int]) -> None:
+def show(selection: Selection) -> None:
     """Draws the formulas and the tensors of one use, and the link to the numbers of its chosen head."""
-    with st.container(horizontal=True, vertical_alignment="center", key="notation-asked"):
+    translator, translation = selection.translator, selection.translation
+    with st.container(horizontal=True, vertical_alignment="center", key="notation-controls"):
         names = {name: use for use, name in maps.USES.items()}
         chosen = st.segmented_control(
             "Use of attention", list(names), default=maps.USES["encoder"], required=True, key="symbols-of",
             bind="query-params", label_visibility="collapsed",
         )  # fmt: skip
         use = names[chosen]
-        number, head = divmod(heads[use], HEADS)
-        st.html(linked(translator, translation, use, number, head))
-    this = ran(translator, translation, use, number)
-    tensors = named(this)
+        number, head = divmod(selection.heads[use], HEADS)
+        st.html(steps_link(translator, translation, use, number, head))
+    this = attention_layer(translator, translation, use, number)
+    tensors = named_tensors(this)
     with st.container(key="notation"):
         left, right = st.columns([2, 3], gap="large")
         with left:
             st.markdown(f"**{maps.USES[use]}**, layer {number}")  # its menus are not seen in a presentation
             st.latex(formulas(this), width="content")
-            st.markdown(compared(translator, this))
+            st.markdown(compare_with_paper(translator, this))
         with right:
-            st.html(drawn(this, tensors))
-        st.markdown(table(tensors))
-        st.caption(told(this, translation, head))
+            st.html(products(this, tensors))
+        st.markdown(tensor_table(tensors))
+        st.caption(legend(this, translation, head))
 
 
-def formulas(this: Ran) -> str:
-    """What the attention computes, in TeX: the paper's equations, with the score and the mask of this use."""
+def formulas(this: AttentionLayer) -> str:
+    """Returns what the attention computes, in TeX: the paper's equations, with the score and the mask of this use."""
     masked = " + M" if this.masked else ""
     scores = rf"\left({SCORES[type(this.score)]}{masked}\right)"
     rows = [_equation(r"\mathrm{Attention}(Q, K, V)", rf"\mathrm{{softmax}}{scores}\, V")]
@@ -126,16 +128,16 @@ def _equation(left: str, right: str) -> str:
     return rf"&{left} \\ &\quad = {right}"
 
 
-def named(this: Ran) -> dict[str, Named]:
-    """Every tensor of an attention in the order of the computation, with its size in the running model."""
+def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
+    """Returns every tensor of an attention in the order of the computation, with its size in the running model."""
     inputs, module, done = this.layer.inputs, this.module, this.layer.mechanism(this.layer.inputs)
     (query, memory), (n, m) = MADE_OF[this.use], COUNTED[this.use]
-    rows: dict[str, Named] = {}
+    rows: dict[str, NamedTensor] = {}
 
     def add(name: str, symbol: str, letters: tuple[str, ...], shape: Sequence[int], about: str, code: str) -> None:
-        rows[name] = Named(symbol, letters, tuple(shape), about, code)
+        rows[name] = NamedTensor(symbol, letters, tuple(shape), about, code)
 
-    came = "words + sinusoids of their places" if this.number == 0 else f"what layer {this.number - 1} made"
+    came = "words + sinusoids of their positions" if this.number == 0 else f"what layer {this.number - 1} made"
     came = "what self-attention made in this layer" if this.use == "cross" else came
     symbol = f"Q = K = V = {query}" if query == memory else f"Q = {query}"
     add("vectors", symbol, (n, D), (inputs.queries, module.query.in_features), f"{came}, normalized", "vectors")
@@ -170,8 +172,8 @@ def named(this: Ran) -> dict[str, Named]:
     return rows
 
 
-def table(tensors: Mapping[str, Named]) -> str:
-    """Tensors as a table in Markdown."""
+def tensor_table(tensors: Mapping[str, NamedTensor]) -> str:
+    """Returns tensors as a table in Markdown."""
     rows = "".join(
         f"\n| ${one.symbol}$ | ${TIMES.join(one.letters)}$ | {size(one)} | {one.about} | `{one.code}` |"
         for one in tensors.values()
@@ -179,46 +181,65 @@ def table(tensors: Mapping[str, Named]) -> str:
     return f"| tensor | size | here | what it is | in the code |\n|-|-|-|-|-|{rows}"
 
 
-def size(one: Named) -> str:
-    """Its size in numbers, such as 7 × 16."""
+def size(one: NamedTensor) -> str:
+    """Returns the size of a tensor, such as 7 × 16."""
     return " × ".join(map(str, one.shape))
 
 
-def drawn(this: Ran, tensors: Mapping[str, Named]) -> str:
-    """What is multiplied with what, in HTML: rectangles as large as the tensors are."""
+def products(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) -> html.Markup:
+    """Returns what is multiplied with what: rectangles as large as the tensors are."""
 
-    def box(name: str, symbol: str, kind: str = "", turned: bool = False, pieces: int = 1) -> str:
-        rows, columns = tensors[name].shape[:: -1 if turned else 1]
-        return (
-            f"<div class='attnviz-tensor'><b>{symbol}</b>"
-            f"<i class='attnviz-{kind or name}' style='--rows:{rows};--columns:{columns};--pieces:{pieces}'></i>"
-            f"<span>{rows} × {columns}</span></div>"
+    def box(name: str, *symbol: object, kind: str = "", transposed: bool = False, pieces: int = 1) -> html.Markup:
+        rows, columns = tensors[name].shape[:: -1 if transposed else 1]
+        style = f"--rows:{rows};--columns:{columns};--pieces:{pieces}"
+        return html.element(
+            "div",
+            html.element("b", *symbol),
+            html.element("i", class_=f"attnviz-{kind or name}", style=style),
+            html.element("span", f"{rows} × {columns}"),
+            class_="attnviz-tensor",
         )
 
+    def line(sentence: str, *parts: object) -> html.Markup:
+        product = html.element("div", *parts, class_="attnviz-tensors")
+        return html.element("p", sentence, class_="attnviz-product") + product
+
+    sub, sup, opened, closed = partial(html.element, "sub"), partial(html.element, "sup"), *map(_bracket, "()")
     query, memory = MADE_OF[this.use]
     heads = this.layer.inputs.heads
-    root = f"/ √{tensors['key'].shape[1]}" if isinstance(this.score, ScaledDot) else ""
-    middle = box("weight", "W", "learned") if isinstance(this.score, General) else ""
-    scores = f"{box('query', 'Q')}{middle}{box('key', 'K<sup>T</sup>', turned=True)}"
+    scores = [box("query", "Q"), box("key", "K", sup("T"), transposed=True)]
+    if isinstance(this.score, General):
+        scores.insert(1, box("weight", "W", kind="learned"))
+    if isinstance(this.score, ScaledDot):
+        scores.append(html.join([f"/ √{tensors['key'].shape[1]}"]))
     if isinstance(this.score, Additive):
-        scores = box("raw", "S", "weights")
+        scores = [box("raw", "S", kind="weights")]
     masked = " + M" if this.masked else ""
+    source = "" if query == memory else f", from {memory}"
+    weight = box("query weight", "W", sub("i"), sup("Q"), kind="learned")
+    output_weight = box("output weight", "W", sup("O"), kind="learned")
     lines = (
-        ("Queries of a head; keys and values alike" + ("" if query == memory else f", from {memory}"),
-         box("vectors", query, "vectors") + box("query weight", "W<sub>i</sub><sup>Q</sup>", "learned") + "="
-         + box("query", "Q")),
-        ("Weights", f"softmax<em>(</em>{scores}{root}{masked}<em>)</em>=" + box("weights", "A")),
-        ("Values, by weight", box("weights", "A") + box("value", "V") + "=" + box("output", "head<sub>i</sub>")),
-        (f"All {heads} heads", box("joined", "Concat", "output", pieces=heads)
-         + box("output weight", "W<sup>O</sup>", "learned") + "=" + box("result", "MultiHead", "vectors")),
-    )  # fmt: skip
-    return "".join(
-        f"<p class='attnviz-product'>{says}</p><div class='attnviz-tensors'>{line}</div>" for says, line in lines
+        line(
+            f"Queries of a head; keys and values alike{source}",
+            *(box("vectors", query, kind="vectors"), weight, "=", box("query", "Q")),
+        ),
+        line("Weights", "softmax", opened, *scores, masked, closed, "=", box("weights", "A")),
+        line("Values, by weight", box("weights", "A"), box("value", "V"), "=", box("output", "head", sub("i"))),
+        line(
+            f"All {heads} heads",
+            *(box("joined", "Concat", kind="output", pieces=heads), output_weight, "="),
+            box("result", "MultiHead", kind="vectors"),
+        ),
     )
+    return html.join(lines)
 
 
-def told(this: Ran, translation: Translation, head: int) -> str:
-    """What the letters and the names in the code stand for, in Markdown."""
+def _bracket(text: str) -> html.Markup:
+    return html.element("em", text)
+
+
+def legend(this: AttentionLayer, translation: Translation, head: int) -> str:
+    """Returns what the letters and the names in the code stand for, in Markdown."""
     module, layer = this.code
     return (
         f"$n$ = {len(translation.english)} English words, $m$ = {len(translation.steps)} places of the decoder; sizes "
@@ -228,8 +249,8 @@ def told(this: Ran, translation: Translation, head: int) -> str:
     )
 
 
-def compared(translator: Translator, this: Ran) -> str:
-    """This model beside the paper's, in Markdown."""
+def compare_with_paper(translator: Translator, this: AttentionLayer) -> str:
+    """Returns how this model differs from the paper's, in Markdown."""
     model, inputs = translator.model, this.layer.inputs
     d_k, layers = inputs.key.shape[-1], f"{len(model.encoder)} + {len(model.decoder)}"
     unlike = UNLIKE.get(VARIANTS[translator.variant], "")
@@ -237,25 +258,27 @@ def compared(translator: Translator, this: Ran) -> str:
         f"**Here** ${D}$ = {this.module.query.in_features}, $h$ = {inputs.heads}, $d_k = d_v$ = {d_k}, {layers} "
         f"layers; in the paper’s base model {PAPER['d_model']}, {PAPER['h']}, {PAPER['d_k']}, "
         f"{PAPER['layers']} + {PAPER['layers']}."
-        "\n\n**As in the paper**, places are told by sinusoids, embeddings are multiplied by "
+        "\n\n**As in the paper**, positions are encoded by sinusoids, embeddings are multiplied by "
         f"$\\sqrt{{{D}}}$, and what an attention makes is added to what came in.\n\n**Unlike it**, each layer "
         "normalizes what it reads, not what it made; every learned map also adds a learned vector; English has an "
         f"embedding of its own; nothing is dropped out in training{'; ' if unlike else ''}{unlike}."
     )
 
 
-def linked(translator: Translator, translation: Translation, use: Use, layer: int, head: int) -> str:
-    """A link to every number of a head on the Steps page, in HTML; or why there is none."""
+def steps_link(translator: Translator, translation: Translation, use: Use, layer: int, head: int) -> html.Markup:
+    """Returns a link to every number of a head on the Steps page, or why there is none."""
     english = " ".join(translation.english)
     try:
-        Translated(english, translator.variant, use, layer, head)
+        TranslatorExample(english, translator.variant, use, layer, head)
     except ValueError as problem:
-        return f"<p class='attnviz-nolink'>{escape(str(problem))}</p>"
-    asked = {
+        return html.element("p", problem, class_="attnviz-nolink")
+    parameters = {
         "attention": "Translator", "english": english, "similarity": translator.variant.capitalize(),
         "translator-use": use, "translator-layer": layer, "translator-head": head,
         **({"present": 1} if presentation.presenting() else {}),
     }  # fmt: skip
-    link = escape(f"./steps?{urlencode(asked)}")
+    address = f"./steps?{urlencode(parameters)}"
     # In a window of its own: this one may be training.
-    return f"<a class='attnviz-link' href='{link}' target='_blank'>Every number of this head, step by step</a>"
+    return html.element(
+        "a", "Every number of this head, step by step", class_="attnviz-link", href=address, target="_blank"
+    )

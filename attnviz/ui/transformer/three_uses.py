@@ -12,6 +12,7 @@ from attnviz.translator.weights import TESTED
 from attnviz.ui import pinned_query
 from attnviz.ui.markdown import plain
 from attnviz.ui.transformer import maps
+from attnviz.ui.transformer.controls import Selection
 from attnviz.ui.transformer.decoding import WORD
 
 WHAT: dict[Use, str] = {
@@ -27,23 +28,25 @@ NE = ("ne", "n'")
 ROW = "encoder-row"
 
 
-def show(translator: Translator, translation: Translation, step: int, heads: dict[Use, int]) -> None:
+def show(selection: Selection) -> None:
     """Draws the maps of one step of decoding, the chosen head of each use large."""
     for use, column in zip(maps.USES, st.columns(3, gap="small"), strict=True):
         with column, st.container(key=f"use-{use}"):
-            _show(use, translator, translation, step, heads[use])
+            _show_use(use, selection)
     st.caption(
         "**What you are seeing.** Each row is a word that looks, a *query*; each column a word that is looked at, a "
         "*key*; the color is the share of the query’s attention that goes to the key, from 0 to 1 in all maps. Gray is "
         "masked: in the decoder a word may not look at those after it, which are still to be said. The framed row is "
         "where the next word comes out; rows below are still to come. In encoder–decoder attention an outline marks "
-        "what the word stands for, by the grammar that made the sentences; the translator was never told. "
+        "what the word stands for, by the grammar that made the sentences; the translator was never taught it. "
         f"The percentage above a head says for how many words its greatest weight lies there, in {TESTED} test "
         "sentences; the mark at the end counts as a word."
     )
 
 
-def _show(use: Use, translator: Translator, translation: Translation, step: int, head: int) -> None:
+def _show_use(use: Use, selection: Selection) -> None:
+    translator, translation, step = selection.translator, selection.translation, selection.step
+    head = selection.heads[use]
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}  \n{WHAT[use]}")
     shown = maps.of(translation, use, step)
     shares = (
@@ -70,15 +73,15 @@ def _show(use: Use, translator: Translator, translation: Translation, step: int,
     if use == "decoder":
         fed, out = (visible(word) for word in (shown.queries[step], translation.steps[step].word))
         st.markdown(plain(f"In the row of “{fed}”, the word that went in last, “{out}” comes out."))
-    st.markdown(_said(use, translator, translation, head))
+    st.markdown(_note(use, translator, translation, head))
 
 
 def _row(names: list[str]) -> int | None:
     """The row of the encoder that the link pins; a link that pins another sentence's word lets go of it."""
-    said = st.query_params.get(ROW)
-    if said is not None and said not in names:
+    pinned = st.query_params.get(ROW)
+    if pinned is not None and pinned not in names:
         del st.query_params[ROW]
-    return names.index(said) if said in names else None
+    return names.index(pinned) if pinned in names else None
 
 
 def _pin(names: list[str], row: int) -> None:
@@ -93,11 +96,12 @@ def _go_to(row: int) -> None:
     st.session_state[WORD] = row + 1
 
 
-def _said(use: Use, translator: Translator, translation: Translation, head: int) -> str:
-    """What is to be said of a head."""
+def _note(use: Use, translator: Translator, translation: Translation, head: int) -> str:
+    """What a head does, where it is known."""
     if use != "cross":
-        words, told = (translation.english, ADJECTIVE) if use == "encoder" else (translation.french, NE)
-        return TELLING[use] if head == maps.first_head(use, translator) and any(map(told.__contains__, words)) else ""
+        words, telling = (translation.english, ADJECTIVE) if use == "encoder" else (translation.french, NE)
+        is_telling = head == maps.first_head(use, translator) and any(word in telling for word in words)
+        return TELLING[use] if is_telling else ""
     share = percent(maps.agreement(translator)[head], 2)
     whole = maps.of(translation, use)
     if not whole.true:

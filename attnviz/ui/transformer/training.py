@@ -5,8 +5,8 @@ import streamlit as st
 from attnviz.translator import VARIANTS
 from attnviz.translator.live_training import STEPS, Desk, History, Training
 from attnviz.translator.train import BATCH
-from attnviz.ui.controls import whole
 from attnviz.ui.markdown import plain
+from attnviz.ui.widgets import whole_number
 
 DESK = Desk()
 ASKED, ENDED, LEARNT = "training asked for here", "training ended here", "learnt here"
@@ -61,7 +61,7 @@ def controls() -> None:
     asked = _asked()
     at_work = busy()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        seed = whole(
+        seed = whole_number(
             "Seed",
             value=0,
             min_value=0,

@@ -1,7 +1,6 @@
 """How attention forms: the translator at points of its training, shipped or trained here."""
 
 from collections.abc import Sequence
-from html import escape
 from itertools import groupby, zip_longest
 
 import numpy as np
@@ -14,9 +13,10 @@ from attnviz.translator.live_training import SENTENCES, History, Point, shipped
 from attnviz.translator.model import Use
 from attnviz.translator.train import EVERY
 from attnviz.translator.weights import TESTED
-from attnviz.ui import play_slider
+from attnviz.ui import html, play_slider
 from attnviz.ui.chart import chart
 from attnviz.ui.transformer import maps, training
+from attnviz.ui.transformer.controls import Selection
 from attnviz.ui.transformer.decoding import pieces
 from attnviz.ui.transformer.maps import Maps
 
@@ -44,10 +44,10 @@ UNKNOWN = (
 )
 
 
-def show(translation: Translation) -> None:
-    """Draws it; what is trained here is drawn anew every second while it learns."""
+def show(selection: Selection) -> None:
+    """Draws it; a live training is drawn anew every second while it learns."""
     busy = training.busy()
-    st.fragment(_show, run_every=1.0 if busy else None)(translation, busy)
+    st.fragment(_show, run_every=1.0 if busy else None)(selection.translation, busy)
 
 
 def _show(translation: Translation, busy: bool) -> None:
@@ -131,7 +131,7 @@ def _maps(translation: Translation, point: Point, use: Use, head: int) -> None:
     translator, english = point.translator(), translation.english
     made = translator.translate(" ".join(english))
     right = translation.true.french if translation.true else None
-    st.html(said(made, right, point.measured.step))
+    st.html(marked_words(made, right, point.measured.step))
     told = translator.told(english, right or translation.french)
     left, beside = st.columns(2)
     with left:
@@ -157,23 +157,27 @@ def _mosaic(shown: Maps, chosen: int | None, labels: Sequence[str] = ()) -> None
     maps.show_mosaic(shown, key, chosen=chosen, on_open=open_head, labels=labels)
 
 
-def said(made: Translation, right: Sequence[str] | None, step: int) -> str:
-    """The translation in HTML; words that stand where another one should are marked."""
+def marked_words(made: Translation, right: Sequence[str] | None, step: int) -> html.Markup:
+    """Returns the translation; words that stand where another one should are struck out."""
     agrees = [right is None or word == other for word, other in zip_longest(made.french, right or ())]
-    parts = []
+    parts: list[html.Markup] = []
     for _, same in groupby(zip(made.french, pieces(made), agrees, strict=False), key=lambda one: one[0]):
         run = [(piece, fits) for _, piece, fits in same]
         if len(run) < MANY:
             parts += [_marked(*one) for one in run]
         else:
-            parts.append(f"{_marked(run[-1][0], all(fits for _, fits in run))} <small>× {len(run)}</small>")
+            parts.append(_marked(run[-1][0], all(fits for _, fits in run)))
+            parts.append(html.join([" ", html.element("small", f"× {len(run)}")]))
     verdict = "" if right is None else "attnviz-right" if made.french == tuple(right) else "attnviz-wrong"
-    return (
-        f"<p class='attnviz-made' role='status'><small>After {step:,} steps it writes</small>"
-        f"<span class='{verdict}' lang='fr'>{''.join(parts)}</span></p>"
+    return html.element(
+        "p",
+        html.element("small", f"After {step:,} steps it writes"),
+        html.element("span", *parts, class_=verdict, lang="fr"),
+        class_="attnviz-made",
+        role="status",
     )
 
 
-def _marked(piece: str, fits: bool) -> str:
-    word = escape(visible(piece.strip()))
-    return " " * piece.startswith(" ") + (word if fits else f"<s>{word}</s>")
+def _marked(piece: str, fits: bool) -> html.Markup:
+    word = visible(piece.strip())
+    return html.join([" " * piece.startswith(" "), word if fits else html.element("s", word)])

@@ -1,174 +1,232 @@
-"""What can be exchanged in the running translator: the widgets of each use of attention, and changes worth trying."""
+"""What if, on the Transformer page: interventions in the translator, and both translations with their maps."""
 
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import TypeVar
+from difflib import SequenceMatcher
+from functools import partial
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.formatting import significant
+from attnviz.formatting import number, visible
 from attnviz.masks import Band, Full
 from attnviz.mechanism import Mechanism
 from attnviz.models.interventions import Intervention
-from attnviz.normalizers import NORMALIZERS, Normalizer, Softmax
-from attnviz.scores import Cosine, Dot, ScaledDot, Score
-from attnviz.translator import Translator
-from attnviz.translator.model import HEADS, LAYERS, USE_LAYERS, Use
-from attnviz.ui import controls
-from attnviz.ui.transformer import maps
+from attnviz.normalizers import Softmax
+from attnviz.scores import Cosine
+from attnviz.translator import Translation, Translator
+from attnviz.translator.model import HEADS, USE_LAYERS, Use
+from attnviz.ui import html, interventions
+from attnviz.ui.color_range import largest_weight
+from attnviz.ui.interventions import SIDES
+from attnviz.ui.transformer import decoding, maps
+from attnviz.ui.transformer.controls import Selection
 
-T = TypeVar("T")
+USE = "change"  # the key of the use whose widgets and maps are shown
+KEYS = ("trained", "changed")  # of the charts of both sides
+LAST = "what if"  # the name of the last interventions that could be run
+ALIGNS = 0.9  # a head aligns whose agreement with the true alignment is at least this
+FUTURE = (
+    "While the decoder writes, its last row has no future to see. But the rows before it now see words after them, "
+    "which they never did in training."
+)
 Interventions = tuple[Intervention, ...]  # one for each use that is changed
-KEY = "change"  # of the use whose widgets and maps are shown
-ALIGNS = 0.9  # a head aligns that agrees with the true alignment for so many words
-# General and additive scores have weights of their own: of no use where they were not trained.
-PLAIN_SCORES: tuple[type[Score], ...] = (ScaledDot, Dot, Cosine)
-NORMALIZER_MENU: dict[str, type[Normalizer]] = {controls.title(kind): kind for kind in NORMALIZERS}
+Both = tuple[Translation, Translation]  # as trained, and changed
+
+
+def show(selection: Selection) -> None:
+    """Draws the widgets, the translation as trained and as changed, and the maps of the use that is chosen."""
+    top = st.container()
+    notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
+    columns = st.columns(2, gap="medium")
+    use, chosen, refused = _choose(selection.translator, top)
+    changes, changed = _run(selection, chosen, refused, notes)
+    both = selection.translation, changed
+    steps = _steps(both, selection.step)
+    notes.html(html.summary(verdict(both, changes), role="status"))
+    for i, column in enumerate(columns):
+        column.html(words(SIDES[i], both[i], differing(both)[i], steps[i]))
+    _show_maps(selection, both, changes, use, steps)
+
+
+# What can be chosen
 
 
 def presets(translator: Translator) -> dict[str, Interventions]:
-    """Interventions worth trying, by name."""
-    agreement = maps.agreement(translator)
-    align = [head for head, share in enumerate(agreement) if share >= ALIGNS]
-    best = maps.first_head("cross", translator)
+    """Returns interventions worth trying, by name."""
+    encoder, decoder, cross = (USE_LAYERS[use] for use in maps.USES)
+    heads = [(cross[layer], head) for layer, head in (divmod(i, HEADS) for i in range(len(cross) * HEADS))]
+    best = heads[maps.first_head("cross", translator)]
+    aligning = (head for head, share in zip(heads, maps.agreement(translator), strict=True) if share >= ALIGNS)
     return {
         "Everything as trained": (),
-        "Let the decoder see the future": (Intervention(Full(), layers=USE_LAYERS["decoder"]),),
-        "Show the decoder its last word only": (Intervention(Band(0), layers=USE_LAYERS["decoder"]),),
-        "Cut the encoder to a window": (Intervention(Band(1), layers=USE_LAYERS["encoder"]),),
-        "Ablate the head that aligns best": (_ablated("cross", best),),
-        "Ablate all heads that align": (_ablated("cross", *align),),
-        "Encoder–decoder: temperature 5": (Intervention(normalizer=Softmax(5.0), layers=USE_LAYERS["cross"]),),
-        "Encoder–decoder: cosine": (Intervention(score=Cosine(), layers=USE_LAYERS["cross"]),),
+        "Let the decoder see the future": (Intervention(Full(), layers=decoder),),
+        "Show the decoder its last word only": (Intervention(Band(0), layers=decoder),),
+        "Cut the encoder to a window": (Intervention(Band(1), layers=encoder),),
+        "Ablate the head that aligns best": (Intervention(ablated=(best,), layers=cross),),
+        "Ablate all heads that align": (Intervention(ablated=tuple(aligning), layers=cross),),
+        "Encoder–decoder: temperature 5": (Intervention(normalizer=Softmax(5.0), layers=cross),),
+        "Encoder–decoder: cosine": (Intervention(score=Cosine(), layers=cross),),
     }
 
 
-def _ablated(use: Use, *heads: int) -> Intervention:
-    """The ablation of heads of a use, counted layer by layer."""
-    places = (divmod(head, HEADS) for head in heads)
-    return Intervention(ablated=tuple((USE_LAYERS[use][layer], head) for layer, head in places), layers=USE_LAYERS[use])
-
-
-def of_use(interventions: Interventions, use: Use) -> Intervention:
-    """The intervention in one use."""
-    found = (one for one in interventions if one.layers == USE_LAYERS[use])
-    return next(found, Intervention(layers=USE_LAYERS[use]))
+def in_use(changes: Interventions, use: Use) -> Intervention:
+    """Returns the intervention in one use."""
+    return next((one for one in changes if one.layers == USE_LAYERS[use]), Intervention(layers=USE_LAYERS[use]))
 
 
 def trained(translator: Translator) -> dict[Use, Mechanism]:
-    """How each use attends as it was trained."""
-    layer = translator.model.decoder[0]
-    parts: Mapping[Use, object] = {
-        "encoder": translator.model.encoder[0].attention,
-        "decoder": layer.attention,
-        "cross": layer.cross,
-    }
-    return {use: part.mechanism() for use, part in parts.items()}  # type: ignore[attr-defined]
+    """Returns the mechanism of each use as it was trained, the same in all its layers but for learned weights."""
+    decoder = translator.model.decoder[0]
+    modules: tuple[Any, ...] = (translator.model.encoder[0].attention, decoder.attention, decoder.cross)
+    return {use: module.mechanism() for use, module in zip(maps.USES, modules, strict=True)}
 
 
-def scores(start: Mechanism) -> dict[str, type[Score]]:
-    """The scores that can take the place of the trained one, which is the same choice for every translator."""
-    return {controls.title(kind): kind for kind in PLAIN_SCORES if kind is not type(start.score)}
-
-
-def choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Interventions, list[str]]:
-    """Draws the widgets, and the presets in `top`; gives the use that is looked at, the interventions, and why some of
-    them were refused."""
+def _choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Interventions, list[str]]:
+    """Draws the widgets, and the presets in `top`; returns the use whose tab is open, the interventions, and why some
+    of them were refused."""
     refused: list[str] = []
-    made: list[Intervention] = []
-    looked_at: Use = "decoder"
-    tabs = st.tabs(list(maps.SHORT.values()), default=maps.SHORT["decoder"], key=KEY, bind="query-params")
+    chosen: list[Intervention] = []
+    opened: Use = "decoder"
+    tabs = st.tabs(list(maps.SHORT.values()), default=maps.SHORT["decoder"], key=USE, bind="query-params")
     for (use, start), tab in zip(trained(translator).items(), tabs, strict=True):
         with tab:
-            made.append(_intervention(use, start, refused))
-        looked_at = use if tab.open else looked_at
-    interventions = tuple(one for one in made if not one.is_empty)
+            *columns, ablation_column = st.columns(4, gap="medium")
+            parts = interventions.choose_parts(use, start, columns, refused)
+            with ablation_column:
+                ablated = tuple((place, head) for i, place in enumerate(USE_LAYERS[use]) for head in _ablated(use, i))
+        chosen.append(Intervention(**parts, ablated=ablated, layers=USE_LAYERS[use]))
+        opened = use if tab.open else opened
+    changes = tuple(one for one in chosen if not one.is_empty)
     with top:
-        _menu(translator, interventions)
-    return looked_at, interventions, refused
+        interventions.show_presets(presets(translator), changes, "try", partial(_write, translator))
+    return opened, changes, refused
 
 
-def _intervention(use: Use, start: Mechanism, refused: list[str]) -> Intervention:
-    """The widgets of one use, and what they change in it."""
-    mask_column, score_column, normalizer_column, off_column = st.columns(4, gap="medium")
-    with mask_column:
-        mask = controls.part("Mask", controls.MASK_MENU, start.mask, f"{use}-mask", refused.append)
-    with score_column:
-        score = controls.part("Score", scores(start), start.score, f"{use}-score", refused.append)
-    with normalizer_column:
-        key = f"{use}-normalizer"
-        normalizer = controls.part("Normalizer", NORMALIZER_MENU, start.normalizer, key, refused.append)
-    with off_column:
-        ablated = tuple((place, head) for layer, place in enumerate(USE_LAYERS[use]) for head in _off(use, layer))
-    return Intervention(
-        None if mask == start.mask else mask,
-        None if score == start.score else score,
-        None if normalizer == start.normalizer else normalizer,
-        ablated,
-        USE_LAYERS[use],
+def _ablated(use: Use, layer: int) -> list[int]:
+    label = f"Ablated in layer {layer}"
+    key = _ablated_key(use, layer)
+    return sorted(
+        st.pills(
+            label, range(HEADS), selection_mode="multi", key=key, bind="query-params", help=interventions.ABLATION_HELP
+        )
     )
 
 
-def _off(use: Use, layer: int) -> list[int]:
-    label = f"Ablated in layer {layer}"
-    return sorted(st.pills(label, range(HEADS), selection_mode="multi", key=_off_key(use, layer), bind="query-params"))
-
-
-def _off_key(use: Use, layer: int) -> str:
+def _ablated_key(use: Use, layer: int) -> str:
     return f"{use}-off-{layer}"
 
 
-def _menu(translator: Translator, interventions: Interventions) -> None:
-    """The presets; the one that is tried is marked."""
-    choices = presets(translator)
-
-    def try_it() -> None:
-        if (name := st.session_state["try"]) is not None:
-            _write(translator, choices[name])
-
-    st.session_state["try"] = next((name for name, one in choices.items() if one == interventions), None)
-    st.pills("Try", list(choices), key="try", on_change=try_it, label_visibility="collapsed")
-
-
-def _write(translator: Translator, interventions: Interventions) -> None:
-    """Makes the widgets show these interventions, and looks at the first use that is changed."""
+def _write(translator: Translator, changes: Interventions) -> None:
+    """Makes the widgets show these interventions, and opens the tab of the first use that is changed."""
     for use, start in reversed(trained(translator).items()):
-        change = of_use(interventions, use)
-        show_part(controls.MASK_MENU, change.mask or start.mask, f"{use}-mask")
-        show_part(scores(start), change.score or start.score, f"{use}-score")
-        show_part(NORMALIZER_MENU, change.normalizer or start.normalizer, f"{use}-normalizer")
-        for layer in range(LAYERS):
-            ablated = [head for place, head in change.ablated if place == USE_LAYERS[use][layer]]
-            st.session_state[_off_key(use, layer)] = ablated
-        if not change.is_empty:
-            st.session_state[KEY] = maps.SHORT[use]
+        intervention = in_use(changes, use)
+        interventions.write_parts(use, start, intervention)
+        for i, place in enumerate(USE_LAYERS[use]):
+            st.session_state[_ablated_key(use, i)] = [head for layer, head in intervention.ablated if layer == place]
+        if not intervention.is_empty:
+            st.session_state[USE] = maps.SHORT[use]
 
 
-def show_part(menu: Mapping[str, type[T]], part: T, key: str) -> None:
-    """Makes this the part that the widgets under a key show."""
-    usual = controls.written(menu, type(part)(), key)
-    for name, value in controls.written(menu, part, key).items():
-        # What is set before its widget is there, Streamlit 1.67 leaves out of the link.
-        if name not in st.session_state and value != usual[name]:
-            st.query_params[name] = str(value)
-        st.session_state[name] = value
+def _run(
+    selection: Selection, chosen: Interventions, refused: list[str], notes: DeltaGenerator
+) -> tuple[Interventions, Translation]:
+    """The interventions and the translation under them; or the last that could be made of this sentence."""
+    translator, translation = selection.translator, selection.translation
+
+    def run() -> tuple[Interventions, Translation]:
+        return chosen, translator.translate(" ".join(translation.english), chosen)
+
+    example = translator.variant, translator.step, translation.english
+    unchanged: tuple[Interventions, Translation] = (), translation
+    return interventions.run_or_last(LAST, example, run, unchanged, refused, notes)
 
 
-def described(change: Intervention, use: Use, start: Mechanism, head: int) -> str:
-    """How a head of a use attends under an intervention, in words."""
-    layer, number = divmod(head, HEADS)
-    if (USE_LAYERS[use][layer], number) in change.ablated:
-        return "This head is ablated: it sees nothing, and adds nothing."
-    score, normalizer = named(change.score or start.score), named(change.normalizer or start.normalizer)
-    return f"{(change.mask or start.mask).describe()} {score}, {normalizer}."
+# What is shown
 
 
-def named(part: Score | Normalizer) -> str:
-    """What a part is called, with the values that are not what it begins with."""
-    values = [
-        f"{one.metadata.get('label', one.name)} {significant(getattr(part, one.name))}"
-        for one in fields(part)  # type: ignore[arg-type]
-        if one.metadata and getattr(part, one.name) != one.default
-    ]
-    return f"{controls.title(type(part))} with {', '.join(values)}" if values else controls.title(type(part))
+def _steps(both: Both, step: int) -> tuple[int, int]:
+    """The step that is shown of each translation: where the first is at its end, so is the second."""
+    before, after = (len(one.steps) - 1 for one in both)
+    return step, after if step == before else min(step, after)
+
+
+def _show_maps(selection: Selection, both: Both, changes: Interventions, use: Use, steps: tuple[int, int]) -> None:
+    """Draws the heads of one use, and the map of the chosen one, on both sides."""
+    head = selection.heads[use]
+    st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}")
+    shown = [maps.of(one, use, step) for one, step in zip(both, steps, strict=True)]
+    linked = (shown[0].queries, shown[0].keys) == (shown[1].queries, shown[1].keys)
+    end, rows = max(1.0, largest_weight([one.weights for one in shown])), max(len(one.queries) for one in shown)
+
+    def draw_heads(side: int) -> str:
+        st.markdown(f"**{SIDES[side]}**")
+        on_open = partial(maps.open_head, use)
+        maps.show_mosaic(shown[side], f"{KEYS[side]}-heads", chosen=head, largest=end, on_open=on_open)
+        return ""
+
+    def draw_map(side: int) -> str:
+        maps.show_heatmap(
+            shown[side], f"{KEYS[side]}-map", head=head, largest=end, pinned=None if use == "encoder" else steps[side],
+            link="what-if" if linked else "", rows=max(10, rows),
+        )  # fmt: skip
+        layer, number_in_layer = divmod(head, HEADS)
+        intervention = in_use(changes if side else (), use)
+        start = trained(selection.translator)[use]
+        return interventions.describe_head(intervention, start, USE_LAYERS[use][layer], number_in_layer)
+
+    interventions.show_sides(draw_heads)
+    interventions.show_sides(draw_map)
+
+
+def verdict(both: Both, changes: Interventions) -> str:
+    """Returns what the interventions do to the translation, in a sentence or two."""
+    before, after = both
+    if not changes:
+        return interventions.UNCHANGED
+    sentence = "The translation changes where words are marked."
+    if before.french == after.french and before.finished == after.finished:
+        sentence = "The translation stays the same; its probabilities and maps change."
+        if all(a.probability == b.probability for a, b in zip(before.steps, after.steps, strict=True)):
+            sentence = "The translation stays the same, and so do its probabilities."
+    sees_future = in_use(changes, "decoder").mask and not all(
+        one.looks_back for one in after.steps[-1].ran if one.use == "decoder"
+    )
+    return f"{sentence} {FUTURE}" if sees_future else sentence
+
+
+def differing(both: Both) -> tuple[set[int], set[int]]:
+    """Returns the steps of each translation whose words the other does not have."""
+    before, after = ([step.word for step in one.steps] for one in both)
+    matched = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    changed = [places for kind, *places in matched if kind != "equal"]
+    return (
+        {i for start, end, _, _ in changed for i in range(start, end)},
+        {i for _, _, start, end in changed for i in range(start, end)},
+    )
+
+
+def words(side: str, translation: Translation, differs: set[int], step: int) -> html.Markup:
+    """Returns a translation word by word with the probability of each; the words that differ are marked."""
+    items = (
+        html.element(
+            "li",
+            visible(one.word),
+            html.element("small", number(one.probability)),
+            class_="attnviz-differs" if i in differs else None,
+            aria_current="step" if i == step else None,
+        )
+        for i, one in enumerate(translation.steps)
+    )
+    mean = sum(one.probability for one in translation.steps) / len(translation.steps)
+    return html.join(
+        [
+            html.element(
+                "p", side, " ", html.element("small", f"mean probability {number(mean)}"), class_="attnviz-change"
+            ),
+            html.element("ol", *items, class_="attnviz-compared", lang="fr"),
+            ""
+            if translation.finished
+            else html.element("p", "It comes to no end, and is cut off.", class_="attnviz-verdict"),
+            decoding.verdict(translation),
+        ]
+    )

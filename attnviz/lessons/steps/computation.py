@@ -1,0 +1,105 @@
+"""The computation of an example, matrix by matrix, and what an example gives to it."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.lessons.steps.edits import LARGEST, Edits
+from attnviz.lessons.steps.matrix import Matrix, Operation
+from attnviz.lessons.steps.operations import Given, Masked
+from attnviz.mechanism import Mechanism
+
+HeadMatrices = tuple[Matrix, Matrix, Matrix]  # queries, keys and values
+
+
+class StepsExample:
+    """Where queries, keys and values come from, and the mechanism. A frozen dataclass; its repr is a cache key."""
+
+    @property
+    def origin(self) -> str:
+        """Where queries, keys and values come from, as a sentence."""
+        raise NotImplementedError
+
+    def build(self, computation: "Computation") -> tuple[Mechanism, list[HeadMatrices]]:
+        """Adds the first matrices; returns the mechanism and the queries, keys and values of each head.
+
+        Raises ValueError if the example cannot be written out.
+        """
+        raise NotImplementedError
+
+
+class Computation:
+    """The matrices that are made so far. Edits replace single numbers of them."""
+
+    def __init__(self, edits: Edits) -> None:
+        self.edits = edits
+        self.matrices: dict[str, Matrix] = {}
+
+    def add_given(
+        self,
+        name: str,
+        symbol: str,
+        about: str,
+        numbers: Float[Tensor, "rows columns"],
+        rows: tuple[str, ...],
+        origin: str,
+        *,
+        stage: str = "vectors",
+        head: int | None = None,
+        of_queries: bool = False,
+    ) -> Matrix:
+        """Adds a matrix that is not computed here; `origin` says where its numbers come from."""
+        columns = column_names(numbers.shape[1])
+        return self._add(name, symbol, about, stage, Given(numbers, origin), (), rows, columns, head, of_queries)
+
+    def add(
+        self,
+        name: str,
+        symbol: str,
+        about: str,
+        stage: str,
+        operation: Operation,
+        *sources: Matrix,
+        head: int | None = None,
+        of_queries: bool = True,
+    ) -> Matrix:
+        """Adds a matrix made of others."""
+        columns = operation.columns(*sources)
+        return self._add(name, symbol, about, stage, operation, sources, sources[0].rows, columns, head, of_queries)
+
+    def _add(
+        self,
+        name: str,
+        symbol: str,
+        about: str,
+        stage: str,
+        operation: Operation,
+        sources: tuple[Matrix, ...],
+        rows: tuple[str, ...],
+        columns: tuple[str, ...],
+        head: int | None,
+        of_queries: bool,
+    ) -> Matrix:
+        computed = operation(*(source.values for source in sources))
+        values, edited = computed.clone(), torch.zeros(computed.shape, dtype=torch.bool)
+        for (row, column), value in self.edits.get(name, {}).items():
+            if not (0 <= row < len(rows) and 0 <= column < len(columns)):
+                size = f"{len(rows)} × {len(columns)}"
+                raise ValueError(f"There is no row {row}, column {column} in {name}, which is {size}, counted from 0.")
+            if not abs(value) <= LARGEST:
+                raise ValueError(
+                    f"A number between −{LARGEST} and {LARGEST} is expected; {value} was written. "
+                    "Write another one, or nothing to have it computed again."
+                )
+            values[row, column], edited[row, column] = value, True
+        if not bool((values.isfinite() | values.isneginf() & isinstance(operation, Masked)).all()):
+            raise ValueError("A row would add up to 0, and nothing can be divided by that. Write another number.")
+        self.matrices[name] = Matrix(
+            name, symbol, about, stage, head, rows, columns, of_queries, operation, sources, computed, values, edited
+        )
+        return self.matrices[name]
+
+
+def column_names(count: int) -> tuple[str, ...]:
+    """Returns the names of the columns of vectors: “1”, “2” …"""
+    return tuple(str(i + 1) for i in range(count))

@@ -1,0 +1,63 @@
+"""One head of the small translator, with the numbers it had for a sentence."""
+
+from dataclasses import dataclass
+
+from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsExample
+from attnviz.mechanism import Mechanism
+from attnviz.scores import Additive
+from attnviz.translator import EXAMPLES, VARIANTS, load
+from attnviz.translator.model import HEADS, HIDDEN, LAYERS, Use, score_of
+
+USES: dict[Use, str] = {
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+    "cross": "encoder–decoder attention",
+}
+
+
+@dataclass(frozen=True)
+class TranslatorExample(StepsExample):
+    """The queries, keys and values of one head, from the last step of translating a sentence.
+
+    Row i of the decoder is where French word i comes out. In encoder–decoder attention it has the name of that word,
+    in the decoder's self-attention that of the word that goes in there.
+    """
+
+    english: str = EXAMPLES[0]
+    similarity: str = next(iter(VARIANTS))  # of its encoder–decoder attention
+    use: Use = "cross"
+    layer: int = 0
+    head: int = 0
+
+    def __post_init__(self) -> None:
+        if self.use not in USES:
+            raise ValueError(f"The translator’s uses of attention are {', '.join(USES)}; {self.use!r} was asked for.")
+        for name, value, count in (("layer", self.layer, LAYERS), ("head", self.head, HEADS)):
+            if not 0 <= value < count:
+                raise ValueError(f"The translator has {count} {name}s, counted from 0; {name} {value} was asked for.")
+        if self.use == "cross" and score_of(self.similarity) is Additive:
+            raise ValueError(
+                f"An additive score has a small network with {HIDDEN} hidden numbers for each pair of a query and a "
+                "key: too many to be written out. Choose another similarity, or a self-attention, which has dot "
+                "products."
+            )
+
+    @property
+    def origin(self) -> str:
+        return (
+            f"Queries, keys and values of head {self.head} in layer {self.layer} of the translator’s {USES[self.use]}, "
+            "as they were when it translated the sentence."
+        )
+
+    def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
+        translation = load(self.similarity).translate(self.english)
+        layer = translation.layers(use=self.use)[self.layer]
+        inputs, made = layer.inputs, "made by the translator, with learned weights"
+        queries, keys = inputs.query_tokens, inputs.key_tokens
+        if self.use == "cross":
+            queries = tuple(step.word for step in translation.steps)
+        query, key, value = (one[self.head].double() for one in (inputs.query, inputs.key, inputs.value))
+        q = computation.add_given("Q0", "Q", "queries", query, queries, made, head=0, of_queries=True)
+        k = computation.add_given("K0", "K", "keys", key, keys, made, head=0)
+        v = computation.add_given("V0", "V", "values", value, keys, made, head=0)
+        return layer.mechanism, [(q, k, v)]

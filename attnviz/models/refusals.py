@@ -1,0 +1,28 @@
+"""What transformers and torch raise about a model or an input, as sentences for a person."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import safetensors
+from huggingface_hub.errors import StrictDataclassError
+
+from attnviz.formatting import quoted
+
+# What they raise about an input that a model cannot take, besides ValueError.
+INPUT_ERRORS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, RuntimeError, TypeError)
+FOLDER_ERRORS = (*INPUT_ERRORS, OSError, ValueError, SyntaxError, StrictDataclassError, safetensors.SafetensorError)
+
+
+def reason(error: BaseException) -> str:
+    """Returns the first line of a library's error, to be quoted in a sentence."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return quoted(first, 200)
+
+
+@contextmanager
+def refusal(sentence: str) -> Iterator[None]:
+    """Raises ValueError with this sentence, and the reason, for what transformers cannot read in a folder."""
+    try:
+        yield
+    except FOLDER_ERRORS as error:
+        raise ValueError(f"{sentence}. The reason given is: {reason(error)}") from error

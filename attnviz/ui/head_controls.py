@@ -1,0 +1,97 @@
+"""Controls that choose a layer and a head, and how its map is drawn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import streamlit as st
+
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special
+from attnviz.layer import Layer
+from attnviz.sources.source import Opening
+from attnviz.ui.color_range import ColorRange
+from attnviz.ui.widgets import parameter
+
+AGGREGATES = {"Mean of heads": Aggregate.MEAN, "Maximum of heads": Aggregate.MAXIMUM}
+SPECIAL = {"Shown": Special.SHOWN, "Hidden": Special.HIDDEN, "Hidden, rows rescaled": Special.RESCALED}
+HELP = {
+    "Layer": "Layers run one after the other: each looks at what the one before has made of the tokens.",
+    "Head": "A layer looks several times at once: each head has queries and keys of its own.",
+    "Special tokens": "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads rest much of their "
+    "attention there; hidden, they leave the others to be seen.",
+    "Mosaic": "The small maps: the heads of this layer, or all heads of all layers.",
+    "Colors": "Which weight has the last color of the scale.",
+}
+
+
+@dataclass
+class _MenuState:
+    """What the session keeps of a menu: its options follow from the layers, and layers come and go."""
+
+    layers: tuple[str, ...] = ()  # for which the menu was last shown
+    opening: str = ""  # where it opened then
+    choices: dict[tuple[str, ...], str] = field(default_factory=dict)  # what was last chosen, for each list of layers
+
+
+def choose_layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[int, HeadChoice]:
+    """Returns the position of a layer, and one of its heads or several as one."""
+    names = _names(layers)
+    layer = names.index(_follow("Layer", names, opening.layer, names))
+    heads = head_names(layers[layer].inputs.heads)
+    aggregates = list(AGGREGATES) if len(heads) > 1 else []
+    name = _follow("Head", (*heads, *aggregates), opening.head, names)
+    return layer, heads.index(name) if name in heads else AGGREGATES[name]
+
+
+def reserve(layers: Sequence[Layer], **names: str) -> None:
+    """Keeps a `layer` and a `head`, by their names in the menus, for when these layers are shown."""
+    for key, name in names.items():
+        _menu_state(key).choices[_names(layers)] = name
+
+
+def choose_display(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, ColorRange]:
+    """Returns what becomes of special tokens, whether the mosaic shows all layers, and the range of the colors."""
+    has_special = bool(layers[layer].inputs.special_keys)
+    special = _menu("Special tokens", list(SPECIAL)) if has_special else "Shown"
+    all_layers = len(layers) > 1 and _menu("Mosaic", ["One layer", "All layers"]) == "All layers"
+    return SPECIAL[special], all_layers, ColorRange(_menu("Colors", list(map(str, ColorRange))))
+
+
+def open_head(layers: Sequence[Layer], index: int, head: int) -> None:
+    """Makes this the head that the menus show."""
+    st.session_state["layer"] = layers[index].name
+    st.session_state["head"] = head_names(layers[index].inputs.heads)[head]
+
+
+def head_names(heads: int) -> list[str]:
+    return [f"Head {head}" for head in range(heads)]
+
+
+def _names(layers: Sequence[Layer]) -> tuple[str, ...]:
+    return tuple(layer.name for layer in layers)
+
+
+def _menu_state(key: str) -> _MenuState:
+    return st.session_state.setdefault(f"{key} menu", _MenuState())
+
+
+def _follow(label: str, options: Sequence[str], index: int, layers: tuple[str, ...]) -> str:
+    """A menu that follows the layers: to what was last chosen for them, else to where their source opens.
+
+    Where another source opened was nobody's choice, and is left.
+    """
+    key, opening = parameter(label), options[index]
+    menu, state = _menu_state(key), st.session_state
+    if key in state:
+        if menu.layers != layers and layers in menu.choices:
+            state[key] = menu.choices[layers]
+        elif state[key] == menu.opening:
+            state[key] = opening
+        if state[key] not in options:  # set explicitly, because Streamlit would leave it in the link
+            state[key] = opening
+    menu.opening, menu.layers = opening, layers
+    menu.choices[layers] = _menu(label, options, index)
+    return menu.choices[layers]
+
+
+def _menu(label: str, options: Sequence[str], index: int = 0) -> str:
+    return st.selectbox(label, options, index, key=parameter(label), bind="query-params", help=HELP[label])

@@ -1,0 +1,151 @@
+"""What can be chosen on the Lookup page: the dictionary, the query, the softness and the similarity."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+import torch
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.figures.plane import Colored
+from attnviz.lessons.lookup import SIDE, SOFTNESS, Dictionary, LookupResult, Point, look_up, lookup_mechanism
+from attnviz.mechanism import Mechanism
+from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
+from attnviz.ui import widgets
+from attnviz.ui.lookup import dictionary_table
+from attnviz.ui.markdown import plain
+
+SIMILARITIES = {widgets.title(kind): kind for kind in (ScaledDot, Dot, General, Additive, Cosine)}
+FORMULAS = {
+    ScaledDot: "q · k / √2",
+    Dot: "q · k",
+    General: "qᵀ W k",
+    Additive: "vᵀ tanh(W_q q + W_k k)",
+    Cosine: "cos(q, k)",
+}
+COLORINGS: dict[str, Colored] = {"winning key": "key", "value that comes back": "value"}
+W = ((0.2, -1.0), (1.0, 0.2))  # a turn to the left
+LARGEST_W = 3.0
+FIRST_QUERY: Point = (1.5, 0.5)
+# Names in the session, and of all but the last in the link.
+X, Y, KEY_BUTTONS = "query-x", "query-y", "ask"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A query to a dictionary, and how it is looked up."""
+
+    dictionary: Dictionary
+    query: Point
+    softness: str  # a name of SOFTNESS
+    score: Score
+    colored_by: Colored
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return lookup_mechanism(self.softness, self.score)
+
+    @property
+    def result(self) -> LookupResult:
+        return look_up(self.dictionary, self.query, self.mechanism)
+
+
+def choose(left: DeltaGenerator, right: DeltaGenerator) -> Selection:
+    """Shows the controls, in two columns."""
+    with left:
+        dictionary = dictionary_table.edit()
+        query = _choose_query(dictionary)
+        softness = _choose_softness()
+    with right:
+        menus = st.container(horizontal=True)
+        weights = st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall")
+        with menus:
+            score = _choose_similarity(weights)
+            colored_by = _choose_coloring()
+    return Selection(dictionary, query, softness, score, colored_by)
+
+
+def move_query(x: float, y: float) -> None:
+    """Moves the query to a point, or to the edge next to it."""
+    for key, along in ((X, x), (Y, y)):
+        if math.isfinite(along):
+            st.session_state[key] = round(max(-SIDE, min(SIDE, along)), 2) + 0.0
+
+
+def _choose_query(dictionary: Dictionary) -> Point:
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        point = [
+            float(
+                st.number_input(label, -SIDE, SIDE, start, 0.1, format="%.6g", key=key, bind="query-params", width=112)
+            )
+            for label, key, start in zip(("Query x", "Query y"), (X, Y), FIRST_QUERY, strict=True)
+        ]
+        x, y = (round(along, 2) + 0.0 if math.isfinite(along) else 0.0 for along in point)
+        equal = [i for i, entry in enumerate(dictionary.entries) if (entry.x, entry.y) == (x, y)]
+        st.session_state[KEY_BUTTONS] = equal[-1] if equal else None
+        st.pills(
+            "Ask for a key", range(len(dictionary.entries)), key=KEY_BUTTONS, on_change=_ask_for_key,
+            args=(dictionary,), format_func=partial(_button_label, dictionary.words),
+        )  # fmt: skip
+    return x, y
+
+
+def _ask_for_key(dictionary: Dictionary) -> None:
+    number = st.session_state[KEY_BUTTONS]
+    if number is not None:
+        move_query(dictionary.entries[number].x, dictionary.entries[number].y)
+
+
+def _button_label(words: Sequence[str], number: int) -> str:
+    """A word, with its number if another word is the same."""
+    word = words[number]
+    return plain(f"{number + 1} · {word}" if words.count(word) > 1 else word)
+
+
+def _choose_softness() -> str:
+    return str(
+        st.select_slider(
+            "From exact match over sharp to soft to uniform",
+            list(SOFTNESS), key="softness", bind="query-params",
+            help="Exact match is the dictionary. Hard gives all weight to the most similar key. T is the temperature "
+            "of the softmax: the higher, the softer. Uniform no longer looks at the query.",
+        )
+    )  # fmt: skip
+
+
+def _choose_similarity(weights: DeltaGenerator) -> Score:
+    """Returns a score; the widgets of its weights are placed in `weights`."""
+    formulas = "\n\n".join(f"**{name}:** {FORMULAS[kind]}" for name, kind in SIMILARITIES.items())
+    name = st.selectbox("Similarity", list(SIMILARITIES), key="similarity", bind="query-params", help=formulas)
+    kind = SIMILARITIES[name]
+    if kind is General:
+        with weights:
+            matrix = [[_choose_weight(row, column) for column in (1, 2)] for row in (1, 2)]
+            st.caption("W maps every key to the end of its dotted line.", width=180)
+        return General(torch.tensor(matrix, dtype=torch.float64))
+    if kind is Additive:
+        with weights:
+            limits = {"min_value": 0, "max_value": 9999, "value": 2}
+            seed = widgets.whole_number("Seed of its weights", **limits, key="seed", bind="query-params", width=160)
+            st.caption("W_q, W_k and v are drawn by chance; training would set them.", width=260)
+        return Additive(seed=seed)
+    return kind()
+
+
+def _choose_weight(row: int, column: int) -> float:
+    key, start = f"w{row}{column}", W[row - 1][column - 1]
+    label = f"W{' ₁₂'[row]}{' ₁₂'[column]}"
+    weight = st.number_input(
+        label, -LARGEST_W, LARGEST_W, start, 0.1, format="%.6g", key=key, bind="query-params", width=80
+    )
+    return weight if math.isfinite(weight) else start
+
+
+def _choose_coloring() -> Colored:
+    name = st.selectbox(
+        "Color the plane by", list(COLORINGS), key="color", bind="query-params",
+        help="What every other query would get: which key has most of its weight, or which value comes back.",
+    )  # fmt: skip
+    return COLORINGS[str(name)]

@@ -1,0 +1,23 @@
+"""How the result changes with the query: the gradient of the dictionary, the hard and the soft look-up."""
+
+import streamlit as st
+
+from attnviz.lessons.lookup import EXACT, lookup_gradient, lookup_mechanism
+from attnviz.ui.html import table
+from attnviz.ui.lookup.controls import Selection
+from attnviz.ui.lookup.labels import exact
+
+SOFT = "T = 1"  # compared where the chosen softness is not a softmax
+
+
+def show(selection: Selection) -> None:
+    soft = selection.softness if selection.softness.startswith("T") else SOFT
+    compared = (EXACT, "hard", soft)
+    rows = []
+    for softness in compared:
+        mechanism = lookup_mechanism(softness, selection.score)
+        gradient = lookup_gradient(selection.dictionary, selection.query, mechanism)
+        numbers = ("none: the result jumps here",) if gradient is None else (exact(along, 3) for along in gradient)
+        rows.append((softness, *numbers))
+    marked = compared.index(selection.softness) if selection.softness in compared else None
+    st.html(table(("", "∂result/∂x", "∂result/∂y"), rows, marked=marked, class_="attnviz-table attnviz-lookup"))

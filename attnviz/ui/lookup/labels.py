@@ -1,0 +1,40 @@
+"""Numbers and entries of the dictionary as the tables of the Lookup page have them."""
+
+from collections.abc import Sequence
+
+from attnviz.figures.plane import COLORS
+from attnviz.formatting import fixed, number
+from attnviz.lessons.lookup import Dictionary
+from attnviz.ui.html import Markup, element, join, token
+
+NOTHING = "nothing"
+
+
+def exact(value: float, decimals: int = 2) -> str:
+    """A number with fixed decimals, or with none if it is whole."""
+    return fixed(value, 0 if value == round(value) else decimals)
+
+
+def result(value: float | None) -> str:
+    return NOTHING if value is None else exact(value)
+
+
+def weight(value: float) -> str:
+    return str(int(value)) if value in (0, 1) else number(value) if value >= 1e-4 else "< 0.0001"
+
+
+def bar(weight: float, color: str) -> Markup:
+    """A weight as a number and a bar."""
+    filled = element("i", style=f"width:{100 * weight:.1f}%;background:{color}")
+    return element("span", number(weight), class_="attnviz-weight") + element("span", filled, class_="attnviz-bar")
+
+
+def entry(dictionary: Dictionary, i: int) -> Markup:
+    """The word of an entry, behind a dot in its color."""
+    return element("i", class_="attnviz-dot", style=f"background:{COLORS[i]}") + token(dictionary.words[i])
+
+
+def entries(dictionary: Dictionary, numbers: Sequence[int]) -> Markup:
+    """Several entries: “cat, hen and ant”."""
+    *others, last = [entry(dictionary, i) for i in numbers]
+    return join([join(others, ", "), last], " and ") if others else last

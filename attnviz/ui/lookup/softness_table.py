@@ -1,0 +1,35 @@
+"""The weights at every softness: softmax becomes hard, and hard is the dictionary if the query is the best key."""
+
+import streamlit as st
+
+from attnviz.lessons.lookup import EXACT, SOFTNESS, Dictionary, LookupResult, look_up, lookup_mechanism
+from attnviz.ui.html import Markup, element, table
+from attnviz.ui.lookup.controls import Selection
+from attnviz.ui.lookup.labels import entries, entry, result, weight
+
+
+def show(selection: Selection) -> None:
+    dictionary = selection.dictionary
+    found = {
+        softness: look_up(dictionary, selection.query, lookup_mechanism(softness, selection.score))
+        for softness in reversed(SOFTNESS)
+    }
+    headings = ["", "result", *(entry(dictionary, i) for i in range(len(dictionary.entries)))]
+    rows = [(name, element("b", result(one.result)), *map(weight, one.weights)) for name, one in found.items()]
+    marked = list(found).index(selection.softness)
+    st.html(table(headings, rows, marked=marked, class_="attnviz-table attnviz-lookup"))
+    st.html(element("p", limit_sentence(dictionary, found["hard"], found[EXACT])))
+
+
+def limit_sentence(dictionary: Dictionary, hard: LookupResult, exact: LookupResult) -> Markup:
+    """How the hard look-up and the dictionary compare."""
+    best = [i for i, weight in enumerate(hard.weights) if weight]
+    limit = Markup("As T goes to 0, all the weight goes to {}").format(entries(dictionary, best))
+    if exact.result is None:
+        return limit + ". A dictionary wants an equal key, and there is none: attention still answers."
+    equal = exact.weights.index(1.0)
+    if best == [equal]:
+        return limit + ", whose key the query is: the limit is the dictionary."
+    return limit + Markup(
+        ", yet the query is the key of {}: under this similarity a key need not be the most similar one to itself."
+    ).format(entry(dictionary, equal))

@@ -1,0 +1,58 @@
+"""What the query gets: the weighted sum of all values, number by number."""
+
+import streamlit as st
+
+from attnviz.figures.plane import COLORS
+from attnviz.formatting import number, significant
+from attnviz.lessons.lookup import EXACT
+from attnviz.ui import widgets
+from attnviz.ui.html import Markup, element, summary, table
+from attnviz.ui.lookup.controls import Selection
+from attnviz.ui.lookup.labels import NOTHING, bar, entries, entry, exact, result
+
+
+def show(selection: Selection) -> None:
+    dictionary, found = selection.dictionary, selection.result
+    st.html(summary(sentence(selection), role="status", also="attnviz-result"))
+    similarity = widgets.title(type(selection.mechanism.score)).lower()
+    origins = {"key": "", "similarity": similarity, "weight": selection.softness, "value": "", "product": ""}
+    rows = [
+        (
+            entry(dictionary, i),
+            exact(found.similarities[i]),
+            bar(found.weights[i], COLORS[i]),
+            f"× {significant(one.value)}",
+            exact(found.products[i]),
+        )
+        for i, one in enumerate(dictionary.entries)
+    ]
+    st.html(
+        table(
+            [Markup("{}<small>{}</small>").format(*origin) for origin in origins.items()],
+            rows,
+            foot=("sum", "", number(sum(found.weights)), "", element("b", result(found.result))),
+            class_="attnviz-table attnviz-lookup",
+        )
+    )
+
+
+def sentence(selection: Selection) -> Markup:
+    """What comes back, and why."""
+    dictionary, found = selection.dictionary, selection.result
+    value = element("b", result(found.result))
+    if found.result is None:
+        query = ", ".join(map(significant, selection.query))
+        return Markup("No key equals the query ({}): <b>{}</b> comes back.").format(query, NOTHING)
+    weighted = [i for i, weight in enumerate(found.weights) if weight]
+    if selection.softness == EXACT:
+        key = entry(dictionary, weighted[-1])
+        return Markup("The query is the key of {}: its value {} comes back.").format(key, value)
+    if selection.softness == "uniform":
+        return Markup("Every key weighs the same, whatever the query: the mean, {}, comes back.").format(value)
+    if len(weighted) == 1:
+        key = entry(dictionary, weighted[0])
+        return Markup("All the weight is on the most similar key, {}: {} comes back.").format(key, value)
+    if selection.softness == "hard":
+        keys = entries(dictionary, weighted)
+        return Markup("{} are equally similar and share the weight: {} comes back.").format(keys, value)
+    return Markup("A bit of every value comes back: {}.").format(value)

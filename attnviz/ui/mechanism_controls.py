@@ -1,0 +1,85 @@
+"""Controls of a mechanism: score, biases, mask and normalizer."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import streamlit as st
+
+from attnviz.biases import BIASES, Bias
+from attnviz.masks import GROUPS, MASKS, Mask
+from attnviz.mechanism import Mechanism
+from attnviz.normalizers import NORMALIZERS
+from attnviz.scores import SCORES
+from attnviz.ui.widgets import (
+    GROUP,
+    by_title,
+    choose,
+    choose_several,
+    configure,
+    field_state,
+    fits_widgets,
+    grouped_menu,
+    help_text,
+    title,
+)
+
+WRITTEN_BELOW = "Written below"  # the choice of a mask that is not in the catalogue by itself
+MASK_MENU: dict[str, type[Mask]] = {
+    name: kind
+    for group, kinds in GROUPS.items()
+    for name, kind in {f"{GROUP}{group} —": kinds[0], **by_title(kinds)}.items()
+}
+
+
+def choose_mechanism(start: Mechanism) -> Mechanism:
+    """Returns the mechanism that is chosen; each part opens as `start` has it."""
+    score = choose("Score", by_title(SCORES), start.score)
+    biases = choose_biases("Biases", start.biases)
+    mask = choose("Mask", MASK_MENU, start.mask)
+    return Mechanism(score, biases, mask, choose("Normalizer", by_title(NORMALIZERS), start.normalizer))
+
+
+def choose_mask_and_biases(start: Mechanism) -> Mechanism:
+    """Returns `start` with other biases and another mask."""
+    return replace(start, biases=choose_biases("Biases", start.biases), mask=choose("Mask", MASK_MENU, start.mask))
+
+
+def choose_normalizer(start: Mechanism) -> Mechanism:
+    """Returns `start` with another normalizer."""
+    return replace(start, normalizer=choose("Normalizer", by_title(NORMALIZERS), start.normalizer))
+
+
+def choose_score_and_normalizer(start: Mechanism) -> Mechanism:
+    """Returns `start` with another score and normalizer."""
+    return choose_normalizer(replace(start, score=choose("Score", by_title(SCORES), start.score)))
+
+
+def choose_biases(label: str, start: Sequence[Bias], prefix: str = "") -> tuple[Bias, ...]:
+    """Returns the chosen biases; `prefix` tells the widgets of two mechanisms on one page apart."""
+    return tuple(choose_several(label, BIASES, start, prefix, "What is done to the scores before the mask."))
+
+
+def choose_unlinked_mask(key: str, label: str, text: str, mask: Mask) -> Mask:
+    """Returns a mask of the catalogue from a menu and the widgets of its parameters, none of them in the link.
+
+    They show `mask`, which was parsed from `text`, whenever the text is new and was not written by them.
+    """
+    kind, shown_text = type(mask), f"{key} followed"
+    other = not isinstance(mask, MASKS) or not fits_widgets(mask)
+    follow = st.session_state.get(shown_text) != text or f"{key}-menu" not in st.session_state
+    st.session_state[shown_text] = text
+    if follow:
+        st.session_state[f"{key}-menu"] = WRITTEN_BELOW if other else title(kind)
+    menu: dict[str, type[Mask]] = {**({WRITTEN_BELOW: kind} if other else {}), **MASK_MENU}
+    name = grouped_menu(label, menu, 0, f"{key}-menu", help_text(kind))
+    start = mask
+    if menu[name] is not kind:
+        start, follow = menu[name](), True
+    if name == WRITTEN_BELOW:
+        return start
+    if follow:
+        st.session_state.update(field_state(start, key))
+    chosen = configure(start, key, linked=False)
+    if chosen != mask:
+        st.session_state[shown_text] = str(chosen)  # the widgets show it already
+    return chosen

@@ -1,0 +1,52 @@
+"""Sentences about a mechanism: its score, biases, mask and normalizer in words."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from torch import Tensor
+
+from attnviz.biases import Bias, Distances, SoftCap
+from attnviz.capture.opaque_parts import ModelBias
+from attnviz.formatting import significant
+from attnviz.masks import Mask
+from attnviz.normalizers import Normalizer
+from attnviz.scores import Score
+from attnviz.ui.widgets import title
+
+
+def describe_parts(
+    score: Score | None, biases: Sequence[Bias], mask: Mask | None, normalizer: Normalizer | None
+) -> str:
+    """Returns a sentence for each part, in the order in which they act, and none for a part that is None."""
+    sentences = [f"Scores: {', '.join([part_name(score), *map(bias_phrase, biases)])}."] if score else []
+    if mask:
+        sentences.append(mask.describe())
+    if normalizer:
+        sentences.append(f"Weights: {part_name(normalizer)}.")
+    return " ".join(sentences)
+
+
+def part_name(part: Score | Normalizer) -> str:
+    """Returns the name of a part and its parameters that are not the usual ones, such as "Softmax with temperature 2".
+
+    Parameters that a model has learned for each head are left out.
+    """
+    if any(isinstance(value, Tensor) for value in vars(part).values()):
+        return title(type(part))
+    values = [
+        f"{one.metadata.get('label', one.name)} {significant(getattr(part, one.name))}"
+        for one in fields(part)  # type: ignore[arg-type]
+        if one.metadata and getattr(part, one.name) != one.default
+    ]
+    return f"{title(type(part))} with {', '.join(values)}" if values else title(type(part))
+
+
+def bias_phrase(bias: Bias) -> str:
+    """Returns what a bias does to a score, in words that follow the score."""
+    if isinstance(bias, SoftCap):
+        return f"squeezed between {significant(-bias.cap)} and {significant(bias.cap)} (soft cap)"
+    if isinstance(bias, Distances):
+        return "plus the model’s number for the distance from query to key"
+    if isinstance(bias, ModelBias):
+        return "plus the model’s number for the pair of query and key"
+    return f"changed by {title(type(bias))}"

@@ -1,0 +1,150 @@
+"""The outcome of an intervention on the Models page: maps and output, and the sentences about the output."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from math import isfinite
+
+import numpy as np
+import streamlit as st
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.analysis.work import check_work, heads_work
+from attnviz.formatting import fixed, number, visible
+from attnviz.layer import Layer, Trace
+from attnviz.models.intervention_run import (
+    InterventionRun,
+    NextToken,
+    cosine,
+    kl_divergence,
+    likeliest_tokens,
+    mass_shift,
+    run_with_interventions,
+    sentence_similarity,
+)
+from attnviz.models.interventions import Intervention
+from attnviz.models.model import Model, ModelInputs
+from attnviz.ui.interventions import UNCHANGED
+from attnviz.ui.models.model_picker import Example
+
+LONGEST = 60  # characters of what the decoder has written
+PICTURE = "What {name} makes of the picture in the end is not compared: it is the maps that show the change."
+NEITHER = "{name} gives neither a next token nor a vector of a sentence, so it is the maps that show the change."
+
+
+@dataclass(frozen=True)
+class IntervenedExample(Example):
+    """An example under an intervention."""
+
+    intervention: Intervention = field(default_factory=Intervention)
+
+    @classmethod
+    def under(cls, intervention: Intervention, example: Example) -> "IntervenedExample":
+        """Returns the same example under an intervention."""
+        return cls(**{one.name: getattr(example, one.name) for one in fields(example)}, intervention=intervention)
+
+    def layers(self) -> Trace:
+        return Trace(tuple(outcome(self).layers))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The maps and the output of an example under an intervention."""
+
+    layers: Sequence[Layer]
+    mass_shift: Float[np.ndarray, "layers heads"]  # NaN where a layer has no such head
+    sentence: str  # about the output
+    next_tokens: list[NextToken]  # the likeliest, where the output is a token
+    written: str  # a sentence about the tokens before them, where a decoder writes
+
+
+def outcome(example: IntervenedExample) -> Outcome:
+    """Returns the outcome of a forward pass, computed once. Raises ValueError if the model cannot be run so."""
+    return _outcome(example, repr(example))
+
+
+@st.cache_resource(max_entries=4, show_spinner="Running the model …")
+def _outcome(_example: IntervenedExample, key: str) -> Outcome:
+    model, intervention = _example.model(), _example.intervention
+    given = _example.text, _example.pair, _example.image.data if _example.image else None
+    before = model.layers(*given)
+    read = model.encode(*given)
+    output = model.output(read) if model.outputs else None
+    if intervention.is_empty:
+        run, sentence = InterventionRun(before, output), UNCHANGED
+    else:
+        _check_work(before, intervention)
+        run = run_with_interventions(model, [intervention], *given)
+        sentence = _output_sentence(_example, output, run.output)
+    shift = np.full((len(before), max(layer.inputs.heads for layer in before)), np.nan, dtype="f4")
+    for i, both in enumerate(zip(before, run.layers, strict=True)):
+        shift[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else mass_shift(*both).numpy()
+    tokens: list[NextToken] = []
+    written = ""
+    if output is not None and run.output is not None and model.outputs == "next token":
+        tokens = likeliest_tokens(model, output, run.output)
+        if model.is_encoder_decoder:
+            written = written_sentence(_written(model, read), is_typed=bool(_example.pair.strip()))
+    return Outcome(run.layers, shift, sentence, tokens, written)
+
+
+def _check_work(layers: Sequence[Layer], intervention: Intervention) -> None:
+    """Refuses what would keep a core busy for long: every layer's heads are computed twice, and compared."""
+    work = heads_work(layers, [intervention.apply(layer.mechanism, i) for i, layer in enumerate(layers)])
+    check_work(work, "To run the model so", "Take a shorter text, or another score.")
+
+
+# Sentences about the output
+
+
+def _output_sentence(example: IntervenedExample, before: Tensor | None, after: Tensor | None) -> str:
+    model = example.model()
+    if before is None or after is None:
+        return (PICTURE if model.modality == "picture" else NEITHER).format(name=model.name)
+    if model.outputs == "next token":
+        article = "The decoder’s" if model.is_encoder_decoder else "The"
+        return token_sentence(likeliest_tokens(model, before, after), kl_divergence(before, after), article)
+    if example.pair.strip():
+        return similarity_sentence(*sentence_similarity(model, [example.intervention], example.text, example.pair))
+    return vector_sentence(cosine(before, after))
+
+
+def token_sentence(tokens: Sequence[NextToken], bits: float, article: str = "The") -> str:
+    """Returns the effect on the next token."""
+    old, new = max(tokens, key=lambda one: one.before), max(tokens, key=lambda one: one.after)
+    sentence = f"{article} likeliest next token "
+    if old is new:
+        sentence += f"stays “{visible(old.token)}”: {number(old.before)} before, {number(old.after)} with the change."
+    else:
+        sentence += f"was “{visible(old.token)}” ({number(old.before)}, and {number(old.after)} with the change); now "
+        sentence += f"it is “{visible(new.token)}” ({number(new.after)})."
+    return f"{sentence} KL(as trained ‖ changed) is {number(bits) if isfinite(bits) else 'infinitely many'} bits."
+
+
+def vector_sentence(angle: float) -> str:
+    """Returns the effect on the vector of a sentence."""
+    return (
+        f"The vector of the sentence has a cosine of {fixed(angle, 3)} with the vector that it has without the change."
+    )
+
+
+def similarity_sentence(before: float, after: float) -> str:
+    """Returns the effect on the similarity of two sentences."""
+    return (
+        f"The two sentences, each read by itself, have vectors with a cosine of {fixed(before, 3)}; with the change it "
+        f"is {fixed(after, 3)}."
+    )
+
+
+def _written(model: Model, read: ModelInputs) -> str:
+    """What the decoder has written, as text, or token by token where the tokenizer has no text for them."""
+    text = str(model.tokenizer.decode(read.batch["decoder_input_ids"][0, 1:]))
+    return text if text.strip() or read.target is None else " ".join(read.target.tokens[1:])
+
+
+def written_sentence(text: str, is_typed: bool) -> str:
+    """Returns what the decoder has written before its next token."""
+    text = text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
+    written = f"“{visible(text)}”" if text.strip() else "nothing"
+    by = ", as you typed" if is_typed else " by itself, without the change"
+    return f"The decoder has written {written}{by}. What may come next?"

@@ -1,0 +1,19 @@
+"""The choice of a translator by the similarity of its encoder–decoder attention, on every page that has one."""
+
+import streamlit as st
+
+from attnviz.translator import VARIANTS
+
+FORMULAS = {"scaled dot": "q · k / √d", "dot": "q · k", "general": "qᵀ W k", "additive": "vᵀ tanh(W_q q + W_k k)"}
+SIMILARITIES = {variant.capitalize(): variant for variant in VARIANTS}  # named as on other pages, which share the link
+
+
+def similarity() -> str:
+    """Returns the chosen similarity, one of VARIANTS."""
+    formulas = "\n\n".join(f"**{name}:** {FORMULAS[variant]}" for name, variant in SIMILARITIES.items())
+    chosen = st.selectbox(
+        "Similarity", list(SIMILARITIES), key="similarity", bind="query-params",
+        help="How a French word is compared with each English word, in the encoder–decoder attention. Each choice "
+        f"is a translator of its own, trained with it.\n\n{formulas}",
+    )  # fmt: skip
+    return SIMILARITIES[chosen]

@@ -1,0 +1,105 @@
+"""What can be chosen on the Transformer page: the translator, a head of each use, and the sentence."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import streamlit as st
+
+from attnviz.translator import EXAMPLES, Translation, Translator, check, load, sentences
+from attnviz.translator.lexicon import (
+    ADJECTIVES,
+    ADVERBS,
+    ASKED,
+    DETERMINERS,
+    ENGLISH,
+    NOUNS,
+    OFTEN,
+    PREPOSITIONS,
+    PRONOUNS,
+    VERBS,
+)
+from attnviz.translator.model import Use
+from attnviz.ui import cache, html
+from attnviz.ui.similarity_picker import similarity
+from attnviz.ui.transformer import maps
+
+ENGLISH_KEY = "english"
+KINDS = {"person": "People", "animal": "Animals", "food": "Food", "thing": "Things", "place": "Places"}
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The translation that every tab shows, and the chosen head of each use, counted layer by layer."""
+
+    translator: Translator
+    translation: Translation
+    heads: Mapping[Use, int]
+    step: int = -1  # of decoding
+
+
+def select() -> Selection:
+    """Draws the controls; returns what is chosen, with the last sentence that could be read, at its last step."""
+    with st.sidebar:
+        translator = load(similarity())
+        heads = choose_heads(translator)
+    text = _sentence()
+    notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
+    english = cache.or_last_good("english", lambda: " ".join(check(text)), lambda: EXAMPLES[0], notes)
+    return Selection(translator, translator.translate(english), heads)
+
+
+def choose_heads(translator: Translator) -> dict[Use, int]:
+    """Draws a menu of heads for each use; returns the chosen ones, counted layer by layer."""
+    return {use: _head(use, translator) for use in maps.USES}
+
+
+def _head(use: Use, translator: Translator) -> int:
+    key, first = maps.key(use), maps.HEAD_NAMES[maps.first_head(use, translator)]
+    # What another translator began with is nobody's choice.
+    if key in st.session_state and st.session_state[key] == st.session_state.get(f"{key} first"):
+        st.session_state[key] = first
+    st.session_state[f"{key} first"] = first
+    at = maps.HEAD_NAMES.index(first)
+    return maps.HEAD_NAMES.index(st.selectbox(maps.USES[use], maps.HEAD_NAMES, at, key=key, bind="query-params"))
+
+
+def _sentence() -> str:
+    """The English sentence: typed, one of the examples, or a random one."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sentence"):
+        text = st.text_input("English", EXAMPLES[0], key=ENGLISH_KEY, bind="query-params", width=460)
+        st.menu_button("Examples", EXAMPLES, key="examples", on_click=_take_example)
+        st.button(
+            "Random sentence", icon=":material/casino:", key="random", on_click=_draw_sentence,
+            help="One of those that were kept apart for testing: it was never trained on.",
+        )  # fmt: skip
+        with st.popover(f"Its {len(ENGLISH)} words", type="tertiary"):
+            st.html(vocabulary())
+    return text
+
+
+def _take_example() -> None:
+    st.session_state[ENGLISH_KEY] = st.session_state["examples"]
+
+
+def _draw_sentence() -> None:
+    st.session_state[ENGLISH_KEY] = " ".join(next(sentences("test", secrets.randbelow(2**32))).english)
+
+
+def vocabulary() -> html.Markup:
+    """Returns every word that the translator knows, by kind."""
+    groups = {
+        "Articles and the like": list(DETERMINERS),
+        "Pronouns": list(PRONOUNS),
+        **{
+            name: [f"{noun.english}, {noun.plural}" for noun in NOUNS if noun.kind == kind]
+            for kind, name in KINDS.items()
+        },
+        "Adjectives": [adjective.english for adjective in ADJECTIVES],
+        "Verbs": [f"{verb.english}, {verb.third}" for verb in VERBS],
+        "Where": [*PREPOSITIONS, "of", "to"],
+        "When, how often": [*ADVERBS, *OFTEN],
+        "Not, and questions": ["not", *ASKED],
+    }
+    rows = (html.element("dt", name) + html.element("dd", " · ".join(words)) for name, words in groups.items())
+    return html.element("dl", *rows, class_="attnviz-words")

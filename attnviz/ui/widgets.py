@@ -1,0 +1,225 @@
+"""Widgets made from dataclasses: the docstring is the help, the fields are the widgets and the link's parameters."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, fields, replace
+from typing import Any, TypeVar, get_args
+
+import streamlit as st
+
+from attnviz.sources.upload import File
+from attnviz.ui.markdown import plain
+
+T = TypeVar("T")
+AS_IN_MODEL = "As in the model"  # the choice of a part that no menu has, or no widget can hold
+GROUP = "— "  # how the name of a group begins in a menu
+
+
+def title(kind: type) -> str:
+    """The name of a class in menus: SlidingWindow → Sliding window, PrefixLM → Prefix LM."""
+    if name := getattr(kind, "NAME", ""):
+        return name
+    first, *rest = re.findall(r"[A-Z]+(?![a-z])|[0-9]+[A-Z]*|[A-Z][a-z]*", kind.__name__)
+    return " ".join([first, *(word if word.isupper() and len(word) > 1 else word.lower() for word in rest)])
+
+
+def help_text(kind: type) -> str:
+    """The docstring of a class without its examples, which are for a reader of the code."""
+    return re.split(r"\n\s*(?:Examples?:\s*\n|>>> )", inspect.cleandoc(kind.__doc__ or ""), maxsplit=1)[0].rstrip()
+
+
+def by_title(kinds: Sequence[type[T]]) -> dict[str, type[T]]:
+    """A menu of classes."""
+    return {title(kind): kind for kind in kinds}
+
+
+def parameter(label: str) -> str:
+    """The name of a widget in the link."""
+    return label.lower().replace(" ", "-")
+
+
+def show_error(problem: str) -> None:
+    st.error(plain(problem))
+
+
+def choose(
+    label: str,
+    menu: Mapping[str, type[T]],
+    start: T,
+    key: str = "",
+    on_refusal: Callable[[str], object] = show_error,
+) -> T:
+    """Returns an object of the chosen class, with the values of its widgets, whose keys begin with `key`.
+
+    The menu opens at `start`, as AS_IN_MODEL if it has no such class or if no widget can hold its values. Values that
+    the class refuses are explained to `on_refusal`, and the object it started from is returned.
+    """
+    options = {**_as_in_model(menu, start), **menu}
+    opening = AS_IN_MODEL if AS_IN_MODEL in options else title(type(start))
+    name = choose_class(label, options, opening, key or parameter(label))
+    kind = options[name]
+    if name == AS_IN_MODEL:
+        return start
+    return configure(start if type(start) is kind else kind(), key or label, on_refusal=on_refusal)
+
+
+def choose_several(
+    label: str, kinds: Sequence[type[T]], start: Sequence[T], prefix: str = "", about: str | None = None
+) -> list[T]:
+    """Returns an object of each chosen class, with the values of its widgets, whose keys begin with `prefix`.
+
+    Objects of `start` that the menu has no class for are always among them.
+    """
+    menu = by_title(kinds)
+    started = {type(one): one for one in start if type(one) in kinds}
+    chosen = st.multiselect(
+        label, list(menu), [title(kind) for kind in started], key=parameter(label), bind="query-params",
+        placeholder="None", help=about,
+    )  # fmt: skip
+    found = [one for one in start if type(one) not in kinds]
+    for name in chosen:
+        kind = menu[name]
+        st.markdown(f"**{name}**", help=help_text(kind))
+        found.append(configure(started.get(kind, kind()), f"{prefix} {name}".strip()))
+    return found
+
+
+def configure_all(kinds: Sequence[type[T]]) -> list[T]:
+    """Returns an object of each class, with the values of its widgets, which stand under its name."""
+    found = []
+    for kind in kinds:
+        if settings(kind):
+            st.markdown(f"**{title(kind)}**")
+        found.append(configure(kind(), title(kind)))
+    return found
+
+
+def configure(start: T, prefix: str, *, linked: bool = True, on_refusal: Callable[[str], object] = show_error) -> T:
+    """Returns `start` with the values of its widgets; those that are refused are explained and leave it unchanged."""
+    try:
+        values = {one.name: field_widget(one, type(start), prefix, start, linked) for one in settings(type(start))}
+        return replace(start, **values)  # type: ignore[type-var]
+    except ValueError as problem:
+        on_refusal(str(problem))
+        return start
+
+
+def choose_class(label: str, menu: Mapping[str, type], opening: str, key: str) -> str:
+    """Returns the name of the chosen class, whose docstring is the help of the menu."""
+    # On the first run of a link the widget has no state yet.
+    name = st.session_state.get(key, st.query_params.get(key))
+    about = menu.get(name, menu[opening]) if isinstance(name, str) else menu[opening]
+    return grouped_menu(label, menu, list(menu).index(opening), key, help_text(about), bind="query-params")
+
+
+def grouped_menu(label: str, menu: Mapping[str, type], index: int, key: str, about: str, **options: Any) -> str:
+    """A menu in which the name of a group stands for its first member."""
+
+    def enter_group() -> None:
+        name = st.session_state[key]
+        if name.startswith(GROUP):
+            st.session_state[key] = title(menu[name])
+
+    return st.selectbox(label, list(menu), index, key=key, help=about, on_change=enter_group, **options)
+
+
+def widget_state(menu: Mapping[str, type[T]], value: T, key: str) -> dict[str, object]:
+    """What the session holds when `choose` under `key` shows a value."""
+    if _as_in_model(menu, value):
+        return {key: AS_IN_MODEL}
+    return {key: title(type(value)), **field_state(value, key)}
+
+
+def field_state(value: object, prefix: str) -> dict[str, object]:
+    """What the session holds when the widgets of a value show it."""
+    kind = type(value)
+    return {_field_key(prefix, kind, one): _widget_value(getattr(value, one.name)) for one in settings(kind)}
+
+
+def settings(kind: type) -> list[Field]:
+    """The fields of a class that have a widget."""
+    return [one for one in fields(kind) if one.metadata]
+
+
+def fits_widgets(value: object) -> bool:
+    """Whether widgets can hold the values of all fields."""
+
+    def fits(one: object) -> bool:
+        numbers = isinstance(one, tuple) and not any(isinstance(number, bool) for number in one)
+        return numbers or isinstance(one, int | float | str | None)
+
+    return all(fits(getattr(value, one.name)) for one in settings(type(value)))
+
+
+def field_widget(field: Field, kind: type, prefix: str, start: object = None, linked: bool = True) -> Any:
+    """The widget of a field, which opens at the field of `start`; the field's metadata are its limits."""
+    about = field.metadata
+    label = about.get("label", field.name.capitalize())
+    key = _field_key(prefix, kind, field)
+    value: Any = _widget_value(getattr(start, field.name, field.default))
+    options: dict[str, Any] = {"key": key}
+    if linked:
+        options["bind"] = "query-params"
+    else:  # the session holds the value, and would complain of another one given
+        st.session_state.setdefault(key, value)
+    opening: dict[str, Any] = {"value": value} if linked else {}
+    if isinstance(value, bool):
+        return st.toggle(label, **opening, **options)
+    if "many" in about:
+        return _whole_numbers(st.text_input(label, **opening, **options), label, about)
+    if get_args(field.type) and isinstance(value, str):
+        choices = list(get_args(field.type))
+        return st.selectbox(label, choices, choices.index(value) if linked else 0, **options)
+    if isinstance(value, str):
+        return st.text_input(label, help=help_text(kind), **opening, **options)
+    if "max_bytes" in about:
+        # Files of every name: the source refuses an unknown format in a sentence of its own.
+        uploaded = st.file_uploader(label, key=key, help=help_text(kind), max_upload_size=about["max_bytes"]() >> 20)
+        return uploaded and File(uploaded.name, uploaded.getvalue())
+    limits: dict[str, Any] = {"min_value": about["min"], "max_value": about["max"]}
+    if isinstance(about["min"], float):
+        step, empty = about.get("step", 1.0), about.get("empty")
+        return st.number_input(label, step=step, format="%.6g", placeholder=empty, **opening, **limits, **options)
+    return whole_number(label, **opening, **limits, **options)
+
+
+def whole_number(label: str, **options: Any) -> int:
+    """A number_input for whole numbers."""
+    try:
+        return st.number_input(label, step=1, **options)
+    except OverflowError:
+        # A link that says infinity, of which Streamlit 1.67 tries to make a whole number: a widget without the link.
+        return st.number_input(label, step=1, **options | {"key": f"{options['key']} unbound", "bind": None})
+
+
+def _as_in_model(menu: Mapping[str, type[T]], start: T) -> dict[str, type[T]]:
+    return {} if type(start) in menu.values() and fits_widgets(start) else {AS_IN_MODEL: type(start)}
+
+
+def _widget_value(value: object) -> object:
+    """A value as its widget holds it."""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def _whole_numbers(text: str, label: str, about: Mapping[str, Any]) -> tuple[int, ...]:
+    """The whole numbers in a text. Raises ValueError for any other text, too many numbers, or one out of range."""
+    words = text.replace(",", " ").split()
+    most, least, largest = about["many"], about["min"], about["max"]
+    wrong = next((word for word in words if not re.fullmatch(r"[+-]?[0-9]{1,9}", word)), None)
+    if wrong is not None:
+        raise ValueError(
+            f"{label}: whole numbers with spaces between them are expected, such as 3 4 5; “{wrong}” is none."
+        )
+    if len(words) > most:
+        raise ValueError(f"{label}: at most {most} numbers are expected; there are {len(words)}.")
+    if outside := [word for word in words if not least <= int(word) <= largest]:
+        raise ValueError(f"{label}: numbers from {least} to {largest} are expected; it has {outside[0]}.")
+    return tuple(map(int, words))
+
+
+def _field_key(prefix: str, kind: type, field: Field) -> str:
+    """The name of a field's widget. A number stays as it is when another mask is chosen; numbers in a row mean
+    something else in each mask."""
+    own = f".{title(kind)}" if "many" in field.metadata else ""
+    return parameter(f"{prefix}{own}.{field.name}".strip("."))
