@@ -54,7 +54,7 @@ def downsample_head(
     keys: slice = slice(None),
     special: Special = Special.SHOWN,
 ) -> DownsampledMap:
-    """One head's map in at most `height` × `width` cells, or the part of it at these rows and keys: see `downsample`."""
+    """Returns the map of one head in at most `height` × `width` cells, or a part of it, as `downsample` does."""
     of = partial(head_map, inputs, mechanism, head, special)
     return downsample(of, inputs, height, width, rows=rows, keys=keys, special=special)
 
