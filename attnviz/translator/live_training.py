@@ -31,7 +31,7 @@ STEPS = 1000
 EXPECTED_SECONDS = 40.0  # that so many steps take, about, until it is known better
 CHECKPOINTS = (0, 10, 25, 50, 75, 100, 125, 150, 175, 200, 250, 300, 350, 400, 500, 600, 700, 800, 900)  # and the last
 EVALUATION_SENTENCES = 48  # that are translated to measure how good it is
-TICK = 0.1  # seconds from one look at the line to the next
+TICK = 0.1  # seconds between two looks at the queue
 Status = Literal["waiting", "running", "finished", "stopped", "left", "failed"]
 
 

@@ -51,7 +51,7 @@ class Forms(Shown):
         expect(self.made).to_contain_text(re.compile("After [1-9]"))
         self.painted()
         self.button("Stop").click()
-        stopped = rf"Stopped: {similarity}, seed 0\. What it had learnt by step \d+ stays\."
+        stopped = rf"Stopped: {similarity}, seed 0\. What it had learned by step \d+ stays\."
         expect(self.alert).to_have_text(re.compile(stopped))
 
 

@@ -125,9 +125,9 @@ def test_what_is_not_shipped_is_refused_in_words(tmp_path, monkeypatch):
 def test_weights_of_other_words_are_refused(tmp_path, monkeypatch):
     shown = translator.load("general")
     monkeypatch.setattr(weights, "FOLDER", tmp_path)
-    monkeypatch.setattr(weights, "WORDS", "others")
+    monkeypatch.setattr(weights, "VOCABULARY_DIGEST", "others")
     weights.save(translator.Translator(copy.deepcopy(shown.model), "dot", 77))
-    monkeypatch.setattr(weights, "WORDS", "mine")
+    monkeypatch.setattr(weights, "VOCABULARY_DIGEST", "mine")
     with pytest.raises(RuntimeError, match="trained on other words"):
         translator.load("dot", 77)
 
