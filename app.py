@@ -18,7 +18,8 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attnviz.sources import Pretrained
-from attnviz.ui.chart import plotly_route
+from attnviz.ui import scripts
+from attnviz.ui.static_files import PreloadLinks, StaticFileCache, disable_nagle
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
@@ -50,8 +51,9 @@ class SecurityHeaders:
 
 @asynccontextmanager
 async def lifespan(app: st.App) -> AsyncIterator[None]:
-    """Reads the example once, so that the first visitor need not wait, and takes what is loaded by then out of the
+    """Loads the default model and its example before the first visitor, and exempts what is loaded by then from the
     garbage collection that follows every run of a page."""
+    disable_nagle()
     transformers.logging.disable_progress_bar()
     Pretrained().layers()
     gc.collect()
@@ -61,8 +63,12 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
 
 app = st.App(
     Path(__file__).parent / "attnviz" / "ui" / "router.py",
-    routes=[plotly_route()],
-    middleware=[Middleware(SecurityHeaders)],
+    routes=scripts.routes(),
+    middleware=[
+        Middleware(SecurityHeaders),
+        Middleware(PreloadLinks, links=scripts.preloads()),
+        Middleware(StaticFileCache),
+    ],
     lifespan=lifespan,
 )
 

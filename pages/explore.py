@@ -1,47 +1,36 @@
 """Explore: what does each token look at, in every head?"""
 
+from dataclasses import replace
+
 import pandas as pd
 import streamlit as st
 
-from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, presentation
+from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, presentation, source_picker
 from attnviz.ui.downloads import downloads
-from attnviz.ui.source_picker import brought
-from attnviz.ui.view import View
+from attnviz.ui.head_map import check_maps
 
 st.subheader("Explore", anchor=False)
 st.caption("What does each token look at, in every head? Type a sentence, or bring vectors of your own.")
 
-what = brought()
+selection, places = source_picker.choose()
 with st.sidebar:
-    own = what.shown.mechanism
-    chosen = own if what.shown.locked else mechanism_controls.choose_mechanism(own)
-    special, every, colors = head_controls.choose_display(what.layers, what.layer)
-what.fixed()
+    own = selection.mechanism
+    chosen = own if selection.layer.locked else mechanism_controls.choose_mechanism(own)
+    special, all_layers, colors = head_controls.choose_display(selection.layers, selection.index)
+mechanisms = [layer.mechanism.swapped(own, chosen) for layer in selection.layers]
+selection = replace(selection, mechanisms=mechanisms, special=special, all_layers=all_layers, colors=colors)
+places.show_locked(selection.layer)
 
-view = cache.or_last_good(
-    "view",
-    lambda: View(
-        source=what.source,
-        layers=what.layers,
-        mechanisms=[each.mechanism.swapped(own, chosen) for each in what.layers],
-        layer=what.layer,
-        head=what.head,
-        special=special,
-        every=every,
-        colors=colors,
-    ),
-    lambda: None,
-    what.notes,
-)
-if view:
-    cache.remember("layers", (view.source, view.layers))  # those of a picture that was refused are forgotten
-    figure, seen = head_charts.show(view)
-    presentation.name(view.title)
+drawn = cache.or_last_good("selection", lambda: check_maps(selection), lambda: None, places.notes)
+if drawn:
+    source_picker.keep(drawn)
+    figure, head_map = head_charts.show(drawn)
+    presentation.name(drawn.title)
     table, take = st.columns([0.8, 0.2])
     with take:
-        downloads(seen, figure)
+        downloads(head_map, figure, private=drawn.source.private)
     if table.toggle("Show the numbers as a table", key="table", bind="query-params"):
-        st.dataframe(pd.DataFrame(head_charts.as_table(seen)).round(4), hide_index=True)
+        st.dataframe(pd.DataFrame(head_charts.as_table(head_map)).round(4), hide_index=True)
     st.caption(
         "**What you are seeing.** Each row is a token that looks, a *query*; each column a token that can be looked "
         "at, a *key*. The color of a cell is the share of the query's attention that goes to the key: after a softmax "

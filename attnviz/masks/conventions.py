@@ -1,6 +1,6 @@
 """The same named mask as libraries define it: where they agree, and on which cells they do not.
 
-What each entry says was read in the library's source, which it names; {size} is the one number of the idea.
+What each entry says was read in the library's source, which it names; {size} is the one number of the named.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,13 +32,13 @@ class Convention:
     source: str  # where the library says so
     note: str = ""
 
-    def written(self, size: int) -> str:
+    def call_with(self, size: int) -> str:
         """The call, with the number in its place."""
         return self.call.format(size=size)
 
 
 @dataclass(frozen=True)
-class Idea:
+class NamedMask:
     """A mask that has a name, and its conventions."""
 
     name: str
@@ -50,7 +50,7 @@ class Idea:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Reading:
     """What one convention allows, or why it refuses."""
 
     convention: Convention
@@ -59,59 +59,59 @@ class Answer:
     refusal: str = ""
 
 
-def answers(idea: Idea, size: int, queries: int, keys: int) -> tuple[Answer, ...]:
+def readings(named: NamedMask, size: int, queries: int, keys: int) -> tuple[Reading, ...]:
     """What each convention of an idea allows, for a size and so many queries and keys.
 
     Raises ValueError when the size is less than the idea's least, or there is nothing to look at.
     """
-    if idea.size and size < idea.least:
-        raise ValueError(f"{idea.name} needs a size of {idea.least} or more; it got {size}.")
+    if named.size and size < named.least:
+        raise ValueError(f"{named.name} needs a size of {named.least} or more; it got {size}.")
     if min(queries, keys) < 1:
         raise ValueError(f"Give at least one query and one key; there are {queries} and {keys}.")
-    return tuple(_answer(convention, size, queries, keys) for convention in idea.conventions)
+    return tuple(_reading(convention, size, queries, keys) for convention in named.conventions)
 
 
-def _answer(convention: Convention, size: int, queries: int, keys: int) -> Answer:
+def _reading(convention: Convention, size: int, queries: int, keys: int) -> Reading:
     try:
         mask = convention.mask(size, queries, keys)
     except ValueError as refusal:
-        return Answer(convention, None, None, str(refusal))
-    return Answer(convention, mask, mask.matrix(queries, keys))
+        return Reading(convention, None, None, str(refusal))
+    return Reading(convention, mask, mask.matrix(queries, keys))
 
 
-def disputed(answers: Sequence[Answer]) -> Bool[Tensor, "queries keys"]:
+def disputed_cells(readings: Sequence[Reading]) -> Bool[Tensor, "queries keys"]:
     """The cells on which not all agree, of those conventions that do not refuse.
 
     Raises ValueError, with what the first says, where all of them refuse.
     """
-    allowed = [answer.allowed for answer in answers if answer.allowed is not None]
+    allowed = [reading.allowed for reading in readings if reading.allowed is not None]
     if not allowed:
-        raise ValueError(answers[0].refusal)
+        raise ValueError(readings[0].refusal)
     together = torch.stack(allowed)
     return together.any(0) & ~together.all(0)
 
 
-def alike(answers: Sequence[Answer]) -> list[list[Answer]]:
+def group_readings(readings: Sequence[Reading]) -> list[list[Reading]]:
     """The answers that allow the same cells together, in the order of the first of each; none of those that refuse."""
-    groups: dict[bytes, list[Answer]] = {}
-    for answer in answers:
-        if answer.allowed is not None:
-            groups.setdefault(answer.allowed.numpy().tobytes(), []).append(answer)
+    groups: dict[bytes, list[Reading]] = {}
+    for reading in readings:
+        if reading.allowed is not None:
+            groups.setdefault(reading.allowed.numpy().tobytes(), []).append(reading)
     return list(groups.values())
 
 
-def grid_of(positions: int) -> tuple[int, int]:
+def squarest_grid(positions: int) -> tuple[int, int]:
     """The height and width of the grid nearest to a square that so many positions fill, never taller than wide."""
     height = max(rows for rows in range(1, isqrt(positions) + 1) if positions % rows == 0)
     return height, positions // height
 
 
-def from_the_first(make: Callable[[int], Mask]) -> Callable[[int, int, int], Mask]:
+def count_from_first(make: Callable[[int], Mask]) -> Callable[[int, int, int], Mask]:
     """Positions of queries and of keys both count from 0."""
     return lambda size, queries, keys: make(size)
 
 
-def from_the_last(make: Callable[[int], Mask]) -> Callable[[int, int, int], Mask]:
+def count_from_last(make: Callable[[int], Mask]) -> Callable[[int, int, int], Mask]:
     """The last query stands at the last key, as where earlier keys are cached."""
 
     def mask(size: int, queries: int, keys: int) -> Mask:
@@ -124,7 +124,7 @@ def from_the_last(make: Callable[[int], Mask]) -> Callable[[int, int, int], Mask
     return mask
 
 
-def as_many(make: Callable[[int, int], Mask]) -> Callable[[int, int, int], Mask]:
+def need_equal_lengths(make: Callable[[int, int], Mask]) -> Callable[[int, int, int], Mask]:
     """Made for a size and a number of positions, and only for as many queries as keys."""
 
     def mask(size: int, queries: int, keys: int) -> Mask:
@@ -148,7 +148,7 @@ class Nearest(Mask):
         step = self.dilation
         last = (self.positions - 1 - q % step) // step  # of those the query may see, counted in steps
         # An even window has one key more before its middle than after it.
-        return (q % step == k % step) & _around(q // step, k // step, last, self.kernel // 2, (self.kernel - 1) // 2)
+        return (q % step == k % step) & _in_window(q // step, k // step, last, self.kernel // 2, (self.kernel - 1) // 2)
 
     def condition(self) -> str:
         step = "" if self.dilation == 1 else f" of those a multiple of {self.dilation} positions away"
@@ -166,8 +166,8 @@ class MixedUpNeighborhood2D(Mask):
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         half = self.kernel // 2
-        rows = _around(q // self.width, k // self.width, self.width - 1, half, half)
-        return rows & _around(q % self.width, k % self.width, self.height - 1, half, half)
+        rows = _in_window(q // self.width, k // self.width, self.width - 1, half, half)
+        return rows & _in_window(q % self.width, k % self.width, self.height - 1, half, half)
 
     def condition(self) -> str:
         return (
@@ -176,7 +176,7 @@ class MixedUpNeighborhood2D(Mask):
         )
 
 
-def _around(q: Array, k: Array, last: Array | int, before: int, after: int) -> Array:
+def _in_window(q: Array, k: Array, last: Array | int, before: int, after: int) -> Array:
     """Whether k lies in a window around q that is moved inwards where it would go past 0 or the last."""
     first = (q - before).clamp(min=0).clamp(max=last - before - after)
     return (first <= k) & (k <= first + before + after)
@@ -189,14 +189,14 @@ def _natten(dilation: int) -> Callable[[int, int, int], Mask]:
             raise ValueError(f"NATTEN takes a kernel of 2 or more that{times} is at most {positions}; it got {size}.")
         return Nearest(positions, size, dilation)
 
-    return as_many(make)
+    return need_equal_lengths(make)
 
 
 def _on_grid(make: Callable[[int, int, int], Mask]) -> Callable[[int, int, int], Mask]:
     """Made for a height and width of the grid that the positions fill, and for an odd size no larger than it."""
 
     def on(size: int, positions: int) -> Mask:
-        height, width = grid_of(positions)
+        height, width = squarest_grid(positions)
         if size % 2 == 0 or not 3 <= size <= height:
             raise ValueError(
                 f"A square kernel of {size} does not fit: it must be odd, 3 or more, and no larger than the grid, "
@@ -204,7 +204,7 @@ def _on_grid(make: Callable[[int, int, int], Mask]) -> Callable[[int, int, int],
             )
         return make(height, width, size)
 
-    return as_many(on)
+    return need_equal_lengths(on)
 
 
 def _longformer(size: int, positions: int) -> Mask:
@@ -220,91 +220,91 @@ GYM = "attention-gym"
 XFORMERS = "xFormers"
 MLX = "MLX"
 
-CAUSAL = Idea(
+CAUSAL = NamedMask(
     "Causal, other numbers of queries than keys",
     "Is the diagonal counted from the first query and key, or from the last?",
     (
         Convention(
             TORCH,
             "scaled_dot_product_attention(q, k, v, is_causal=True)",
-            from_the_first(lambda size: Causal()),
+            count_from_first(lambda size: Causal()),
             "torch.nn.functional.scaled_dot_product_attention, documentation of is_causal",
             "Wrong for new queries on cached keys: the first new query then sees key 0 alone.",
         ),
         Convention(
             TORCH,
             "scaled_dot_product_attention(q, k, v, attn_mask=causal_upper_left(n_q, n_k))",
-            from_the_first(lambda size: Causal()),
+            count_from_first(lambda size: Causal()),
             "torch/nn/attention/bias.py, CausalVariant.UPPER_LEFT",
         ),
         Convention(
             TORCH,
             "scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(n_q, n_k))",
-            from_the_first(lambda size: Causal("bottom right")),
+            count_from_first(lambda size: Causal("bottom right")),
             "torch/nn/attention/bias.py, CausalVariant.LOWER_RIGHT",
         ),
         Convention(
             FLASH,
             "flash_attn_func(q, k, v, causal=True)",
-            from_the_first(lambda size: Causal("bottom right")),
+            count_from_first(lambda size: Causal("bottom right")),
             "flash_attn/flash_attn_interface.py, flash_attn_func",
             "From version 2.1; a query that sees nothing gets zeros.",
         ),
         Convention(
             FLASH + " before 2.1",
             "flash_attn_func(q, k, v, causal=True)",
-            from_the_first(lambda size: Causal()),
+            count_from_first(lambda size: Causal()),
             "README.md, “2.1: Change behavior of causal flag”",
         ),
         Convention(
             TRANSFORMERS,
             "model(input_ids, past_key_values=cache)",
-            from_the_first(lambda size: Causal("bottom right")),
+            count_from_first(lambda size: Causal("bottom right")),
             "transformers/masking_utils.py, create_causal_mask (q_offset of the cache) and causal_mask_function",
             "Positions count from the start of the text; the queries come after what is cached.",
         ),
         Convention(
             GYM,
             "causal_mask",
-            from_the_first(lambda size: Causal()),
+            count_from_first(lambda size: Causal()),
             "attn_gym/masks/causal.py, causal_mask",
             "As every FlexAttention mask_mod: positions count from 0 unless an offset is added.",
         ),
         Convention(
             XFORMERS,
             "memory_efficient_attention(q, k, v, attn_bias=LowerTriangularMask())",
-            from_the_first(lambda size: Causal()),
+            count_from_first(lambda size: Causal()),
             "xformers/ops/fmha/attn_bias.py, LowerTriangularMask",
         ),
         Convention(
             XFORMERS,
             "memory_efficient_attention(q, k, v, attn_bias=LowerTriangularFromBottomRightMask())",
-            from_the_first(lambda size: Causal("bottom right")),
+            count_from_first(lambda size: Causal("bottom right")),
             "xformers/ops/fmha/attn_bias.py, LowerTriangularFromBottomRightMask",
         ),
         Convention(
             MLX,
             'mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask="causal")',
-            from_the_first(lambda size: Causal("bottom right")),
+            count_from_first(lambda size: Causal("bottom right")),
             "mlx.core.fast.scaled_dot_product_attention, documentation of mask",
         ),
     ),
 )
 
-SLIDING = Idea(
+SLIDING = NamedMask(
     "Sliding window",
     "Does the size count the keys seen, the query's own included, or the steps back?",
     (
         Convention(
             TRANSFORMERS,
             "config.sliding_window = {size}",
-            from_the_last(SlidingWindow),
+            count_from_last(SlidingWindow),
             "transformers/masking_utils.py, sliding_window_causal_mask_function",
         ),
         Convention(
             TRANSFORMERS + " on FlashAttention",
             'config.sliding_window = {size}  # attn_implementation="flash_attention_2"',
-            from_the_last(SlidingWindow),
+            count_from_last(SlidingWindow),
             "transformers/modeling_flash_attention_utils.py, _process_flash_attention_kwargs",
             "The same mask by another number: it calls FlashAttention with causal=True and "
             "window_size=(size − 1, size − 1).",
@@ -312,32 +312,32 @@ SLIDING = Idea(
         Convention(
             FLASH,
             "flash_attn_func(q, k, v, causal=True, window_size=({size}, 0))",
-            from_the_last(lambda size: SlidingWindow(size, "steps back")),
+            count_from_last(lambda size: SlidingWindow(size, "steps back")),
             "flash_attn/flash_attn_interface.py, flash_attn_func",
             "Both bounds are inclusive, so size + 1 keys.",
         ),
         Convention(
             GYM,
             "generate_sliding_window({size})",
-            from_the_first(lambda size: SlidingWindow(size, "steps back")),
+            count_from_first(lambda size: SlidingWindow(size, "steps back")),
             "attn_gym/masks/sliding_window.py, generate_sliding_window",
         ),
         Convention(
             XFORMERS,
             "LowerTriangularFromBottomRightMask().make_local_attention({size})",
-            from_the_last(SlidingWindow),
+            count_from_last(SlidingWindow),
             "xformers/ops/fmha/attn_bias.py, LowerTriangularFromBottomRightLocalAttentionMask",
         ),
         Convention(
             XFORMERS,
             "LocalAttentionFromBottomRightMask(window_left={size}, window_right=0)",
-            from_the_last(lambda size: SlidingWindow(size, "steps back")),
+            count_from_last(lambda size: SlidingWindow(size, "steps back")),
             "xformers/ops/fmha/attn_bias.py, LocalAttentionFromBottomRightMask",
         ),
         Convention(
             MLX + " (mlx-lm)",
             "create_causal_mask(N, offset, window_size={size})",
-            from_the_last(SlidingWindow),
+            count_from_last(SlidingWindow),
             "mlx_lm/models/base.py, create_causal_mask",
             "An earlier version of the same function saw one key more (linds > rinds + window_size was masked).",
         ),
@@ -345,21 +345,21 @@ SLIDING = Idea(
     size="Window",
 )
 
-BIDIRECTIONAL = Idea(
+BIDIRECTIONAL = NamedMask(
     "Window on both sides",
     "Is the size one side or both, and what happens at the edges?",
     (
         Convention(
             TRANSFORMERS + ", T5Gemma's encoder",
             "config.sliding_window = {size}",
-            as_many(lambda size, positions: Band(size)),
+            need_equal_lengths(lambda size, positions: Band(size)),
             "transformers/masking_utils.py, sliding_window_bidirectional_overlay (eager, SDPA, FlexAttention)",
             "2 · size + 1 keys.",
         ),
         Convention(
             TRANSFORMERS + ", T5Gemma's encoder on FlashAttention",
             'config.sliding_window = {size}  # attn_implementation="flash_attention_2"',
-            as_many(lambda size, positions: Band(size - 1)),
+            need_equal_lengths(lambda size, positions: Band(size - 1)),
             "transformers/modeling_flash_attention_utils.py, _process_flash_attention_kwargs; "
             "transformers/models/t5gemma/modeling_t5gemma.py, T5GemmaSelfAttention",
             "One step less on each side than the same model in eager attention: it calls FlashAttention with "
@@ -368,38 +368,38 @@ BIDIRECTIONAL = Idea(
         Convention(
             TRANSFORMERS + ", ModernBERT",
             "ModernBertConfig(local_attention={size})",
-            as_many(lambda size, positions: Band(size // 2)),
+            need_equal_lengths(lambda size, positions: Band(size // 2)),
             "transformers/models/modernbert, ModernBertConfig.sliding_window and ModernBertAttention",
             "Its attention adds 1 to the half before FlashAttention takes 1 away, so both agree.",
         ),
         Convention(
             TRANSFORMERS + ", Gemma 3",
             "Gemma3TextConfig(sliding_window={size}, use_bidirectional_attention=True)",
-            as_many(lambda size, positions: Band(size // 2)),
+            need_equal_lengths(lambda size, positions: Band(size // 2)),
             "transformers/models/gemma3, Gemma3TextConfig.__post_init__ and _bidirectional_window_overlay",
         ),
         Convention(
             TRANSFORMERS + ", Longformer",
             "LongformerConfig(attention_window={size})",
-            as_many(_longformer),
+            need_equal_lengths(_longformer),
             "transformers/models/longformer/modeling_longformer.py, LongformerSelfAttention",
         ),
         Convention(
             FLASH,
             "flash_attn_func(q, k, v, window_size=({size}, {size}))",
-            from_the_last(Band),
+            count_from_last(Band),
             "flash_attn/flash_attn_interface.py, flash_attn_func",
         ),
         Convention(
             XFORMERS,
             "LocalAttentionFromBottomRightMask(window_left={size}, window_right={size})",
-            from_the_last(Band),
+            count_from_last(Band),
             "xformers/ops/fmha/attn_bias.py, LocalAttentionFromBottomRightMask",
         ),
         Convention(
             GYM,
             "generate_dilated_sliding_window({size}, dilation=1)",
-            from_the_first(Band),
+            count_from_first(Band),
             "attn_gym/masks/dilated_sliding_window.py, generate_dilated_sliding_window",
         ),
         Convention(
@@ -413,27 +413,27 @@ BIDIRECTIONAL = Idea(
     size="Window",
 )
 
-PREFIX = Idea(
+PREFIX = NamedMask(
     "Prefix seen by all",
     "May a query before the end of the prefix see all of it?",
     (
         Convention(
             GYM,
             "generate_prefix_lm_mask({size})",
-            from_the_first(PrefixLM),
+            count_from_first(PrefixLM),
             "attn_gym/masks/prefix_lm.py, generate_prefix_lm_mask",
         ),
         Convention(
             TRANSFORMERS,
             "create_causal_mask(…, block_sequence_ids=[0] * {size} + [-1] * (n - {size}))",
-            from_the_last(PrefixLM),
+            count_from_last(PrefixLM),
             "transformers/masking_utils.py, blockwise_overlay",
             "Positions of one block, numbered from 0, see each other; −1 is text.",
         ),
         Convention(
             TRANSFORMERS + ", no blocks given",
             "create_causal_mask(…)",
-            from_the_first(lambda size: Causal("bottom right")),
+            count_from_first(lambda size: Causal("bottom right")),
             "transformers/masking_utils.py, create_causal_mask",
         ),
     ),
@@ -441,21 +441,21 @@ PREFIX = Idea(
     least=0,
 )
 
-DILATED = Idea(
+DILATED = NamedMask(
     "Dilated window",
     "Does the size count positions, or the keys seen at every second one?",
     (
         Convention(
             GYM,
             "generate_dilated_sliding_window({size}, dilation=2)",
-            from_the_first(lambda size: DilatedWindow(size, DILATION)),
+            count_from_first(lambda size: DilatedWindow(size, DILATION)),
             "attn_gym/masks/dilated_sliding_window.py, generate_dilated_sliding_window",
             "Positions on each side.",
         ),
         Convention(
             "Longformer (allenai)",
             "diagonaled_mm(query, key, w={size}, d=2)",
-            as_many(lambda size, positions: DilatedWindow(size * DILATION, DILATION)),
+            need_equal_lengths(lambda size, positions: DilatedWindow(size * DILATION, DILATION)),
             "longformer/diagonaled_mm_tvm.py, DiagonaledMM",
             "Keys on each side.",
         ),
@@ -470,87 +470,87 @@ DILATED = Idea(
     size="Window",
 )
 
-CHUNKED = Idea(
+CHUNKED = NamedMask(
     "Chunks",
     "May a query see what comes later in its chunk, and the chunks before?",
     (
         Convention(
             TRANSFORMERS + ", Llama 4",
             "config.attention_chunk_size = {size}",
-            from_the_last(Chunked),
+            count_from_last(Chunked),
             "transformers/masking_utils.py, chunked_causal_mask_function",
         ),
         Convention(
             "FlashAttention 3",
             "flash_attn_func(q, k, v, causal=True, attention_chunk={size})",
-            from_the_last(Chunked),
+            count_from_last(Chunked),
             "the reference in its tests, construct_chunk_mask",
         ),
         Convention(
             "WeNet",
             "subsequent_chunk_mask(n, {size})",
-            as_many(lambda size, positions: BlockCausal(size)),
+            need_equal_lengths(lambda size, positions: BlockCausal(size)),
             "wenet/utils/mask.py, subsequent_chunk_mask",
             "All of its own chunk, and all chunks before.",
         ),
         Convention(
             "WeNet",
             "subsequent_chunk_mask(n, {size}, num_left_chunks=0)",
-            as_many(lambda size, positions: BlockCausal(size, 0)),
+            need_equal_lengths(lambda size, positions: BlockCausal(size, 0)),
             "wenet/utils/mask.py, subsequent_chunk_mask",
         ),
     ),
     size="Chunk",
 )
 
-PACKED = Idea(
+PACKED = NamedMask(
     "Documents packed into one sequence",
     "Does each document see itself alone, and only what came before?",
     (
         Convention(
             TRANSFORMERS,
             "model(input_ids, position_ids=[0, …, {size} - 1, 0, …, {size} - 1, …])",
-            as_many(lambda size, positions: Chunked(size)),
+            need_equal_lengths(lambda size, positions: Chunked(size)),
             "transformers/masking_utils.py, find_packed_sequence_indices and packed_sequence_mask_function",
             "Only without attention_mask and cache.",
         ),
         Convention(
             TRANSFORMERS + ", position_ids left out",
             "model(input_ids)",
-            as_many(lambda size, positions: Causal()),
+            need_equal_lengths(lambda size, positions: Causal()),
             "transformers/masking_utils.py, _preprocess_mask_arguments",
             "Each document sees those before it; so it is too where a 2-D attention_mask is given.",
         ),
         Convention(
             FLASH,
             "flash_attn_varlen_func(q, k, v, cu_seqlens_q=[0, {size}, …], cu_seqlens_k=[0, {size}, …], …, causal=True)",
-            as_many(lambda size, positions: Chunked(size)),
+            need_equal_lengths(lambda size, positions: Chunked(size)),
             "flash_attn/flash_attn_interface.py, flash_attn_varlen_func",
         ),
         Convention(
             GYM,
             "generate_doc_mask_mod(causal_mask, offsets=[0, {size}, …])",
-            as_many(lambda size, positions: Chunked(size)),
+            need_equal_lengths(lambda size, positions: Chunked(size)),
             "attn_gym/masks/document_mask.py, generate_doc_mask_mod",
         ),
         Convention(
             XFORMERS,
             "BlockDiagonalMask.from_seqlens([{size}, …])",
-            as_many(lambda size, positions: BlockCausal(size, 0)),
+            need_equal_lengths(lambda size, positions: BlockCausal(size, 0)),
             "xformers/ops/fmha/attn_bias.py, BlockDiagonalMask",
             "In both directions, unless .make_causal() follows.",
         ),
         Convention(
             XFORMERS,
             "BlockDiagonalMask.from_seqlens([{size}, …]).make_causal()",
-            as_many(lambda size, positions: Chunked(size)),
+            need_equal_lengths(lambda size, positions: Chunked(size)),
             "xformers/ops/fmha/attn_bias.py, BlockDiagonalCausalMask",
         ),
     ),
     size="Positions of each document",
 )
 
-NEIGHBORHOOD = Idea(
+NEIGHBORHOOD = NamedMask(
     "Neighborhood on a grid",
     "Where do the rows and the columns end?",
     (
@@ -574,42 +574,42 @@ NEIGHBORHOOD = Idea(
     start=3,
 )
 
-POLARITY = Idea(
+POLARITY = NamedMask(
     "A boolean mask for padding",
     "What does True mean, where the first keys are True and the others are False?",
     (
         Convention(
             TORCH,
             "scaled_dot_product_attention(q, k, v, attn_mask=first)",
-            from_the_first(Padding),
+            count_from_first(Padding),
             "torch.nn.functional.scaled_dot_product_attention, documentation of attn_mask",
             "True may be looked at.",
         ),
         Convention(
             TORCH,
             "nn.MultiheadAttention(…)(q, k, v, key_padding_mask=first)",
-            from_the_first(lambda size: Not(Padding(size))),
+            count_from_first(lambda size: Not(Padding(size))),
             "torch.nn.MultiheadAttention.forward, documentation of key_padding_mask",
             "True is ignored; so it is in attn_mask of the same module, and in nn.TransformerEncoder.",
         ),
         Convention(
             TORCH,
             "flex_attention(q, k, v, block_mask=create_block_mask(lambda b, h, q, k: first[k], …))",
-            from_the_first(Padding),
+            count_from_first(Padding),
             "torch.nn.attention.flex_attention.create_block_mask, documentation of mask_mod",
             "True may be looked at.",
         ),
         Convention(
             TRANSFORMERS,
             "model(input_ids, attention_mask=first)",
-            from_the_first(Padding),
+            count_from_first(Padding),
             "transformers/masking_utils.py, padding_mask_function",
             "1 or True may be looked at, 0 is padding.",
         ),
         Convention(
             MLX,
             "mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=first)",
-            from_the_first(Padding),
+            count_from_first(Padding),
             "mlx_lm/models/base.py, quantized_scaled_dot_product_attention",
             "True may be looked at.",
         ),
@@ -619,4 +619,4 @@ POLARITY = Idea(
 )
 
 # The order of the menu.
-CONVENTIONS = (CAUSAL, SLIDING, BIDIRECTIONAL, PREFIX, DILATED, CHUNKED, PACKED, NEIGHBORHOOD, POLARITY)
+NAMED_MASKS = (CAUSAL, SLIDING, BIDIRECTIONAL, PREFIX, DILATED, CHUNKED, PACKED, NEIGHBORHOOD, POLARITY)

@@ -12,40 +12,40 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-Convention = Literal["zeros", "NaN", "uniform", "finite fill"]
+EmptyRowName = Literal["zeros", "NaN", "uniform", "finite fill"]
 
 
 @dataclass(frozen=True)
-class EmptyRow:
+class EmptyRowConvention:
     """One way of masking, and what an empty row becomes with it."""
 
-    name: Convention
-    does: str  # how masked scores are treated
-    becomes: str  # what an empty row is then
-    who: str  # which libraries do so
+    name: EmptyRowName
+    masking: str  # how masked scores are treated
+    result: str  # what an empty row becomes
+    libraries: str  # who does so
 
 
-CONVENTIONS = (
-    EmptyRow(
+EMPTY_ROW_CONVENTIONS = (
+    EmptyRowConvention(
         "zeros",
         "a masked score is −∞, and a row of nothing but −∞ is set to 0",
         "weight 0 on every key, so the output is the zero vector",
         "PyTorch's scaled_dot_product_attention and FlexAttention, FlashAttention from 2.1, attnviz",
     ),
-    EmptyRow(
+    EmptyRowConvention(
         "NaN",
         "a masked score is −∞, and softmax is taken as it is",
         "NaN on every key (0/0), which spreads to all that is computed from it",
         "any plain softmax after masked_fill(−inf); PyTorch's nn.MultiheadAttention with need_weights=True",
     ),
-    EmptyRow(
+    EmptyRowConvention(
         "uniform",
         "the most negative finite number is added to a masked score, in which the score itself is lost",
         "the same weight on every key, those past the mask and padding included",
         "Hugging Face transformers' eager attention (torch.finfo(dtype).min); the same follows where scores are "
         "replaced by one number, as by −1e4 in its first GPT",
     ),
-    EmptyRow(
+    EmptyRowConvention(
         "finite fill",
         "a number such as −10000 or −100 is added to a masked score, which remains",
         "the softmax of the raw scores as if nothing were masked, up to rounding",
@@ -54,18 +54,24 @@ CONVENTIONS = (
 )
 
 
-def filled(
+def masked_softmax(
     scores: Float[Tensor, "*batch queries keys"],
     allowed: Bool[Tensor, "#*batch queries keys"],
-    convention: Convention,
+    convention: EmptyRowName,
     fill: float = -10000.0,
 ) -> Float[Tensor, "*batch queries keys"]:
     """The softmax weights of scores (before the mask) as libraries of that convention compute them, in float32.
 
-    `fill` is what "finite fill" adds to a masked score. It takes e^fill of a masked key's share instead of all: with
-    −10000 nothing is left, with −100 a masked score some 100 above the rest gets through (`leaked`). From about −1e9
-    on the score is lost in rounding, and "finite fill" becomes "uniform".
-    Raises ValueError for a convention that is not in CONVENTIONS, and for a fill that is not finite and negative.
+    `fill` is what "finite fill" adds to a masked score. It leaves e^fill of a masked key's share: with −10000
+    nothing, while with −100 a masked score some 100 above the rest gets through (`leaked_mass`). From about −1e9 on
+    the score is lost in rounding, and "finite fill" becomes "uniform".
+
+    Raises ValueError for an unknown convention, and for a fill that is not finite and negative.
+
+    Example:
+        >>> scores, allowed = torch.tensor([[1.0, 1.0]]), torch.tensor([[False, False]])
+        >>> masked_softmax(scores, allowed, "zeros"), masked_softmax(scores, allowed, "uniform")
+        (tensor([[0., 0.]]), tensor([[0.5000, 0.5000]]))
     """
     scores, floor = scores.float(), torch.finfo(torch.float32).min
     if convention == "zeros":
@@ -79,11 +85,11 @@ def filled(
         if not -math.inf < fill < 0:
             raise ValueError(f"A finite fill is a number below 0, such as −10000 or −100; it got {fill}.")
         return torch.softmax(scores + torch.where(allowed, 0.0, fill), -1)
-    names = ", ".join(each.name for each in CONVENTIONS)
+    names = ", ".join(each.name for each in EMPTY_ROW_CONVENTIONS)
     raise ValueError(f"There is no convention {convention!r} for empty rows. Choose one of {names}.")
 
 
-def leaked(
+def leaked_mass(
     weights: Float[Tensor, "*batch queries keys"], allowed: Bool[Tensor, "#*batch queries keys"]
 ) -> Float[Tensor, "*batch queries"]:
     """How much of each query's weight lies on keys that it may not look at."""

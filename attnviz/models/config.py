@@ -2,15 +2,17 @@
 
 import math
 import re
-import sys
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 import torch
 import transformers
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from attnviz.formatting import quoted
@@ -31,32 +33,30 @@ MOST: tuple[tuple[str, int], ...] = (
 )
 # A config can say which code is to compute attention, even code to be fetched, and which files or models are to be
 # read beside it.
-SAYS_TOO_MUCH = re.compile(
+UNSAFE_KEYS = re.compile(
     r"_.*|auto_map|(attn|experts)_implementation|transformers_weights|(torch_)?dtype|use_kernels?"
     r"|backbone|use_(pretrained|timm)_backbone"
 )
-BUILDERS = ("transformers.models.", "torch.nn.modules.")
-# How many of their functions may be called: so many, and so many for each tensor of weights. With the default sizes of
-# its config, no architecture takes more than 62 for each, and hardly one more than 30.
-CALLS = 3_000, 100
-SECONDS = 8  # of computing at most, where calls take long
+# How many modules and weights may be made: so many, and so many for each tensor in the files. No architecture, with the
+# default sizes of its config, makes more than 4 for each.
+PARTS = 1_000, 20
 ENDLESS = ("time_step_limit",)  # a bound that is infinite where there is none
-NEXT_TOKEN = re.compile(r"(ForCausalLM|LMHeadModel)$")
-TRANSLATES = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHeadModel|EncoderDecoderModel)$")
+DECODER_HEAD = re.compile(r"(ForCausalLM|LMHeadModel)$")
+ENCODER_DECODER_HEAD = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHeadModel|EncoderDecoderModel)$")
 
 
-def check_config(name: str, said: dict[str, Any]) -> None:
+def check_config(name: str, config: dict[str, Any]) -> None:
     """Refuses what transformers does not build, quantized weights, and numbers that no model has."""
-    kind = said.get("model_type")
+    kind = config.get("model_type")
     if not isinstance(kind, str):
         raise ValueError(f"The config.json of {quoted(name)} has no model_type, so nobody can tell what it is.")
     if kind not in CONFIG_MAPPING:
-        own = "It brings code of its own, which is never run here. " if "auto_map" in said else ""
+        own = "It brings code of its own, which is never run here. " if "auto_map" in config else ""
         raise ValueError(
             f"{quoted(name)} is a model of the type {quoted(kind)}, which transformers {transformers.__version__} "
             f"does not know. {own}Choose a model that transformers itself can build."
         )
-    for part in nested_objects(said):
+    for part in nested_objects(config):
         if part.get("quantization_config") or part.get("compression_config"):
             raise ValueError(
                 f"The weights of {quoted(name)} are quantized, and only plain ones are read here. "
@@ -81,48 +81,49 @@ def _check_number(key: str, value: Any) -> None:
         raise ValueError(f"config.json has {len(values):,} numbers for {quoted(key)}; no model has more than {most:,}.")
 
 
-class TooMany(BaseException):  # so that nobody on the way takes it for a failure of its own
-    """A model with more parts than it can have."""
+class TooManyParts(Exception):
+    """A model has more modules and weights than its files."""
+
+
+def too_large(name: str) -> ValueError:
+    """Returns the error for a config that describes far more than the files hold."""
+    return ValueError(
+        f"The config.json of {quoted(name)} describes far more parts than its files have weights for. "
+        "Look there for a number that is too large, or download the model again."
+    )
 
 
 @contextmanager
-def within_bounds(name: str, tensors: int) -> Iterator[None]:
-    """Refuses to build far more than there are tensors of weights for, or for ever.
+def bounded_parts(name: str, tensors: int) -> Iterator[None]:
+    """Raises ValueError if far more modules and weights are made than there are tensors in the files."""
+    left, thread = PARTS[0] + PARTS[1] * tensors, threading.get_ident()
 
-    Calls into models and modules are counted. They may fail where they begin, as those for a wrong size do; within
-    torch itself that would leave half of what it was doing undone.
-    """
-    left, until, before = CALLS[0] + CALLS[1] * tensors, time.thread_time() + SECONDS, sys.getprofile()
-
-    def count(frame: FrameType, event: str, _: Any) -> None:
+    def count(*_: Any) -> None:
         nonlocal left
-        if event == "call" and str(frame.f_globals.get("__name__")).startswith(BUILDERS):
-            left -= 1
-            if left < 0 or time.thread_time() > until:
-                raise TooMany
+        left -= threading.get_ident() == thread
+        if left < 0:
+            raise TooManyParts
 
-    sys.setprofile(count)
+    hooks = register_module_module_registration_hook(count), register_module_parameter_registration_hook(count)
     try:
         yield
-    except TooMany:
-        raise ValueError(
-            f"The config.json of {quoted(name)} describes far more parts than its files have weights for. "
-            "Look there for a number that is too large, or download the model again."
-        ) from None
+    except TooManyParts:
+        raise too_large(name) from None
     finally:
-        sys.setprofile(before)
+        for hook in hooks:
+            hook.remove()
 
 
-def built(name: str, said: dict[str, Any], tensors: int) -> tuple[Any, str, tuple[Any, ...], Any]:
-    """The config as transformers has it, the implementation of attention, the classes to be tried, and the model as
-    the first of them builds it, without any numbers."""
-    kind, plain, base = CONFIG_MAPPING[said["model_type"]], _plain(said), transformers.AutoModel
+def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, str, tuple[Any, ...], Any]:
+    """Returns the config as transformers has it, the implementation of attention, the classes to be tried, and the
+    model as the first of them builds it, without any numbers. Raises ValueError for what cannot be built."""
+    kind, plain, base = CONFIG_MAPPING[config_json["model_type"]], _plain(config_json), transformers.AutoModel
     base._model_mapping.get(kind, None)  # imports its code
-    with within_bounds(name, tensors), refusal(f"transformers cannot build {quoted(name)} from its config.json"):
+    with bounded_parts(name, tensors), refusal(f"transformers cannot build {quoted(name)} from its config.json"):
         config = kind.from_dict(plain)
-        classes = (*_head(said, config), *((base,) if kind in base._model_mapping else ())) or (base,)
+        classes = (*_head(config_json, config), *((base,) if kind in base._model_mapping else ())) or (base,)
 
-        def build(implementation: str) -> Any:
+        def make(implementation: str) -> Any:
             with torch.device("meta"):
                 return classes[0].from_config(
                     kind.from_dict(plain),
@@ -132,22 +133,24 @@ def built(name: str, said: dict[str, Any], tensors: int) -> tuple[Any, str, tupl
                 )
 
         try:
-            return config, "sdpa", classes, build("sdpa")
+            return config, "sdpa", classes, make("sdpa")
         except ValueError:  # not every model has it
-            return config, "eager", classes, build("eager")
+            return config, "eager", classes, make("eager")
 
 
-def _plain(said: Any) -> Any:
-    """A config without what it must not say, in none of its parts."""
-    if isinstance(said, dict):
-        return {key: _plain(value) for key, value in said.items() if not SAYS_TOO_MUCH.fullmatch(key)}
-    return [_plain(value) for value in said] if isinstance(said, list) else said
+def _plain(value: Any) -> Any:
+    """Returns a config, or a part of it, without the keys that are unsafe."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items() if not UNSAFE_KEYS.fullmatch(key)}
+    return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
-def _head(said: dict[str, Any], config: Any) -> tuple[Any, ...]:
-    """The class with the head that gives the next token, if the model was saved with one."""
-    names = [name for name in said.get("architectures") or () if isinstance(name, str)]
-    decodes = getattr(config, "is_encoder_decoder", False)
-    auto = transformers.AutoModelForSeq2SeqLM if decodes else transformers.AutoModelForCausalLM
-    saved = any(map((TRANSLATES if decodes else NEXT_TOKEN).search, names))
+def _head(config_json: dict[str, Any], config: Any) -> tuple[Any, ...]:
+    """Returns the class with the head that gives the next token, if the model was saved with one."""
+    names = [name for name in config_json.get("architectures") or () if isinstance(name, str)]
+    auto: Any = transformers.AutoModelForCausalLM
+    pattern = DECODER_HEAD
+    if getattr(config, "is_encoder_decoder", False):
+        auto, pattern = transformers.AutoModelForSeq2SeqLM, ENCODER_DECODER_HEAD
+    saved = any(map(pattern.search, names))
     return (auto,) if saved and type(config) in auto._model_mapping else ()

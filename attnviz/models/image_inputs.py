@@ -24,8 +24,8 @@ DAMAGED = (OSError, SyntaxError, EOFError, ValueError, TypeError, struct.error) 
 
 
 @dataclass(frozen=True)
-class View:
-    """How a model sees: a square of so many pixels, cut into patches, with colors of this mean and spread."""
+class ImageInputs:
+    """How a model sees: a square of `size` pixels, cut into patches, with colors of this mean and spread."""
 
     size: int
     patch: int
@@ -49,7 +49,7 @@ class View:
         return ((colors - mean) / spread)[None]
 
 
-def view(config: Any, folder: Path | None = None) -> View | None:
+def image_inputs(config: Any, folder: Path | None = None) -> ImageInputs | None:
     """How the model of this config sees, as its preprocessor_config.json says; None if that is not known."""
     config = getattr(config, "vision_config", None) or config
     size, patch, channels = (
@@ -57,10 +57,10 @@ def view(config: Any, folder: Path | None = None) -> View | None:
     )
     if not 0 < patch <= size <= LONGEST_SIDE:
         return None
-    said = _preprocessor(folder)
-    mean, spread = (_three(said.get(name)) for name in ("image_mean", "image_std"))
+    settings = _preprocessor(folder)
+    mean, spread = (_three(settings.get(name)) for name in ("image_mean", "image_std"))
     windows = any(getattr(config, name, None) for name in ("window_size", "masked_unit_size", "num_detection_tokens"))
-    return View(size, patch, channels or 3, mean, spread, windows)
+    return ImageInputs(size, patch, channels or 3, mean, spread, windows)
 
 
 def drawing(size: int) -> Float[Tensor, "3 size size"]:
@@ -73,7 +73,7 @@ def drawing(size: int) -> Float[Tensor, "3 size size"]:
     return torch.where(field, torch.tensor([0.1, 0.25, 0.1])[:, None, None], sky)
 
 
-def named(layer: Layer, patches: tuple[str, ...]) -> Layer:
+def with_patch_names(layer: Layer, patches: tuple[str, ...]) -> Layer:
     """A layer with the names of the patches on each axis that they fit, after what the model puts before them.
 
     Where not every token sees every other, a model has cut the picture into windows, and its tokens stand in another

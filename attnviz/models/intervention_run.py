@@ -15,7 +15,7 @@ from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.models.interventions import Intervention, intervene
 from attnviz.models.model import Model
-from attnviz.models.text_inputs import decoded
+from attnviz.models.text_inputs import token_text
 
 LIKELIEST = 10
 
@@ -42,7 +42,7 @@ def run_with_interventions(
     because its queries and keys are not known, or if there is no such head.
     """
     before = model.layers(text, pair, image)
-    read = model.reading(text, pair, image)
+    read = model.encode(text, pair, image)
     _check(interventions, before)
     changed: list[Mechanism] = []
     outputs: list[Tensor] = []
@@ -55,12 +55,12 @@ def run_with_interventions(
         return after, attended(after, inputs)
 
     def keep_output(module: Any, given: Any, result: Any) -> None:
-        outputs.append(model.said(result))
+        outputs.append(model.extract_output(result))
 
     with model.lock:
         hook = model.model.register_forward_hook(keep_output) if model.outputs else None
         try:
-            after = capture(model.model, model.given(read), exchange=change)
+            after = capture(model.model, model.forward_arguments(read), intervene=change)
         finally:
             if hook:
                 hook.remove()
@@ -118,7 +118,7 @@ def sentence_similarity(
 
 def _vectors(model: Model, interventions: Sequence[Intervention], text: str) -> tuple[Tensor, Tensor]:
     after = run_with_interventions(model, interventions, text).output
-    before = model.output(model.reading(text))
+    before = model.output(model.encode(text))
     return before, before if after is None else after
 
 
@@ -135,7 +135,7 @@ def likeliest_tokens(model: Model, before: Tensor, after: Tensor, count: int = L
     """Returns the tokens that are likeliest to come next, before or after, by the logits of both."""
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
-    return [NextToken(decoded(model.tokenizer, token), float(p[token]), float(q[token])) for token in first]
+    return [NextToken(token_text(model.tokenizer, token), float(p[token]), float(q[token])) for token in first]
 
 
 def kl_divergence(before: Tensor, after: Tensor) -> float:

@@ -14,7 +14,8 @@ import transformers
 
 from attnviz.formatting import byte_size, quoted
 from attnviz.models.bounded_json import CONFIG_BYTES, read_object
-from attnviz.models.config import built, check_config
+from attnviz.models.config import build, check_config
+from attnviz.models.config_trial import check_trial
 from attnviz.models.folder import VOCABULARY, check_tokenizer, opened, pooling, stored
 from attnviz.models.model import Model
 from attnviz.models.refusals import refusal
@@ -112,12 +113,13 @@ def inspected(folder: str | Path, name: str = "") -> Folder:
     """
     path = opened(folder)
     name = name or path.name
-    said = read_object(path / "config.json", CONFIG_BYTES)
-    check_config(name, said)
+    config_json = read_object(path / "config.json", CONFIG_BYTES)
+    check_config(name, config_json)
     check_tokenizer(path)
     tensors, written, held = stored(path, name)
     check_size(name, written, held)
-    config, implementation, classes, meta = built(name, said, tensors)
+    check_trial(name, config_json, tensors)
+    config, implementation, classes, meta = build(name, config_json, tensors)
     if meta.main_input_name not in ("input_ids", "pixel_values"):
         raise ValueError(
             f"{quoted(name)} reads neither text nor a picture: what it takes is called "
@@ -127,7 +129,7 @@ def inspected(folder: str | Path, name: str = "") -> Folder:
     size = max(held, sum(tensor.nbytes for tensor in (*meta.parameters(), *meta.buffers())))
     check_size(name, parameters, size)
     pooled = pooling(path)
-    strict = "auto_map" in said
+    strict = "auto_map" in config_json
     notes: tuple[str, ...] = ()
     if strict:
         notes = (

@@ -1,10 +1,10 @@
-"""A transformers model with what turns a text or a picture into its input."""
+"""A transformers model with what turns a text or a picture into its inputs."""
 
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,23 @@ from torch import Tensor
 
 from attnviz.capture import capture, model_lock
 from attnviz.layer import Trace
-from attnviz.models import image_inputs, text_inputs
+from attnviz.models.image_inputs import image_inputs, with_patch_names
 from attnviz.models.refusals import INPUT_ERRORS, reason
-from attnviz.models.text_inputs import Reading
+from attnviz.models.text_inputs import TextInputs, Tokens, forward_parameters
 
 BYTES_KEPT = 256 << 20  # of the layers of the latest examples, for each model
 
+ExampleKey = tuple[str, str | None, str | None]  # the text, the second text, the picture's digest
 
-Asked = tuple[str, str | None, str | None]  # the text, the second text, the picture's digest
+
+@dataclass(frozen=True, eq=False)
+class ModelInputs:
+    """One example: the batch that the model takes, and what a person reads on the axes."""
+
+    batch: dict[str, Tensor]
+    source: Tokens = field(default_factory=Tokens)  # of the text, or of a pair of texts one after the other
+    target: Tokens | None = None  # of what the decoder has written so far, where there is one
+    patches: tuple[str, ...] = field(default=(), repr=False)  # of the picture, where there is one
 
 
 class Model:
@@ -44,84 +53,123 @@ class Model:
     ) -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.outputs, self.pooling, self.notes = outputs, pooling, notes
-        self.limit = text_inputs.limit(model, tokenizer)
         self.size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
-        self.view = image_inputs.view(model.config, folder)
+        self.text_inputs = TextInputs(name, model, tokenizer)
+        self.image_inputs = image_inputs(model.config, folder)
         self.lock = model_lock(model)
-        self._kept: OrderedDict[Asked, tuple[Reading, Trace]] = OrderedDict()
+        self._kept: OrderedDict[ExampleKey, tuple[ModelInputs, Trace]] = OrderedDict()
 
     @property
-    def reads(self) -> str:
-        """What it is to be given: "text", "picture" or "text and picture"."""
-        return text_inputs.reads(self.model)
+    def limit(self) -> int:
+        """The most tokens that are read."""
+        return self.text_inputs.limit
 
     @property
-    def decodes(self) -> bool:
+    def modality(self) -> str:
+        """What the model takes: "text", "picture" or "text and picture"."""
+        names, config = forward_parameters(self.model), self.model.config
+        if "input_ids" not in names:
+            return "picture"
+        # Two towers, as CLIP has them, or a picture in one row with the text, as ViLT has it, need both; a language
+        # model that can also see has a token that stands for a picture, and reads without one.
+        towers = hasattr(config, "text_config") and hasattr(config, "vision_config")
+        in_a_row = hasattr(config, "image_size") and hasattr(config, "patch_size")
+        sees = any(hasattr(config, name) for name in ("image_token_id", "image_token_index"))
+        return "text and picture" if (towers or in_a_row) and not sees and "pixel_values" in names else "text"
+
+    @property
+    def is_encoder_decoder(self) -> bool:
         """Whether it has an encoder and a decoder: then the second text of a pair is the decoder's."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
     def layers(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> Trace:
-        """Every layer's attention for this example; the same example gets the same layers while they are kept.
+        """Returns every layer's attention for an example; the same example gets the same layers while they are kept.
 
         `pair` is a second text: that of a pair of sentences, or what the decoder has written so far; without it the
         decoder goes on by itself, taking the likeliest token each time. `image` is a picture as a file's bytes, for
         models that see; without it they are shown a drawing. Raises ValueError, in words, for what cannot be read.
         """
-        pair, asked = _asked(text, pair, image)
+        pair, key = _example_key(text, pair, image)
         with self.lock:
-            if asked not in self._kept:
-                with self._in_words():
-                    given = self._given(text, pair, image)
-                    target = given.target or text_inputs.Tokens()
-                    # The head comes after all attention, and for a long text it would take more than everything else.
-                    layers = capture(
-                        self.model if self.decodes else self.model.base_model,
-                        given.batch,
-                        tokens=given.source.tokens,
-                        special=given.source.special,
-                        decoder_tokens=target.tokens,
-                        decoder_special=target.special,
-                    )
-                if not layers:
-                    raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(layers.missing)}")
-                if given.patches:
-                    layers = replace(layers, layers=tuple(image_inputs.named(layer, given.patches) for layer in layers))
-                self._keep(asked, given, layers)
-            self._kept.move_to_end(asked)
-            return self._kept[asked][1]
+            if key not in self._kept:
+                with self._refusals():
+                    inputs = self._encode(text, pair, image)
+                    trace = self._capture(inputs)
+                if not trace:
+                    raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(trace.missing)}")
+                self._keep(key, inputs, trace)
+            self._kept.move_to_end(key)
+            return self._kept[key][1]
 
-    def reading(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> Reading:
-        """The same example as the model takes it: its batch, its tokens, and which text each is from."""
-        pair, asked = _asked(text, pair, image)
-        with self.lock, self._in_words():
-            return self._kept[asked][0] if asked in self._kept else self._given(text, pair, image)
+    def encode(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> ModelInputs:
+        """Returns the same example as the model takes it: its batch, its tokens, and which text each is from."""
+        pair, key = _example_key(text, pair, image)
+        with self.lock, self._refusals():
+            return self._kept[key][0] if key in self._kept else self._encode(text, pair, image)
 
     @torch.no_grad()
-    def output(self, read: Reading) -> Float[Tensor, " numbers"]:
-        """The logits of the next token, or the sentence's vector. Raises ValueError where the model has neither."""
+    def output(self, inputs: ModelInputs) -> Float[Tensor, " numbers"]:
+        """Returns the logits of the next token, or the sentence's vector. Raises ValueError if there is neither."""
         if not self.outputs:
             raise ValueError(f"{self.name} gives neither a next token nor a vector of the whole sentence.")
         with self.lock:
-            return self.said(self.model(**self.given(read)))
+            return self.extract_output(self.model(**self.forward_arguments(inputs)))
 
-    def given(self, read: Reading) -> dict[str, Any]:
-        """What a forward is given in whose result `said` finds the output."""
-        last = self.outputs == "next token" and "logits_to_keep" in text_inputs.taken(self.model)
-        return {**read.batch, "logits_to_keep": 1} if last else dict(read.batch)
+    def forward_arguments(self, inputs: ModelInputs) -> dict[str, Any]:
+        """Returns what a forward is given so that `extract_output` finds the output in its result."""
+        last = self.outputs == "next token" and "logits_to_keep" in forward_parameters(self.model)
+        return {**inputs.batch, "logits_to_keep": 1} if last else dict(inputs.batch)
 
-    def said(self, result: Any) -> Float[Tensor, " numbers"]:
-        """The output, as `output` gives it, in what a forward of the model has returned."""
+    def extract_output(self, result: Any) -> Float[Tensor, " numbers"]:
+        """Returns the output, as `output` does, from the result of a forward."""
         if self.outputs == "next token":
             logits: Tensor = result.logits[0, -1].float()
             return logits
         states: Tensor = result.last_hidden_state[0].float()
         return states.mean(0) if self.pooling == "mean" else states[0]
 
-    def _given(self, text: str, pair: str | None, image: bytes | None) -> Reading:
-        return text_inputs.with_target(self, text_inputs.read(self, text, pair, image), pair)
+    def _encode(self, text: str, pair: str | None, image: bytes | None) -> ModelInputs:
+        batch: dict[str, Tensor] = {}
+        source, target = Tokens(), None
+        patches: tuple[str, ...] = ()
+        modality = self.modality
+        if "picture" in modality:
+            if self.image_inputs is None:
+                raise ValueError(
+                    f"{self.name} does not say how large the pictures are that it sees, up to 4,096 pixels."
+                )
+            batch["pixel_values"] = self.image_inputs.pixels(image)
+            if modality == "picture" or hasattr(self.model.config, "text_config"):  # the patches stand by themselves
+                patches = self.image_inputs.patches
+        elif image is not None:
+            raise ValueError(f"{self.name} reads text, and sees no pictures.")
+        if "text" in modality:
+            encoded, source = self.text_inputs.encode(text, None if self.is_encoder_decoder else pair)
+            batch |= encoded
+        elif text.strip() or pair:
+            raise ValueError(f"{self.name} sees pictures, and reads no text.")
+        if self.is_encoder_decoder:
+            ids, target = self.text_inputs.decoder_inputs(batch, pair, generated=self.outputs == "next token")
+            batch["decoder_input_ids"] = ids
+        return ModelInputs(batch, source, target, patches)
+
+    def _capture(self, inputs: ModelInputs) -> Trace:
+        target = inputs.target or Tokens()
+        # The head comes after all attention, and for a long text it would take more than everything else.
+        trace = capture(
+            self.model if self.is_encoder_decoder else self.model.base_model,
+            inputs.batch,
+            tokens=inputs.source.tokens,
+            special=inputs.source.special,
+            decoder_tokens=target.tokens,
+            decoder_special=target.special,
+        )
+        if not inputs.patches:
+            return trace
+        return replace(trace, layers=tuple(with_patch_names(layer, inputs.patches) for layer in trace))
 
     @contextmanager
-    def _in_words(self) -> Iterator[None]:
+    def _refusals(self) -> Iterator[None]:
         try:
             yield
         except NotImplementedError:
@@ -129,14 +177,14 @@ class Model:
         except INPUT_ERRORS as error:
             raise ValueError(f"{self.name} fails on this example. The reason given is: {reason(error)}") from error
 
-    def _keep(self, asked: Asked, read: Reading, layers: Trace) -> None:
-        self._kept[asked] = read, layers
+    def _keep(self, key: ExampleKey, inputs: ModelInputs, trace: Trace) -> None:
+        self._kept[key] = inputs, trace
         while len(self._kept) > 1 and sum(_bytes(kept) for _, kept in self._kept.values()) > BYTES_KEPT:
             self._kept.popitem(last=False)
 
 
-def _asked(text: str, pair: str | None, image: bytes | None) -> tuple[str | None, Asked]:
-    """The second text, if there is one, and what tells one example from another."""
+def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str | None, ExampleKey]:
+    """Returns the second text, if there is one, and what tells one example from another."""
     pair = pair if pair and pair.strip() else None
     return pair, (text, pair, hashlib.sha256(image).hexdigest() if image is not None else None)
 

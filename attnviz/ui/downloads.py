@@ -13,29 +13,32 @@ from jaxtyping import Float
 
 from attnviz.figures import label, themed
 from attnviz.sources.formats import READERS
-from attnviz.ui.view import View
+from attnviz.ui.head_map import HeadMap
 
 SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
 
 
-def downloads(view: View, figure: go.Figure, note: str = "") -> None:
-    """Buttons for the weights shown, as CSV and .npz, and for the picture as one HTML file; and the link to copy.
+def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, private: bool) -> None:
+    """Draws buttons for the weights as CSV and .npz and for the picture as one HTML file, and the link to copy.
 
     PNG and SVG are made in the browser, by the chart itself. The note says what the numbers are, if not all of them.
+    A `private` source is not in the link.
     """
-    shown = (view.weights, *view.names)
+    shown = (head_map.weights, *head_map.labels)
     with st.popover("Take away", icon=":material/download:", width="stretch"):
         for title, extension, make in (
             ("Weights as CSV", "csv", lambda: as_csv(*shown)),
             ("Weights as .npz", "npz", lambda: as_npz(*shown)),
-            ("Picture as HTML", "html", lambda: as_html(figure, f"Attention: {view.title}")),
+            ("Picture as HTML", "html", lambda: as_html(figure, f"Attention: {head_map.title}")),
         ):
-            st.download_button(title, make, f"attention {view.title}.{extension}", on_click="ignore", width="stretch")
+            st.download_button(
+                title, make, f"attention {head_map.title}.{extension}", on_click="ignore", width="stretch"
+            )
         if note:
             st.caption(note)
         st.caption("PNG and SVG: the buttons above the picture. Link to this state:")
         st.code(link(), language=None, wrap_lines=True)
-        if view.source.private:
+        if private:
             st.caption("The uploaded file stays in this session: it is not in the link.")
 
 

@@ -1,9 +1,7 @@
-"""The two charts of a view: the mosaic of its heads, and the heatmap of the chosen one with its pinned query."""
+"""The charts of a selection: the mosaic of its heads, and the map of the selected one with its pinned query."""
 
 import math
-from collections.abc import Callable, Sequence
-from copy import copy
-from html import escape
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -12,214 +10,259 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_mass, strongest_keys
-from attnviz.figures import heatmap, mosaic, sentence
-from attnviz.figures.sentences import EMPTY_ROW, MASKED, CellSentences
+from attnviz.figures import mosaic, sentence
+from attnviz.figures.mosaic import ACCENT
+from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import number, visible
-from attnviz.layer import LayerId
-from attnviz.ui import pinned_query, prediction
+from attnviz.layer import Layer
+from attnviz.ui import html, pinned_query, prediction
 from attnviz.ui.chart import chart
-from attnviz.ui.head_controls import head_names
-from attnviz.ui.view import View, tokens_stamp
+from attnviz.ui.head_controls import head_names, open_head
+from attnviz.ui.head_map import HeadMap, hide_row, hide_thumbnail_rows, selected_map, selected_thumbnails
+from attnviz.ui.selection import Selection
+from attnviz.ui.viewport import token_name
 
 HEIGHT = 470
-MOST_NAMES = 16
-GUESSED = "{query} may not look at {key}, or it is still to be guessed."
-UNSAID = "What {query} looks at is still to be guessed, or there is nothing."
+MOST_LABELS = 16  # along a mosaic
+HIDDEN = "{query} may not look at {key}, or it is still to be predicted."
+HIDDEN_ROW = "What {query} looks at is still to be predicted, or there is nothing."
 
 
-def show(view: View) -> tuple[go.Figure, View]:
-    """Draws both charts, and what the pinned query looks at below them; gives what can be taken away: the heatmap,
-    and the view without the row that is still to be guessed."""
+def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
+    """Draws both charts, with what the pinned query looks at below them.
+
+    Returns the figure of the map, and the map as it is drawn: without the row that is still to be predicted.
+    """
     left, right = st.columns([0.32, 0.68], gap="medium")
     below = st.container()
+    head_map, thumbnails = selected_map(selection), selected_thumbnails(selection)
     with below:
-        row, secret = pin(view)
-    seen = view if secret is None else without(view, secret)
+        row, hidden = pin(selection, head_map)
+    head_map, thumbnails = without_row(head_map, thumbnails, hidden)
+    end = selection.colors.end([head_map.weights], [thumbnails])
     with left:
-        small_maps(seen)
+        show_mosaic(selection, thumbnails, end)
     with right:
-        return large_map(seen, row, secret is not None), seen
+        return show_map(selection, head_map, row, end), head_map
 
 
-def large_map(
-    view: View, row: int | None, guessing: bool = False, picked: Callable[[int, int], None] | None = None
+def without_row(
+    head_map: HeadMap, thumbnails: Float[np.ndarray, "heads height width"], row: int | None
+) -> tuple[HeadMap, Float[np.ndarray, "heads height width"]]:
+    """Returns both without a row that is still to be predicted, if there is one: it is not sent to the browser."""
+    if row is None:
+        return head_map, thumbnails
+    sentences = CellSentences(head_map.sentences.allowed, HIDDEN, HIDDEN_ROW)
+    return hide_row(head_map, row, sentences), hide_thumbnail_rows(thumbnails, len(head_map.queries), row)
+
+
+def show_map(
+    selection: Selection,
+    head_map: HeadMap,
+    row: int | None,
+    largest: float,
+    on_click: Callable[[int, int], None] | None = None,
 ) -> go.Figure:
-    """Draws the heatmap of the chosen head with its pinned row; a click on a cell pins its query, unless it is
-    `picked` otherwise."""
-    picture = heatmap(
-        view.weights,
-        view.query_tokens,
-        view.key_tokens,
-        largest=view.largest,
-        sentences=CellSentences(view.says, GUESSED if guessing else MASKED, UNSAID if guessing else EMPTY_ROW),
-        zoom_key=tokens_stamp(view.layers[view.layer].inputs),
-    )
+    """Draws the map of the selected head with its pinned row. `on_click` is called with the row and the column among
+    the queries and the keys that are shown; by default a click pins the query."""
+    names = selection.query_names
+    on_click = on_click or (lambda clicked, _: pinned_query.toggle(names, clicked))
+    is_whole = head_map.downsampled is None
+
+    def click_cell(cell_row: int, column: int) -> None:
+        place = head_map.position_at(cell_row, column) if column >= 0 else None  # the name of a row is of several
+        if place:
+            on_click(selection.queries.index(place[0]), selection.keys.index(place[1]))
+
+    picture = head_map.chart(largest=largest, fan=is_whole)
     chart(
         picture,
         "heatmap",
         label="Attention weights",
-        name=f"attention {view.title}",
-        description=_in_words(view, row),
+        name=f"attention {head_map.title}",
+        description=_description(head_map, row) if is_whole else f"{head_map.title}: {head_map.size}.",
         height=HEIGHT,
-        pinned=row,
-        hint="Point at a cell to read it, click to pin its query.",
-        on_click=picked or (lambda clicked, _: pinned_query.toggle(query_names(view), clicked)),
+        pinned=row if is_whole else None,
+        hint="Point at a cell to read it, click to pin its query."
+        if is_whole
+        else "Each cell: its largest weight. Click to pin.",
+        on_click=on_click if is_whole else click_cell,
+        on_view=head_map.on_view,
     )
     return picture.figure
 
 
-def without(view: View, row: int) -> View:
-    """The view with nothing in a row, in the mosaic neither: what is still to be guessed is not sent."""
-    seen = copy(view)
-    weights = view.weights.copy()
-    weights[row] = np.nan
-    for name, array in {"weights": weights, "mosaic": row_hidden(view.mosaic, len(weights), row)}.items():
-        object.__setattr__(seen, name, array)
-    return seen
-
-
-def row_hidden(
-    maps: Float[np.ndarray, "heads height width"], queries: int, row: int
-) -> Float[np.ndarray, "heads height width"]:
-    """Small maps of so many queries without all that one of their rows went into, as torch's adaptive pooling shares
-    rows out."""
-    height = maps.shape[1]
-    hidden = maps.copy()
-    hidden[:, [i for i in range(height) if i * queries // height <= row < -(-(i + 1) * queries // height)]] = np.nan
-    return hidden
-
-
-def small_maps(view: View, key: str = "heads", framed: bool = True, height: int = HEIGHT) -> None:
-    """Draws the mosaic under `key`; a click opens a head. The chosen one is framed, where this mosaic has it."""
-    heads = head_names(view.heads)
-    names = [view.layers[i].name for i in view.beside]
-    columns = len(names) if view.every else max(1, round(math.sqrt(0.75 * len(heads))))
-    # Layers side by side, heads below each other: the thumbnails come layer by layer.
-    order = [layer * len(heads) + head for head in range(len(heads)) for layer in range(len(names))]
-    shown = view.mosaic[order] if view.every else view.mosaic
-    at = [view.head] if framed and isinstance(view.head, int) else []
+def show_mosaic(
+    selection: Selection,
+    thumbnails: Float[np.ndarray, "heads height width"],
+    largest: float,
+    key: str = "heads",
+    *,
+    framed: Collection[tuple[int, int]] | None = None,
+    height: int = HEIGHT,
+    hint: str = "Click to open",
+    label: str = "Mosaic",
+    about: str = "the head menu opens one",
+    on_click: Callable[[int, int], None] | None = None,
+) -> None:
+    """Draws the mosaic under `key`. The heads that are `framed`, each a layer's index and a head, are the selected one
+    by default; `on_click` is called with such a pair, and by default opens the head."""
+    indices = selection.mosaic_layers
+    layers, heads = [selection.layers[i] for i in indices], selection.layer.inputs.heads
+    if framed is None:
+        framed = [(selection.index, selection.head)] if isinstance(selection.head, int) else []
+    on_click = on_click or (lambda index, head: open_head(selection.layers, index, head))
+    several = len(layers) > 1
+    # Layers side by side, heads below each other: the small maps come layer by layer.
+    places = [(index, head) for head in range(heads) for index in indices]
+    ordered = thumbnails.reshape(len(layers), heads, *thumbnails.shape[1:]).swapaxes(0, 1).reshape(thumbnails.shape)
+    # A layer of which all heads are framed has one frame around them, and so have layers side by side.
+    whole = {index for index in indices if several and heads > 1 and {(index, i) for i in range(heads)} <= {*framed}}
     picture = mosaic(
-        shown,
-        columns=columns,
-        names=[f"{names[i % len(names)]}, {heads[i // len(names)].lower()}" for i in range(len(order))]
-        if view.every
-        else heads,
-        row_names=_few([str(i) for i in range(len(heads))]) if view.every else (),
-        column_names=_few(numbers_of([view.layers[i].id for i in view.beside])) if view.every else (),
-        chosen=[head * len(names) + view.beside.index(view.layer) if view.every else head for head in at],
-        largest=view.largest,
+        ordered,
+        columns=len(layers) if several else max(1, round(math.sqrt(0.75 * heads))),
+        names=[f"{selection.layers[index].name}, head {head}" for index, head in places]
+        if several
+        else head_names(heads),
+        row_names=_spaced([str(head) for head in range(heads)]) if several else (),
+        column_names=_spaced(layer_numbers(layers)) if several else (),
+        chosen=[places.index(place) for place in framed if place in places and place[0] not in whole],
+        largest=largest,
     )
+    spec = picture.spec
+    for first, last in neighbors([column for column, index in enumerate(indices) if index in whole]):
+        picture.figure.add_shape(
+            type="rect", line={"color": ACCENT, "width": 3},
+            x0=first * spec.tile_width - 0.5, x1=last * spec.tile_width + spec.width - 0.5,
+            y0=spec.tile_height - spec.height - 0.5, y1=heads * spec.tile_height - 0.5,
+        )  # fmt: skip
 
-    def open_head(row: int, column: int) -> None:
-        place = picture.spec.head_at(row, column)
-        if place is None:
-            return
-        st.session_state["head"] = heads[place // len(names) if view.every else place]
-        if view.every:
-            st.session_state["layer"] = names[place % len(names)]
+    def click_tile(row: int, column: int) -> None:
+        place = spec.head_at(row, column)
+        if place is not None:
+            on_click(*places[place])
 
     chart(
         picture,
         key,
-        label="Mosaic",
+        label=label,
         name="attention heads",
-        description=f"{len(shown)} small maps of attention weights, one for each head; the head menu opens one.",
+        description=f"{len(places)} small maps of attention weights, one for each head; {about}.",
         height=height,
-        hint="Click to open" if height == HEIGHT else "",  # smaller ones stand side by side, without room for it
-        on_click=open_head,
+        hint=hint,
+        on_click=click_tile,
     )
 
 
-def numbers_of(layers: Sequence[LayerId]) -> list[str]:
-    """The numbers of layers, or their order where those do not tell them apart."""
-    numbers = [layer.number for layer in layers]
-    return numbers if len(set(numbers) - {""}) == len(layers) else [str(i) for i in range(len(layers))]
+def neighbors(places: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns the first and the last of each run of neighbors among increasing places."""
+    first = [place for place in places if place - 1 not in places]
+    last = [place for place in places if place + 1 not in places]
+    return list(zip(first, last, strict=True))
 
 
-def _few(names: Sequence[str]) -> list[str]:
-    """As many of the names as find room along a mosaic, with nothing in the place of the others."""
-    step = -(-len(names) // MOST_NAMES)
+def layer_numbers(layers: Sequence[Layer]) -> list[str]:
+    """Returns the numbers of layers, or their places where those do not tell them apart."""
+    numbers = [layer.id.number for layer in layers]
+    return numbers if len({*numbers} - {""}) == len(layers) else [str(i) for i in range(len(layers))]
+
+
+def _spaced(names: Sequence[str]) -> list[str]:
+    """Returns as many of the names as fit along a mosaic, with nothing in the place of the others."""
+    step = -(-len(names) // MOST_LABELS)
     return [name if i % step == 0 else "" for i, name in enumerate(names)]
 
 
-def pin(view: View) -> tuple[int | None, int | None]:
-    """The row that is pinned, chosen by a click or from the menu, or the one that is still to be guessed; below it
-    what its query looks at."""
-    menu, said = st.columns([0.32, 0.68], gap="medium")
+def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None]:
+    """Draws the menu of the pinned query, and what that query looks at.
+
+    Returns the row that is pinned among the shown queries, and a row that is still to be predicted; one of the two.
+    """
+    is_whole = head_map.downsampled is None
+    menu, reading = st.columns([0.32, 0.68], gap="medium")
     with menu:
-        opening = view.source.opening.query
-        row = pinned_query.menu(query_names(view), view.queries.index(opening) if opening in view.queries else None)
-        predict = st.toggle(
-            "Predict", key="predict", bind="query-params", help="Guess where the pinned query looks before you see it."
+        row = pinned_query.menu(selection.query_names, selection.first_row)
+        predict = is_whole and st.toggle(
+            "Predict",
+            key="predict",
+            bind="query-params",
+            help="Predict where the pinned query looks before you see it.",
         )
-    with said:
-        secret = None
-        if predict and row is not None and not _guessed(view, row):
-            row, secret = None, row
-        looks = "" if row is None else _reading(view, row)
-        if predict and row is None and secret is None:
-            looks = "<p>Pin a query to guess where it looks.</p>"
-        st.html(looks + _notes(view))
-    return row, secret
+    with reading:
+        hidden = None
+        if predict and row is not None and not _is_revealed(head_map, row):
+            row, hidden = None, row
+        text = html.Markup() if row is None else _reading(selection, head_map, row)
+        if predict and row is None and hidden is None:
+            text = html.element("p", "Pin a query to predict where it looks.")
+        if is_whole:
+            text += html.paragraphs(_notes(selection, head_map) or [""])
+        if text:
+            st.html(text)
+    return row, hidden
 
 
-def _guessed(view: View, row: int) -> bool:
-    return prediction.ask("head", view.query_tokens[row], view.key_tokens, view.weights[row])
+def _is_revealed(head_map: HeadMap, row: int) -> bool:
+    return prediction.predict("head", head_map.query_tokens[row], head_map.key_tokens, head_map.weights[row])
 
 
-def query_names(view: View) -> list[str]:
-    return pinned_query.numbered(view.queries, view.query_tokens)
+def _description(head_map: HeadMap, row: int | None) -> str:
+    text = f"{head_map.title}: {head_map.size}. The arrow keys move from cell to cell, Enter pins a query."
+    if row is None:
+        return text
+    best = strongest_keys(torch.from_numpy(head_map.weights[row]), 1)
+    token = head_map.query_tokens[row]
+    if not best:
+        return f"{text} {visible(token)} may look at nothing."
+    return f"{text} {sentence(token, head_map.key_tokens[best[0][0]], best[0][1], head_map.sentences.allowed)}"
 
 
-def _in_words(view: View, row: int | None) -> str:
-    queries, keys = view.weights.shape
-    said = f"{view.title}: {queries} queries by {keys} keys. The arrow keys move from cell to cell, Enter pins a query."
-    return said if row is None else f"{said} {_best(view, row)}"
-
-
-def _best(view: View, row: int) -> str:
-    best = strongest_keys(torch.from_numpy(view.weights[row]), 1)
-    token = view.query_tokens[row]
-    return (
-        sentence(token, view.key_tokens[best[0][0]], best[0][1], view.says)
-        if best
-        else f"{visible(token)} may look at nothing."
+def _reading(selection: Selection, head_map: HeadMap, row: int) -> html.Markup:
+    """The pinned query's strongest keys: the first in a sentence, all of them as a list."""
+    inputs, query = head_map.inputs, selection.queries[row]
+    best = strongest_keys(row_weights(selection, head_map, row))
+    query_name = token_name(inputs, inputs.query_tokens, query)
+    if not best:
+        return html.summary(f"{visible(query_name)} may look at nothing.")
+    keys = [(token_name(inputs, inputs.key_tokens, selection.keys[key]), weight) for key, weight in best]
+    return html.summary(sentence(query_name, *keys[0], head_map.sentences.allowed)) + html.strongest(
+        (key, number(weight)) for key, weight in keys
     )
 
 
-def _reading(view: View, row: int) -> str:
-    items = "".join(
-        f"<li><bdi>{escape(visible(view.key_tokens[key]))}</bdi> {number(weight)}</li>"
-        for key, weight in strongest_keys(torch.from_numpy(view.weights[row]))
-    )
-    return f"<p class='attnviz-summary'>{escape(_best(view, row))}</p><ol class='attnviz-strongest'>{items}</ol>"
+def row_weights(selection: Selection, head_map: HeadMap, row: int) -> Float[torch.Tensor, " keys"]:
+    """Returns the exact weights of one of the shown queries at all keys that are shown, NaN where not allowed."""
+    if head_map.downsampled is None:
+        return torch.from_numpy(head_map.weights[row])
+    return head_map.exact_rows([selection.queries[row]])[0]
 
 
-def _notes(view: View) -> str:
+def _notes(selection: Selection, head_map: HeadMap) -> list[str]:
     """What a reader must know to read the numbers right."""
-    weights = torch.from_numpy(view.weights)
-    inputs, normalizer = view.layers[view.layer].inputs, view.mechanisms[view.layer].normalizer
+    weights = torch.from_numpy(head_map.weights)
+    inputs, normalizer = head_map.inputs, selection.mechanism.normalizer
     notes: list[str] = [] if normalizer.adds_up else [normalizer.row]
-    if view.special != Special.SHOWN and inputs.special_keys:
+    if selection.special != Special.SHOWN and inputs.special_keys:
         hidden = _listed([inputs.key_tokens[i] for i in inputs.special_keys])
-        if view.special == Special.RESCALED and not normalizer.negative:
+        if selection.special == Special.RESCALED and not normalizer.negative:
             notes.append(f"{hidden} are hidden, and each row is rescaled to the sum it had with them.")
-        elif view.head == Aggregate.MAXIMUM or not normalizer.adds_up:
+        elif selection.head == Aggregate.MAXIMUM or not normalizer.adds_up:
             notes.append(f"{hidden} are hidden; the rows keep their weights.")
         else:
             share = number(hidden_mass(weights))
             notes.append(f"{hidden} are hidden; on average {share} of a query's attention is not in the picture.")
     if empty := empty_rows(weights):
-        few = _listed([view.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
+        few = _listed([head_map.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
         notes.append(f"{len(empty)} of {len(weights)} queries may look at no key shown: {few}.")
-    return "".join(f"<p>{escape(note)}</p>" for note in notes) or "<p></p>"
+    return notes
 
 
 def _listed(tokens: Sequence[str]) -> str:
     return ", ".join(visible(token) for token in tokens)
 
 
-def as_table(view: View) -> dict[str, np.ndarray | list[str]]:
-    """The weights as columns, for a table: one column for each key."""
-    names = pinned_query.numbered(view.keys, view.key_tokens)
-    return {"query": query_names(view), **dict(zip(names, view.weights.T, strict=True))}
+def as_table(head_map: HeadMap) -> dict[str, np.ndarray | list[str]]:
+    """Returns the weights of a whole map as the columns of a table: one for each key."""
+    queries = pinned_query.numbered(head_map.queries, head_map.query_tokens)
+    keys = pinned_query.numbered(head_map.keys, head_map.key_tokens)
+    return {"query": queries, **dict(zip(keys, head_map.weights.T, strict=True))}

@@ -56,6 +56,12 @@ def choose_display(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, 
     return SPECIAL[special], all_layers, ColorRange(_menu("Colors", list(map(str, ColorRange))))
 
 
+def open_head(layers: Sequence[Layer], index: int, head: int) -> None:
+    """Makes this the head that the menus show."""
+    st.session_state["layer"] = layers[index].name
+    st.session_state["head"] = head_names(layers[index].inputs.heads)[head]
+
+
 def head_names(heads: int) -> list[str]:
     return [f"Head {head}" for head in range(heads)]
 

@@ -1,41 +1,53 @@
 """How a page begins that looks at a source: which one, and which layer and head of it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.head_maps import HeadChoice
 from attnviz.layer import Layer
 from attnviz.sources import SOURCES, Pretrained, Source
 from attnviz.ui import cache, head_controls
 from attnviz.ui.downloads import samples
 from attnviz.ui.markdown import plain
+from attnviz.ui.selection import Selection
 from attnviz.ui.widgets import by_title, choose_class, field_widget, settings, title
 
+LAYERS = "layers"  # the name under which the last good ones are kept
 
-@dataclass(frozen=True, eq=False)
-class Brought:
-    """The layers of a source, or the last good ones, and what is looked at of them."""
 
-    source: Source
-    layers: Sequence[Layer]
-    layer: int
-    head: HeadChoice
+@dataclass(frozen=True)
+class Places:
+    """Where a page that begins so has its notes, and the settings of its source."""
+
     notes: DeltaGenerator  # one place for what comes and goes, so that the charts below stay what they are
-    _settings: DeltaGenerator
+    settings: DeltaGenerator
 
-    @property
-    def shown(self) -> Layer:
-        return self.layers[self.layer]
+    def show_locked(self, layer: Layer, consequence: str = "") -> bool:
+        """Returns whether the mechanism of the layer cannot be changed, and says so with what follows from it."""
+        if layer.locked:
+            self.settings.empty()
+            self.notes.info(plain(f"{layer.locked_reason} {consequence}".strip()))
+        return layer.locked
 
-    def fixed(self, therefore: str = "") -> bool:
-        """Whether nothing of the mechanism may be swapped, which is then said, with what follows from it."""
-        if self.shown.locked:
-            self._settings.empty()
-            self.notes.info(plain(f"{self.shown.locked_reason} {therefore}".strip()))
-        return self.shown.locked
+
+def choose() -> tuple[Selection, Places]:
+    """Draws the widgets of the source, the layer and the head, and returns what they say.
+
+    If the source has no layers to show, the last one that had is selected.
+    """
+    chosen, settings_place = choose_source()
+    places = Places(st.container(), settings_place)
+    if chosen.private:
+        with places.notes:
+            samples()
+    source, layers = cache.or_last_good(
+        LAYERS, lambda: (chosen, cache.layers(chosen)), lambda: (Pretrained(), Pretrained().layers()), places.notes
+    )
+    with st.sidebar:
+        index, head = head_controls.choose_layer_and_head(layers, source.opening)
+    mechanisms = [layer.mechanism for layer in layers]
+    return Selection(source=source, layers=layers, mechanisms=mechanisms, index=index, head=head), places
 
 
 def choose_source() -> tuple[Source, DeltaGenerator]:
@@ -53,16 +65,6 @@ def choose_source() -> tuple[Source, DeltaGenerator]:
     return kind(**values), place
 
 
-def brought() -> Brought:
-    """The source, its layer and its head, as the controls say."""
-    source, place = choose_source()
-    notes = st.container()
-    if source.private:
-        with notes:
-            samples()
-    shown, layers = cache.or_last_good(
-        "layers", lambda: (source, cache.layers(source)), lambda: (Pretrained(), Pretrained().layers()), notes
-    )
-    with st.sidebar:
-        layer, head = head_controls.choose_layer_and_head(layers, shown.opening)
-    return Brought(shown, layers, layer, head, notes, place)
+def keep(selection: Selection) -> None:
+    """Keeps the source as the last good one: one whose picture was refused is forgotten."""
+    cache.remember(LAYERS, (selection.source, selection.layers))

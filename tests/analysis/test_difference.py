@@ -1,5 +1,7 @@
+import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from attnviz.masks import Band, Causal, Full, Mask, Padding, SlidingWindow
 from attnviz.masks.terms import take
 from attnviz.normalizers import Hard, Softmax, Uniform
 from attnviz.scores import ScaledDot
+
+CASES = Path(__file__).parents[1] / "cases" / "changes.json"  # which the tests of the browser's side use, too
 
 NAN = math.nan
 REAL = [Full(), Causal(), ~Causal(), SlidingWindow(2), Band(1), Padding(3), Padding(0)]
@@ -88,6 +92,14 @@ def test_the_five_kinds():
     assert kinds(a, b).tolist() == [[0, 1, 2, 3, 4]]
     assert kinds(b, a).tolist() == [[0, 1, 2, 4, 3]]
     assert counts(kinds(a, b)) == dict.fromkeys(KINDS, 1)
+
+
+@pytest.mark.parametrize(
+    "case", json.loads((Path(__file__).parents[1] / "cases" / "changes.json").read_text()), ids=str
+)
+def test_a_change_is_what_the_browser_takes_it_for(case):
+    before, after = (torch.tensor([[math.nan if one is None else one]]) for one in (case["before"], case["after"]))
+    assert KINDS[int(kinds(before, after))].replace("-", "") == case["change"]
 
 
 def test_a_weight_that_differs_in_its_last_digits_alone_is_the_same():

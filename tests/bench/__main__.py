@@ -18,9 +18,10 @@ from attnviz.inputs import Inputs
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
+from tests.bench.first_paint import first_paint
 from tests.bench.masks import masks
 from tests.bench.models import models
-from tests.e2e.conftest import ARGUMENTS, CHROMIUM, serving
+from tests.support.browser import ARGUMENTS, CHROMIUM, serving
 
 HERE = Path(__file__).parent
 WORDS = ("the", "animal", "did", "not", "cross", "a", "street", "because", "it", "was", "too", "tired", "today")
@@ -32,6 +33,7 @@ def main() -> None:
     capture()
     masks()
     models()
+    first_paint()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         enter_to_painted(browser)

@@ -20,7 +20,7 @@ from attnviz.layer import Layer
 from attnviz.models.loading import inspected
 from attnviz.models.minilm import minilm
 from attnviz.models.model import Model, _bytes
-from attnviz.ui.models.viewport import CELLS
+from attnviz.ui.head_map import CELLS
 
 LONG = 4096
 ROOM = 8e9  # bytes that have to be free for eager weights at so many tokens
@@ -31,7 +31,7 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 def models() -> None:
     """All tables."""
-    from tests.e2e.conftest import ARGUMENTS, CHROMIUM
+    from tests.support.browser import ARGUMENTS, CHROMIUM
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         lengthened(folder)
@@ -131,7 +131,7 @@ def typed_to_painted(browser: Browser) -> None:
 def opened_to_painted(browser: Browser, folder: str) -> None:
     """A long text typed, until one layer's heads are painted; then another head clicked, until its map is."""
     from tests.bench.__main__ import app, row, table, text_of
-    from tests.e2e.conftest import Shown
+    from tests.support.browser import Shown
 
     table(f"{LONG:,} tokens painted, MiniLM", ("tokens", "text ms", "one head ms"))
     with app(browser, query=f"models?model={folder.replace('/', '%2F')}") as page:
@@ -189,7 +189,7 @@ def _read(folder: str) -> tuple[Model, dict[str, torch.Tensor]]:
     from tests.bench.__main__ import text_of
 
     model = inspected(folder).load()
-    return model, model.reading(text_of(LONG, 0)).batch
+    return model, model.encode(text_of(LONG, 0)).batch
 
 
 @torch.inference_mode()

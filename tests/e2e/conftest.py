@@ -1,77 +1,11 @@
-"""A real server, a real browser, and the pages as a person meets them."""
+"""One server and one browser for the browser tests of a process."""
 
-import os
-import re
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
-from typing import Self
-from urllib.error import URLError
 
 import pytest
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    Locator,
-    Page,
-    TimeoutError,
-    expect,
-    sync_playwright,
-)
+from playwright.sync_api import sync_playwright
 
-ROOT = Path(__file__).parents[2]
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")  # as in .ci/browser
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-QUIET = ("no-first-run", "disable-background-networking", "disable-component-update", "disable-sync")
-ARGUMENTS = [f"--{argument}" for argument in ("no-sandbox", "disable-gpu", "disable-quic", *QUIET)]
-expect.set_options(timeout=60_000)
-
-
-@contextmanager
-def serving(log: Path, script: Path | None = None) -> Iterator[str]:
-    """A fresh process of the app, or of another Streamlit script; gives its address once it answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", str(script or "app.py"), "--server.headless=true"]
-    command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.fileWatcherType=none"]
-    with (
-        log.open("wb") as out,
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdout=out,
-            stderr=out,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        ) as server,
-    ):
-        try:
-            address = f"http://127.0.0.1:{port}"
-            deadline = time.monotonic() + 60
-            while not _answers(f"{address}/_stcore/health"):
-                assert server.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, f"no answer in a minute: {log.read_text()}"
-                time.sleep(0.1)
-            yield address
-        finally:
-            server.terminate()
-            server.wait(20)
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as response:
-            return response.status == 200
-    except (URLError, OSError):
-        return False
+from tests.support.browser import Browser, Explore, Masks, opened, serving
 
 
 @pytest.fixture(scope="session")
@@ -81,179 +15,22 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = Browser(playwright, tmp_path_factory.mktemp("browser"))
         yield browser
         browser.close()
 
 
 @pytest.fixture
-def explore(browser: Browser, address: str) -> Iterator["Explore"]:
-    """The page at 1280 × 800. At the end nothing may have gone wrong in it, nor another host have been asked."""
+def explore(browser: Browser, address: str) -> Iterator[Explore]:
+    """The Explore page at 1280 × 800."""
     with opened(browser, address) as page:
         yield page
 
 
 @pytest.fixture
-def masks(browser: Browser, address: str) -> Iterator["Masks"]:
+def masks(browser: Browser, address: str) -> Iterator[Masks]:
     """The Masks page at 1280 × 800."""
     with opened(browser, address, kind=Masks) as page:
         yield page
-
-
-@contextmanager
-def opened(
-    browser: Browser,
-    address: str,
-    width: int = 1280,
-    height: int = 800,
-    theme: str = "light",
-    touch: bool = False,
-    kind: "type[Shown] | None" = None,
-) -> Iterator:
-    page = _window(browser, width, height, theme, touch).new_page()
-    page.set_default_timeout(60_000)
-    troubles: list[str] = []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("console", lambda message: troubles.append(message.text) if _trouble(message) else None)
-    page.on("request", lambda request: None if _own(request.url, address) else troubles.append(request.url))
-    yield (kind or Explore)(page, address)
-    page.evaluate("localStorage.clear()")
-    page.close()
-    assert not troubles
-
-
-@cache
-def _window(browser: Browser, width: int, height: int, theme: str, touch: bool) -> BrowserContext:
-    """A window of its own kind, for all tests: what it has loaded once, it has."""
-    size = {"width": width, "height": height}
-    return browser.new_context(viewport=size, color_scheme=theme, has_touch=touch, is_mobile=touch)
-
-
-def _trouble(message: ConsoleMessage) -> bool:
-    # On a deep link Streamlit's client asks for its own addresses below the page's first, and learns from the 404.
-    return message.type == "error" and "/_stcore/" not in message.location["url"]
-
-
-def _own(url: str, address: str) -> bool:
-    return url.startswith((address, address.replace("http", "ws"), "data:", "blob:", "about:", "file:"))
-
-
-class Shown:
-    """What a person does on a page with heatmaps, and what they see."""
-
-    path, charts = "", ("heatmap",)  # the first chart is the one that is meant where none is said
-
-    def __init__(self, page: Page, address: str) -> None:
-        self.page, self.address = page, address
-        self.heatmap = self.chart(self.charts[0])
-        self.sentence = self.heatmap.locator(".attnviz-sentence")
-        self.live = self.heatmap.locator(".attnviz-live")
-        self.stage = self.heatmap.locator(".attnviz-stage")
-        self.alert = page.get_by_test_id("stAlert")
-
-    def chart(self, key: str) -> Locator:
-        return self.page.locator(f".st-key-{key} .attnviz-chart")
-
-    def open(self, query: str = "") -> Self:
-        self.page.goto(f"{self.address}/{self.path}{query}")
-        return self.painted()
-
-    def painted(self, rows: int | None = None) -> Self:
-        self.settled()
-        for key in self.charts:
-            expect(self.chart(key)).to_have_attribute("data-ready", "true")
-        if rows is not None:
-            expect(self.heatmap).to_have_attribute("data-rows", str(rows))
-            expect(self.heatmap).to_have_attribute("data-ready", "true")
-        return self
-
-    def settled(self) -> None:
-        """Waits until no run of the page is under way: what is done meanwhile may be lost."""
-        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
-
-    def type(self, text: str) -> None:
-        box = self.page.get_by_label("Text", exact=True)
-        box.fill(text)
-        box.press("Enter")
-
-    def choose(self, label: str, option: str) -> None:
-        key = label.lower().replace(" ", "-")
-        menu = self.page.locator(f".st-key-{key} input[role=combobox]")
-        menu.scroll_into_view_if_needed()
-        choice = self.page.get_by_role("option", name=option, exact=True)
-        for _ in range(5):
-            menu.click()
-            try:
-                return choice.click(timeout=12_000)
-            except TimeoutError:  # a run of the page that was still under way has closed the menu
-                continue
-        raise AssertionError(f"{label} does not offer {option}.")
-
-    def chosen(self, label: str) -> Locator:
-        return self.page.locator(f".st-key-{label.lower().replace(' ', '-')}")
-
-    def upload(self, *files: Path | dict) -> None:
-        self.page.locator("input[type=file]").set_input_files(files[0])
-
-    def place(self, chart: Locator, row: float, column: float, rows: float, columns: float) -> tuple[float, float]:
-        """The point on the screen of a cell of `rows` × `columns` that fill the plot."""
-        box = chart.locator(".nsewdrag").first.bounding_box()
-        assert box
-        return box["x"] + (column + 0.5) * box["width"] / columns, box["y"] + (row + 0.5) * box["height"] / rows
-
-    def cell(self, row: int, column: int, chart: Locator | None = None) -> tuple[float, float]:
-        chart = chart or self.heatmap
-        rows, columns = (int(chart.get_attribute(f"data-{side}") or 0) for side in ("rows", "columns"))
-        return self.place(chart, row, column, rows, columns)
-
-    def drag(self, start: tuple[int, int], end: tuple[int, int], chart: Locator | None = None) -> None:
-        self.page.mouse.move(*self.cell(*start, chart))
-        self.page.mouse.down()
-        self.page.mouse.move(*self.cell(*end, chart), steps=6)
-        self.page.mouse.up()
-
-    def weights(self, chart: Locator | None = None) -> list[list[float | None]]:
-        """The numbers in the browser's heatmap; None where not allowed."""
-        script = "e => e.data[0].z.map(row => Array.from(row, w => Number.isNaN(w) ? null : w))"
-        return (chart or self.heatmap).locator(".attnviz-graph").evaluate(script)
-
-    def zoom(self, chart: Locator | None = None) -> list[float]:
-        script = "e => [...e._fullLayout.xaxis.range, ...e._fullLayout.yaxis.range]"
-        return (chart or self.heatmap).locator(".attnviz-graph").evaluate(script)
-
-    def asked(self, name: str, value: str | None) -> None:
-        """Waits until the link says `name=value`, or says nothing of `name`."""
-        pattern = rf"[?&]{name}={re.escape(value)}(&|$)" if value is not None else rf"^(?!.*[?&]{name}=)"
-        expect(self.page).to_have_url(re.compile(pattern))
-
-
-class Explore(Shown):
-    """The Explore page."""
-
-    charts = ("heatmap", "heads")
-
-    def __init__(self, page: Page, address: str) -> None:
-        super().__init__(page, address)
-        self.mosaic = self.chart("heads")
-
-
-class Masks(Shown):
-    """The Masks page."""
-
-    path, charts = "masks", ("map-a", "map-b", "change")
-
-    def __init__(self, page: Page, address: str) -> None:
-        super().__init__(page, address)
-        self.a, self.b, self.change = map(self.chart, self.charts)
-
-    def words(self, side: str) -> Locator:
-        return self.page.get_by_label(f"Mask {side} in words", exact=True)
-
-    def write(self, side: str, text: str) -> None:
-        self.words(side).fill(text)
-        self.words(side).press("Enter")
-
-    def look(self, tab: str) -> None:
-        self.page.get_by_role("tab", name=tab, exact=True).click()

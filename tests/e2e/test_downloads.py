@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Download, Locator, expect
+from playwright.sync_api import Download, Locator, expect
 
 from attnviz.sources import Pretrained
-from tests.e2e.conftest import Explore
+from tests.support.browser import Browser, Explore
 
 
 def taken(explore: Explore, button: Locator, folder: Path) -> Path:

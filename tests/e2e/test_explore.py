@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from attnviz.figures import sentence
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained, Toy
-from tests.e2e.conftest import Explore, opened
+from tests.support.browser import Browser, Explore, opened
 
 HOSTILE = "<s> </s> <b>bold</b> <script>alert(1)</script> $x$ a|b `code` &amp; שלום 👩‍🔬"
 

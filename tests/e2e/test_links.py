@@ -4,13 +4,13 @@ import re
 from pathlib import Path
 
 import numpy as np
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from attnviz.masks import SlidingWindow
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Softmax
 from attnviz.sources import Pretrained
-from tests.e2e.conftest import Explore, opened, serving
+from tests.support.browser import Browser, Explore, opened, serving
 
 LINK = (
     "?text=A+link+opens+its+own+state.&layer=encoder+5&head=Head+11&mask=Sliding+window&mask.size=3"

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from attnviz.lessons.lookup import Point, look_up, lookup_mechanism
 from attnviz.scores import ScaledDot
 from attnviz.ui.lookup.dictionary_table import EXAMPLE
 from attnviz.ui.lookup.labels import exact
-from tests.e2e.conftest import Shown, opened
+from tests.support.browser import Browser, Shown, opened
 
 SOFT = "?softness=T+%3D+1"
 

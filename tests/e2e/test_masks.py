@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from attnviz.masks import Causal, SlidingWindow
 from attnviz.masks.language import parse
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
-from tests.e2e.conftest import Masks, opened
+from tests.support.browser import Browser, Masks, opened
 
 COLUMNS = 16  # of the example
 

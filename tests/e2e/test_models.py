@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
-from tests.e2e.conftest import Shown, opened
+from tests.support.browser import Browser, Shown, opened
 
 LAST_IS_SEEN = """option => {
     const text = document.createTreeWalker(option, NodeFilter.SHOW_TEXT).nextNode(), last = document.createRange()
@@ -57,7 +57,7 @@ def own(layer: int, head: int) -> np.ndarray:
     """The weights as the model itself computes them."""
     kept = minilm()
     with kept.lock, torch.no_grad():
-        out = kept.model(**kept.reading(EXAMPLE).batch, output_attentions=True)
+        out = kept.model(**kept.encode(EXAMPLE).batch, output_attentions=True)
     return out.attentions[layer][0, head].numpy()
 
 

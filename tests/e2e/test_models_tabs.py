@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from attnviz.analysis.aggregation import aggregate_heads, aggregate_queries
 from attnviz.analysis.head_maps import Aggregate, head_map
 from attnviz.analysis.head_metrics import head_measures
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
-from tests.e2e.conftest import Shown, opened
+from tests.support.browser import Browser, Shown, opened
 
 WIDE = EXAMPLE.replace("tired", "wide")
 CHARTS = {

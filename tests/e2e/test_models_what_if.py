@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from attnviz.analysis.head_maps import head_map
 from attnviz.masks import Causal
@@ -13,7 +13,7 @@ from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.normalizers import Softmax
 from attnviz.text import EXAMPLE
-from tests.e2e.conftest import Shown, opened
+from tests.support.browser import Browser, Shown, opened
 
 
 class WhatIf(Shown):
@@ -44,7 +44,7 @@ def test_a_change_is_tried_seen_above_it_and_kept_in_the_link(what_if: WhatIf) -
     ablated, before = Intervention(ablated=((3, 1),)), minilm().layers(EXAMPLE)
     after = run_with_interventions(minilm(), [ablated], EXAMPLE)
     what_if.open("?inspect=What+if").tries("Ablate this head")
-    sentence = f"a cosine of {cosine(minilm().output(minilm().reading(EXAMPLE)), after.output):.3f} with"
+    sentence = f"a cosine of {cosine(minilm().output(minilm().encode(EXAMPLE)), after.output):.3f} with"
     for _ in range(2):  # at once, and from the link
         expect(what_if.page.locator(".attnviz-summary")).to_contain_text(sentence)
         what_if.asked("if-off", "encoder+3%2C+head+1")
@@ -83,7 +83,7 @@ def test_on_a_phone_what_comes_of_a_tap_is_seen(browser: Browser, address: str) 
         after = run_with_interventions(minilm(), [Intervention(normalizer=Softmax(4.0))], EXAMPLE)
         said = phone.page.locator(".attnviz-summary")
         expect(said).to_contain_text(
-            f"a cosine of {cosine(minilm().output(minilm().reading(EXAMPLE)), after.output):.3f}"
+            f"a cosine of {cosine(minilm().output(minilm().encode(EXAMPLE)), after.output):.3f}"
         )
         expect(said).to_be_in_viewport(ratio=1)
         expect(phone.page.get_by_text("Changed in all layers. Weights: Softmax with temperature 4.")).to_be_in_viewport(

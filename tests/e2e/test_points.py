@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
-from plotly.offline import get_plotlyjs
+from playwright.sync_api import Locator, expect
 
-from tests.e2e.conftest import Shown, opened, serving
+from tests.e2e.vendor import provide_scripts
+from tests.support.browser import Browser, Shown, opened, serving
 
 
 class Points(Shown):
@@ -41,11 +41,7 @@ def points(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         serving(log, Path(__file__).with_name("points.py")) as address,
         opened(browser, address, kind=Points) as page,
     ):
-        plotly = get_plotlyjs()  # the route that app.py adds; this page runs without it
-        page.page.route(
-            lambda url: "/vendor/plotly" in url,
-            lambda route: route.fulfill(body=plotly, content_type="text/javascript"),
-        )
+        provide_scripts(page.page)
         yield page.open()
 
 

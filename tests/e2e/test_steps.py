@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import Self
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from attnviz.lessons.steps import Edits, Example, Kind, Translated, steps
+from attnviz.lessons.steps import Edits, SentenceExample, StepsExample, TranslatorExample, compute_steps
 from attnviz.masks import Causal
 from attnviz.translator import load
-from tests.e2e.conftest import Shown, opened
+from tests.support.browser import Browser, Shown, opened
 
 
 class Steps(Shown):
@@ -48,8 +48,8 @@ class Steps(Shown):
     def at(self, stage: str) -> None:
         expect(self.root).to_have_attribute("data-stage", stage)
 
-    def shows(self, matrix: str, example: Kind, edits: Edits | None = None) -> None:
-        values = steps(example, edits).matrices[matrix].values
+    def shows(self, matrix: str, example: StepsExample, edits: Edits | None = None) -> None:
+        values = compute_steps(example, edits).matrices[matrix].values
         for i, row in enumerate(values.tolist()):
             for j, value in enumerate(row):
                 text = f"{round(value, 2) + 0.0:.2f}".replace("-inf", "−∞").replace("-", "−")
@@ -64,7 +64,7 @@ def walk(browser: Browser, address: str) -> Iterator[Steps]:
 
 def test_pointing_at_a_number_lights_its_sources_and_writes_its_sum(walk: Steps) -> None:
     walk.open("?stage=output&masked=Causal")
-    found = steps(Example(mask=Causal())).matrices
+    found = compute_steps(SentenceExample(mask=Causal())).matrices
     walk.number("raw0", 2, 1).hover()
     expect(walk.sum).to_have_text(re.compile(r"^QKT\[sat, cat\] = "))
     assert walk.lit() == sorted([("Q0", 2, i) for i in range(4)] + [("K0", 1, i) for i in range(4)])
@@ -89,12 +89,12 @@ def test_pointing_at_a_number_lights_its_sources_and_writes_its_sum(walk: Steps)
 
 def test_writing_a_number_changes_what_follows_and_undo_brings_it_back(walk: Steps) -> None:
     walk.open("?stage=output")
-    walk.shows("output0", Example())
+    walk.shows("output0", SentenceExample())
     walk.write("Q0", 1, 2, "2,5")
     edits: Edits = {"Q0": {(1, 2): 2.5}}
     for matrix in ("raw0", "weights0", "output0"):
-        walk.shows(matrix, Example(), edits)
-    walk.shows("K0", Example())
+        walk.shows(matrix, SentenceExample(), edits)
+    walk.shows("K0", SentenceExample())
     walk.asked("edits", "Q0.1.2_2.5")
     expect(walk.number("Q0", 1, 2)).to_have_class(re.compile("matrices-edited"))
     expect(walk.number("Q0", 1, 2)).to_be_focused()
@@ -102,20 +102,20 @@ def test_writing_a_number_changes_what_follows_and_undo_brings_it_back(walk: Ste
     expect(walk.sum).to_have_text(re.compile(r"^Q\[cat, 3\] = 2.50, written by hand instead of \S+$"))
     # Opened again, the link says the same.
     walk.open(walk.page.url.split("/steps")[1])
-    walk.shows("output0", Example(), edits)
+    walk.shows("output0", SentenceExample(), edits)
     # Nothing written: as it was computed. Escape: nothing happened.
     walk.write("weights0", 0, 0, "1")
-    walk.shows("output0", Example(), edits | {"weights0": {(0, 0): 1.0}})
+    walk.shows("output0", SentenceExample(), edits | {"weights0": {(0, 0): 1.0}})
     walk.write("weights0", 0, 0, "")
-    walk.shows("output0", Example(), edits)
+    walk.shows("output0", SentenceExample(), edits)
     walk.number("X", 0, 0).click()
     walk.root.locator("td input").fill("7")
     walk.page.keyboard.press("Escape")
     expect(walk.root.locator("td input")).to_have_count(0)
-    walk.shows("X", Example())
+    walk.shows("X", SentenceExample())
     walk.button("Undo edits").click()
     expect(walk.button("Undo edits")).to_be_hidden()
-    walk.shows("output0", Example())
+    walk.shows("output0", SentenceExample())
     walk.asked("edits", None)
 
 
@@ -129,8 +129,8 @@ def test_what_is_no_number_is_refused_and_nothing_changes(walk: Steps) -> None:
     expect(walk.sum).to_contain_text("A number between −1000 and 1000 is expected")
     walk.write("sum0", 1, 0, "0")
     expect(walk.sum).to_contain_text("nothing can be divided by that")
-    walk.shows("X", Example())
-    walk.shows("weights0", Example())
+    walk.shows("X", SentenceExample())
+    walk.shows("weights0", SentenceExample())
     walk.asked("edits", None)
 
 
@@ -193,11 +193,11 @@ def test_another_query_another_head_and_a_second_sentence(walk: Steps) -> None:
     expect(walk.root.locator(".matrices-followed th").first).to_have_text("down")
     walk.asked("query", "3 · down".replace(" ", "+").replace("·", "%C2%B7"))
     walk.choose("Head shown", "Head 1")
-    walk.shows("weights1", Example(heads=2))
+    walk.shows("weights1", SentenceExample(heads=2))
     walk.number("heads", 2, 5).hover()
     assert walk.lit() == [("output1", 2, 1)]
     walk.choose("Attention", "Cross")
-    walk.shows("weights1", Example(heads=2, second="die Katze setzte sich"))
+    walk.shows("weights1", SentenceExample(heads=2, second="die Katze setzte sich"))
     walk.at("heads")
 
 
@@ -241,7 +241,7 @@ def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: St
     walk.at("similarity")
     place = layer.inputs.query_tokens.index("reine"), layer.inputs.key_tokens.index("la")
     expect(walk.number("weights0", *place)).to_have_text(f"{float(weights[place]):.2f}")
-    example = Translated(english, use="decoder", layer=1, head=2)
+    example = TranslatorExample(english, use="decoder", layer=1, head=2)
     walk.shows("weights0", example)
     # A number in a row and a column of two figures can be written, too.
     walk.write("Q0", 12, 15, "2.5")

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from attnviz.translator import load, training_log
-from tests.e2e.conftest import Shown, opened
+from tests.support.browser import Browser, Shown, opened
 
 CATS = "the small black cat does not look at the birds ."
 TAB = f"?tab=How+attention+forms&english={CATS.replace(' ', '+')}"

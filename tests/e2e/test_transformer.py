@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from attnviz.translator import load
-from tests.e2e.conftest import Shown, opened
+from tests.support.browser import Browser, Shown, opened
 
 CATS = "the small black cat does not look at the birds ."
 LONG = "my cats of a good tired boy do not go to the house here ."

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from attnviz.sources import Upload
 from attnviz.sources.upload import File
-from tests.e2e.conftest import ROOT, Explore
+from tests.support.browser import ROOT, Explore
 
 SAMPLES = sorted(path for path in (ROOT / "assets" / "samples").iterdir() if path.suffix != ".py")
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from attnviz.masks import Band, Full
 from attnviz.models.interventions import Intervention
 from attnviz.translator import EXAMPLES, load
 from attnviz.translator.model import USE_LAYERS
 from attnviz.ui.transformer import maps
-from tests.e2e.conftest import Shown, opened
+from tests.support.browser import Browser, Shown, opened
 
 
 class WhatIf(Shown):

@@ -15,8 +15,7 @@ from attnviz.formatting import number
 from attnviz.lessons.lesson_files import FOLDER, LARGEST, lessons, read
 from attnviz.lessons.lookup import LookupResult, look_up, lookup_gradient, lookup_mechanism
 from attnviz.lessons.scaling import KEYS, scaling
-from attnviz.lessons.steps import Example, steps
-from attnviz.lessons.steps import number as written_number
+from attnviz.lessons.steps import SentenceExample, compute_steps
 from attnviz.masks import Full
 from attnviz.masks.language import parse
 from attnviz.mechanism import Mechanism
@@ -268,17 +267,17 @@ def soft() -> list[str]:
 
 
 def numbers() -> list[str]:
-    found = steps(Example())
+    found = compute_steps(SentenceExample())
     row = found.inputs.query_tokens.index("cat")
     of = {name: matrix.values[row].tolist() for name, matrix in found.matrices.items()}
     assert of["raw0"].index(max(of["raw0"])) == found.inputs.key_tokens.index("the") == 0
-    changed = steps(Example(), {"Q0": {(row, 0): 0.0}})
+    changed = compute_steps(SentenceExample(), {"Q0": {(row, 0): 0.0}})
     for name, matrix in found.matrices.items():
         others = [i for i in range(len(matrix.rows)) if i != row]
         assert torch.equal(matrix.values[others], changed.matrices[name].values[others])
     return [
         *map(written_number, (of["raw0"][0], of["scaled0"][0], *of["exp0"], *of["sum0"], of["weights0"][0])),
-        str(Example().d_k),
+        str(SentenceExample().d_k),
         "0",  # what is to be written
     ]
 

@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 from attnviz.biases import ALiBi, SoftCap, SSMax
 from attnviz.lessons.steps import (
     LARGEST,
-    MOST,
+    MOST_WORDS,
     WIDTH,
     Concatenated,
     Edits,
-    Example,
-    Kind,
     Product,
-    RowSum,
+    RowTotals,
     Scaled,
+    SentenceExample,
     Steps,
-    Translated,
-    number,
-    read,
-    steps,
-    write,
+    StepsExample,
+    TranslatorExample,
+    cell_number,
+    compute_steps,
+    format_edits,
+    parse_edits,
 )
-from attnviz.lessons.steps.work import Head, Work
+from attnviz.lessons.steps.computation import Computation, HeadMatrices
 from attnviz.masks import Causal, Documents, Full, SlidingWindow
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Cosine, ScaledDot, Score
@@ -36,7 +36,7 @@ from attnviz.translator import EXAMPLES, VARIANTS, load
 from attnviz.translator.model import HEADS, LAYERS, Use
 
 words = st.text(st.characters(exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"]), min_size=1, max_size=6)
-sentences = st.lists(words.filter(lambda word: word.split() == [word]), min_size=2, max_size=MOST).map(" ".join)
+sentences = st.lists(words.filter(lambda word: word.split() == [word]), min_size=2, max_size=MOST_WORDS).map(" ".join)
 examples = st.fixed_dictionaries(
     {
         "text": sentences,
@@ -50,7 +50,7 @@ examples = st.fixed_dictionaries(
 values = st.floats(-LARGEST, LARGEST, allow_subnormal=False)
 
 
-whole = cache(steps)  # what is the same in every example of a test
+whole = cache(compute_steps)  # what is the same in every example of a test
 
 
 def drawn_edits(data: st.DataObject, whole: Steps, matrices: list[str]) -> Edits:
@@ -77,19 +77,19 @@ def agrees_with_mechanism(found: Steps) -> None:
 
 @given(examples)
 def test_every_matrix_is_what_the_mechanism_computes(asked: dict) -> None:
-    agrees_with_mechanism(steps(Example(**asked)))
+    agrees_with_mechanism(compute_steps(SentenceExample(**asked)))
 
 
 @given(examples, st.data())
 def test_also_with_numbers_written_by_hand_before_the_scores(asked: dict, data: st.DataObject) -> None:
-    example = Example(**asked)
-    whole = steps(example)
+    example = SentenceExample(**asked)
+    whole = compute_steps(example)
     before = [name for name, matrix in whole.matrices.items() if matrix.stage == "vectors"]
-    agrees_with_mechanism(steps(example, drawn_edits(data, whole, before)))
+    agrees_with_mechanism(compute_steps(example, drawn_edits(data, whole, before)))
 
 
 def test_every_number_against_a_slow_loop() -> None:
-    found = steps(Example("to be or not", d_k=3, heads=2, mask=Causal()))
+    found = compute_steps(SentenceExample("to be or not", d_k=3, heads=2, mask=Causal()))
     one = {name: matrix.values.tolist() for name, matrix in found.matrices.items()}
     for h in range(2):
 
@@ -122,7 +122,7 @@ def test_a_head_of_the_translator_is_written_out_as_it_ran(similarity: str, use:
         layer = translation.layers()[USES[use][place]]
         ran = layer.mechanism(layer.inputs)
         for head in range(HEADS):
-            found = steps(Translated(EXAMPLES[2], similarity, use, place, head))
+            found = compute_steps(TranslatorExample(EXAMPLES[2], similarity, use, place, head))
             for name in ("query", "key", "value"):
                 assert torch.equal(
                     found.matrices[f"{name[0].upper()}0"].values, getattr(layer.inputs, name)[head].double()
@@ -136,17 +136,17 @@ def test_a_head_of_the_translator_is_written_out_as_it_ran(similarity: str, use:
 
 def test_the_rows_of_encoder_decoder_attention_are_the_words_that_come_out() -> None:
     translation = load().translate(EXAMPLES[0])
-    assert steps(Translated()).inputs.query_tokens == (*translation.french, "<end>")
-    assert steps(Translated(use="decoder")).inputs.query_tokens == ("<start>", *translation.french)
-    assert steps(Translated(use="encoder")).inputs.query_tokens == translation.english
+    assert compute_steps(TranslatorExample()).inputs.query_tokens == (*translation.french, "<end>")
+    assert compute_steps(TranslatorExample(use="decoder")).inputs.query_tokens == ("<start>", *translation.french)
+    assert compute_steps(TranslatorExample(use="encoder")).inputs.query_tokens == translation.english
 
 
 def test_the_stages_of_the_translator_are_those_of_its_score_and_mask() -> None:
     rest = ("exp", "softmax", "output")
-    assert steps(Translated()).stages == ("vectors", "similarity", "scaling", *rest)
-    assert steps(Translated(use="decoder")).stages == ("vectors", "similarity", "scaling", "mask", *rest)
-    assert steps(Translated(similarity="dot")).stages == ("vectors", "similarity", *rest)
-    general = steps(Translated(similarity="general"))
+    assert compute_steps(TranslatorExample()).stages == ("vectors", "similarity", "scaling", *rest)
+    assert compute_steps(TranslatorExample(use="decoder")).stages == ("vectors", "similarity", "scaling", "mask", *rest)
+    assert compute_steps(TranslatorExample(similarity="dot")).stages == ("vectors", "similarity", *rest)
+    general = compute_steps(TranslatorExample(similarity="general"))
     assert general.stages == ("vectors", "similarity", *rest)
     q, w, k = (general.matrices[name].values.tolist() for name in ("Q0", "W", "K0"))
     scores = [
@@ -161,17 +161,17 @@ def test_the_stages_of_the_translator_are_those_of_its_score_and_mask() -> None:
 def test_also_with_numbers_written_by_hand_into_the_translator(
     similarity: str, use: Use, head: int, data: st.DataObject
 ) -> None:
-    example = Translated(EXAMPLES[3], similarity, use, 1, head)
+    example = TranslatorExample(EXAMPLES[3], similarity, use, 1, head)
     given_ones = [name for name, matrix in whole(example).matrices.items() if not matrix.sources]
     edits = drawn_edits(data, whole(example), given_ones)
-    found = steps(example, edits)
+    found = compute_steps(example, edits)
     for name, cells in edits.items():
         assert all(float(found.matrices[name].values[at]) == value for at, value in cells.items())
     agrees_with_mechanism(found)
 
 
 def test_one_word_is_enough_for_the_translator() -> None:
-    assert steps(Translated(".", use="encoder")).matrices["weights0"].values.tolist() == [[1.0]]
+    assert compute_steps(TranslatorExample(".", use="encoder")).matrices["weights0"].values.tolist() == [[1.0]]
 
 
 @pytest.mark.parametrize(
@@ -187,23 +187,23 @@ def test_one_word_is_enough_for_the_translator() -> None:
 )
 def test_a_head_that_is_not_there_or_cannot_be_written_out_is_refused_in_words(example: dict, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
-        steps(Translated(**example))
+        compute_steps(TranslatorExample(**example))
 
 
 def test_a_self_attention_of_the_additive_translator_is_written_out() -> None:
-    assert "scaled0" in steps(Translated(similarity="additive", use="encoder")).matrices
+    assert "scaled0" in compute_steps(TranslatorExample(similarity="additive", use="encoder")).matrices
 
 
 @pytest.mark.parametrize("score", [Cosine(), ScaledDot(scale=0.5)], ids=repr)
 def test_another_kind_of_example_is_a_class_and_a_score_that_has_no_steps_is_refused(score: Score) -> None:
-    class Two(Kind):
-        def begin(self, work: Work) -> tuple[Mechanism, list[Head]]:
-            one = work.given("Q0", "Q", "two vectors", torch.eye(2).double(), ("a", "b"), "given", head=0)
+    class Two(StepsExample):
+        def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
+            one = computation.add_given("Q0", "Q", "two vectors", torch.eye(2).double(), ("a", "b"), "given", head=0)
             return Mechanism(score if work.edits else ScaledDot()), [(one, one, one)]
 
-    agrees_with_mechanism(steps(Two()))
+    agrees_with_mechanism(compute_steps(Two()))
     with pytest.raises(ValueError, match=re.escape(f"{score} is not written out here")):
-        steps(Two(), {"Q0": {(0, 0): 1.0}})
+        compute_steps(Two(), {"Q0": {(0, 0): 1.0}})
 
 
 def added_up(text: str) -> float:
@@ -224,22 +224,22 @@ def added_up(text: str) -> float:
 
 @given(examples, st.data())
 def test_a_sum_in_words_comes_to_the_number(asked: dict, data: st.DataObject) -> None:
-    example = Example(**asked)
-    found = steps(example)
+    example = SentenceExample(**asked)
+    found = compute_steps(example)
     made = [matrix for matrix in found.matrices.values() if matrix.sources and matrix.name != "heads"]
     matrix = data.draw(st.sampled_from(made))
     row, column = (data.draw(st.integers(0, size - 1)) for size in matrix.values.shape)
     written, value = (
-        re.sub(r" \(\w[^)]*\)$", "", matrix.words(row, column).rsplit(" = ", 1)[0]),
+        re.sub(r" \(\w[^)]*\)$", "", matrix.formula(row, column).rsplit(" = ", 1)[0]),
         matrix.values[row, column],
     )
-    assert matrix.words(row, column).endswith(f"= {number(float(value))}")
+    assert matrix.formula(row, column).endswith(f"= {cell_number(float(value))}")
     if value.isneginf():
         assert added_up(written) == -math.inf
         return
     # Each number that is read is at most 0.005 off, and a product or quotient carries that along.
     parts = []
-    for part in matrix.parts(row, column):
+    for part in matrix.operands(row, column):
         source = found.matrices[part.matrix].values
         parts.append(source[part.rows.start : part.rows.stop, part.columns.start : part.columns.stop])
     size = max(float(part[part.isfinite()].abs().max()) if bool(part.isfinite().any()) else 0 for part in parts)
@@ -249,19 +249,21 @@ def test_a_sum_in_words_comes_to_the_number(asked: dict, data: st.DataObject) ->
 
 @given(examples, st.data())
 def test_a_number_depends_on_its_parts_and_on_nothing_else_beside_them(asked: dict, data: st.DataObject) -> None:
-    example = Example(**asked)
-    found = steps(example)
+    example = SentenceExample(**asked)
+    found = compute_steps(example)
     matrix = data.draw(st.sampled_from([matrix for matrix in found.matrices.values() if matrix.sources]))
     row, column = (data.draw(st.integers(0, size - 1)) for size in matrix.values.shape)
     source = data.draw(st.sampled_from(matrix.sources))
     i, j = (data.draw(st.integers(0, size - 1)) for size in source.values.shape)
     assume(bool(source.values[i, j].isfinite()))
-    lit = any(part.matrix == source.name and i in part.rows and j in part.columns for part in matrix.parts(row, column))
+    lit = any(
+        part.matrix == source.name and i in part.rows and j in part.columns for part in matrix.operands(row, column)
+    )
     # Lower, so that it does not become the greatest of its row.
-    changed = steps(example, {source.name: {(i, j): float(source.values[i, j]) - 0.5}}).matrices[matrix.name]
+    changed = compute_steps(example, {source.name: {(i, j): float(source.values[i, j]) - 0.5}}).matrices[matrix.name]
     if not lit:
         assert changed.values[row, column] == matrix.values[row, column]
-    elif isinstance(matrix.how, Product | Scaled | RowSum | Concatenated):
+    elif isinstance(matrix.operation, Product | Scaled | RowTotals | Concatenated):
         others = [one.values.flatten().abs() for one in matrix.sources if one is not source]
         assume(float(torch.cat([*others, torch.ones(1)]).min()) > 1e-6)  # times 0, nothing is seen
         assert changed.values[row, column] != matrix.values[row, column]
@@ -269,21 +271,21 @@ def test_a_number_depends_on_its_parts_and_on_nothing_else_beside_them(asked: di
 
 @given(examples, st.data())
 def test_edits_are_kept_and_everything_after_them_follows(asked: dict, data: st.DataObject) -> None:
-    example = Example(**asked)
-    whole = steps(example)
+    example = SentenceExample(**asked)
+    whole = compute_steps(example)
     # A row that was made to add up to 0 is refused, which has a test of its own.
     names = [name for name in whole.matrices if not name.startswith(("exp", "sum"))]
     edits = drawn_edits(data, whole, names) | data.draw(
         st.sampled_from([{}, {"exp0": {(0, 0): 0.25}, "sum0": {(1, 0): -3.0}}])
     )
-    found = steps(example, edits)
+    found = compute_steps(example, edits)
     for name, matrix in found.matrices.items():
         own = edits.get(name, {})
-        expected = matrix.how(*(found.matrices[source.name].values for source in matrix.sources))
+        expected = matrix.operation(*(found.matrices[source.name].values for source in matrix.sources))
         for at, value in own.items():
             assert matrix.edited[at]
-            assert matrix.words(*at).startswith(f"{number(value)}, written by hand instead of ")
-            assert matrix.parts(*at) == ()
+            assert matrix.formula(*at).startswith(f"{cell_number(value)}, written by hand instead of ")
+            assert matrix.operands(*at) == ()
             expected[at] = value
         assert int(matrix.edited.sum()) == len(own)
         assert torch.equal(matrix.values, expected)
@@ -292,37 +294,37 @@ def test_edits_are_kept_and_everything_after_them_follows(asked: dict, data: st.
 
 
 def test_the_greatest_of_a_row_is_subtracted_and_changes_no_weight() -> None:
-    found = steps(Example())
-    assert re.fullmatch(r"exp\(\S+ − \S+\) = \d\.\d\d", found.matrices["exp0"].words(1, 2))
+    found = compute_steps(SentenceExample())
+    assert re.fullmatch(r"exp\(\S+ − \S+\) = \d\.\d\d", found.matrices["exp0"].formula(1, 2))
     scaled = found.matrices["scaled0"].values
     torch.testing.assert_close(found.matrices["weights0"].values, scaled.exp() / scaled.exp().sum(-1, keepdim=True))
     assert torch.equal(found.matrices["exp0"].values.amax(-1), torch.ones(4, dtype=torch.float64))
-    edited = steps(Example(), {"scaled0": {(0, 0): 1000.0}}).matrices  # exp(1000) would be infinite
+    edited = compute_steps(SentenceExample(), {"scaled0": {(0, 0): 1000.0}}).matrices  # exp(1000) would be infinite
     assert edited["weights0"].values[0].tolist() == [1, 0, 0, 0]
 
 
 def test_a_row_that_sees_no_key_has_weights_and_an_output_of_zero() -> None:
-    example = Example("a b c", second="x y", mask=SlidingWindow(1))
-    found = steps(example)
+    example = SentenceExample("a b c", second="x y", mask=SlidingWindow(1))
+    found = compute_steps(example)
     assert found.matrices["weights0"].values[2].tolist() == [0, 0]
     assert found.matrices["output0"].values[2].tolist() == [0, 0, 0, 0]
-    assert found.matrices["masked0"].words(2, 1).endswith(" + (−∞) = −∞")
-    assert found.matrices["exp0"].words(2, 1) == "exp(−∞) = 0.00"
+    assert found.matrices["masked0"].formula(2, 1).endswith(" + (−∞) = −∞")
+    assert found.matrices["exp0"].formula(2, 1) == "exp(−∞) = 0.00"
     agrees_with_mechanism(found)
 
 
 def test_stages_come_in_the_order_of_the_computation() -> None:
-    assert steps(Example()).stages == ("vectors", "similarity", "scaling", "exp", "softmax", "output")
-    every = Example(heads=2, mask=Causal(), biases=(ALiBi(),))
-    assert steps(every).stages == (
+    assert compute_steps(SentenceExample()).stages == ("vectors", "similarity", "scaling", "exp", "softmax", "output")
+    every = SentenceExample(heads=2, mask=Causal(), biases=(ALiBi(),))
+    assert compute_steps(every).stages == (
         "vectors", "similarity", "scaling", "biases", "mask", "exp", "softmax", "output", "heads"
     )  # fmt: skip
 
 
 def test_what_is_shown_of_a_head_holds_every_source_but_those_of_the_other_heads() -> None:
-    found = steps(Example(heads=3))
+    found = compute_steps(SentenceExample(heads=3))
     for head in range(3):
-        shown = found.of_head(head)
+        shown = found.for_head(head)
         names = {matrix.name for matrix in shown}
         assert {f"output{i}" for i in range(3)} | {"X", "heads", f"weights{head}"} <= names
         for matrix in shown:
@@ -331,7 +333,7 @@ def test_what_is_shown_of_a_head_holds_every_source_but_those_of_the_other_heads
 
 
 def test_heads_and_sentences_have_numbers_of_their_own() -> None:
-    found = steps(Example("a b a", second="a c", heads=2)).matrices
+    found = compute_steps(SentenceExample("a b a", second="a c", heads=2)).matrices
     assert not torch.equal(found["Wq0"].values, found["Wq1"].values)
     assert found["X"].rows == ("a", "b", "a")
     assert found["Y"].rows == ("a", "c")
@@ -355,7 +357,7 @@ def test_heads_and_sentences_have_numbers_of_their_own() -> None:
 )
 def test_what_is_too_much_is_refused_in_words(example: dict, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
-        steps(Example(**example))
+        compute_steps(SentenceExample(**example))
 
 
 @pytest.mark.parametrize(
@@ -372,7 +374,7 @@ def test_what_is_too_much_is_refused_in_words(example: dict, said: str) -> None:
 )
 def test_edits_that_are_no_numbers_or_have_no_place_are_refused_in_words(edits: Edits, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
-        steps(Example(), edits)
+        compute_steps(SentenceExample(), edits)
 
 
 @given(st.data())
@@ -380,25 +382,25 @@ def test_edits_survive_a_link(data: st.DataObject) -> None:
     example, names = data.draw(
         st.sampled_from(
             [
-                (Example(heads=4, d_k=8), ["X", "Wq3", "heads", "weights0"]),
-                (Translated(EXAMPLES[5], "general"), ["Q0", "W", "weights0"]),  # of 13 rows and 16 columns
+                (SentenceExample(heads=4, d_k=8), ["X", "Wq3", "heads", "weights0"]),
+                (TranslatorExample(EXAMPLES[5], "general"), ["Q0", "W", "weights0"]),  # of 13 rows and 16 columns
             ]
         )
     )
     edits = drawn_edits(data, whole(example), names)
-    assert read(write(edits)) == edits
-    assert re.fullmatch(r"[\w.~-]*", write(edits))  # nothing that a link would write otherwise
+    assert parse_edits(format_edits(edits)) == edits
+    assert re.fullmatch(r"[\w.~-]*", format_edits(edits))  # nothing that a link would write otherwise
 
 
 @given(st.text(max_size=30) | st.from_regex(r"[A-Z]+\d?\.\d\.\d\d?_[-\d.e]+", fullmatch=True))
 def test_any_text_is_read_as_edits_or_refused_in_words(text: str) -> None:
     try:
-        edits = read(text)
+        edits = parse_edits(text)
     except ValueError:
         with pytest.raises(ValueError, match=r"(is expected, row 0 and column 3 of X|Write one such as 0.5)\.$"):
-            read(text)
+            parse_edits(text)
     else:
-        assert read(write(edits)) == edits
+        assert parse_edits(format_edits(edits)) == edits
 
 
 @pytest.mark.parametrize(
@@ -407,4 +409,4 @@ def test_any_text_is_read_as_edits_or_refused_in_words(text: str) -> None:
      (-math.inf, "−∞"), (1000.0, "1000.00")],
 )  # fmt: skip
 def test_numbers_as_they_are_read(value: float, said: str) -> None:
-    assert number(value) == said
+    assert cell_number(value) == said

@@ -33,17 +33,17 @@ from attnviz.masks.conventions import (
     BIDIRECTIONAL,
     CAUSAL,
     CHUNKED,
-    CONVENTIONS,
     DILATED,
+    NAMED_MASKS,
     NEIGHBORHOOD,
     PACKED,
     POLARITY,
     PREFIX,
     SLIDING,
-    alike,
-    answers,
-    disputed,
-    grid_of,
+    disputed_cells,
+    group_readings,
+    readings,
+    squarest_grid,
 )
 from attnviz.masks.mask import rule
 
@@ -136,14 +136,14 @@ def natten(dilation):
 
 
 def natten_2d(size, queries, keys):
-    height, width = grid_of(keys)
+    height, width = squarest_grid(keys)
     row, column = natten(1)(size, height, height), natten(1)(size, width, width)
     return torch.kron(row.int(), column.int()).bool()
 
 
 def gym_natten(i, j, size, queries, keys):
     """generate_natten(canvas_w, canvas_h, size, size), which calls the row x and the column y."""
-    canvas_h, canvas_w = grid_of(keys)
+    canvas_h, canvas_w = squarest_grid(keys)
     center_x = min(max(i // canvas_w, size // 2), canvas_w - 1 - size // 2)
     center_y = min(max(i % canvas_w, size // 2), canvas_h - 1 - size // 2)
     return abs(center_x - j // canvas_w) <= size // 2 and abs(center_y - j % canvas_w) <= size // 2
@@ -205,7 +205,7 @@ def gemma(size):
     return Gemma3TextConfig(sliding_window=size, use_bidirectional_attention=True, num_hidden_layers=1)
 
 
-# For each idea, what each of its conventions must allow, in the order of the table.
+# For each named, what each of its conventions must allow, in the order of the table.
 ORACLES = {
     CAUSAL: [
         probed(is_causal=lambda size, n_q, n_k: True),
@@ -297,7 +297,7 @@ ORACLES = {
     ],
 }
 # The places of those conventions that take as many queries as keys, and what else some refuse.
-AS_MANY = {
+EQUAL_LENGTHS = {
     BIDIRECTIONAL: {0, 1, 2, 3, 4, 8},
     DILATED: {1, 2},
     CHUNKED: {2, 3},
@@ -308,28 +308,28 @@ REFUSED = {
     (BIDIRECTIONAL, 4): lambda size, keys: size % 2 == 1 or size == 2,
     (BIDIRECTIONAL, 8): lambda size, keys: size < 2 or size > keys,
     (DILATED, 2): lambda size, keys: size < 2 or 2 * size > keys,
-    (NEIGHBORHOOD, 0): lambda size, keys: size % 2 == 0 or size > grid_of(keys)[0],
-    (NEIGHBORHOOD, 1): lambda size, keys: size % 2 == 0 or size > grid_of(keys)[0],
+    (NEIGHBORHOOD, 0): lambda size, keys: size % 2 == 0 or size > squarest_grid(keys)[0],
+    (NEIGHBORHOOD, 1): lambda size, keys: size % 2 == 0 or size > squarest_grid(keys)[0],
 }
 SAME = [(9, 9), (12, 12), (15, 15), (16, 16)]
 CACHED = [(1, 6), (3, 7), (5, 12)]
 
 
-@pytest.mark.parametrize("idea", CONVENTIONS, ids=lambda idea: idea.name)
+@pytest.mark.parametrize("named", NAMED_MASKS, ids=lambda named: named.name)
 @pytest.mark.parametrize("size", [3, 4, 1, 2, 5])
 @pytest.mark.parametrize(("queries", "keys"), SAME + CACHED)
-def test_every_convention_is_what_its_library_does(idea, size, queries, keys):
-    if size < idea.least:
-        with pytest.raises(ValueError, match=rf"needs a size of {idea.least} or more; it got {size}\."):
-            answers(idea, size, queries, keys)
+def test_every_convention_is_what_its_library_does(named, size, queries, keys):
+    if size < named.least:
+        with pytest.raises(ValueError, match=rf"needs a size of {named.least} or more; it got {size}\."):
+            readings(named, size, queries, keys)
         return
-    for place, (answer, oracle) in enumerate(zip(answers(idea, size, queries, keys), ORACLES[idea], strict=True)):
-        odd_one = REFUSED.get((idea, place), lambda size, keys: False)
-        if (queries != keys and place in AS_MANY.get(idea, ())) or odd_one(size, keys):
-            assert answer.allowed is answer.mask is None
-            assert answer.refusal.endswith(".")
+    for place, (reading, oracle) in enumerate(zip(readings(named, size, queries, keys), ORACLES[named], strict=True)):
+        odd_one = REFUSED.get((named, place), lambda size, keys: False)
+        if (queries != keys and place in EQUAL_LENGTHS.get(named, ())) or odd_one(size, keys):
+            assert reading.allowed is reading.mask is None
+            assert reading.refusal.endswith(".")
         else:
-            assert torch.equal(answer.allowed, oracle(size, queries, keys)), answer.convention
+            assert torch.equal(reading.allowed, oracle(size, queries, keys)), reading.convention
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -351,68 +351,71 @@ def test_the_windows_that_longformer_refuses(size):
 def test_encoders_that_are_the_same_on_flash_attention(place, layer, size):
     assert layer(size).is_causal is False
     on_flash = on_flash_attention(lambda size: layer(size).sliding_window, causal=False)(size, 9, 9)
-    assert torch.equal(answers(BIDIRECTIONAL, size, 9, 9)[place].allowed, on_flash)
+    assert torch.equal(readings(BIDIRECTIONAL, size, 9, 9)[place].allowed, on_flash)
 
 
 def test_more_queries_than_keys():
     """Not a cache; what then becomes of the first queries is in FlashAttention's documentation, old and new."""
-    _, _, lower_right, flash_now, flash_before, *_ = (answer.allowed.tolist() for answer in answers(CAUSAL, 0, 5, 2))
+    _, _, lower_right, flash_now, flash_before, *_ = (reading.allowed.tolist() for reading in readings(CAUSAL, 0, 5, 2))
     assert flash_before == [[1, 0], [1, 1], [1, 1], [1, 1], [1, 1]]
     assert flash_now == lower_right == [[0, 0], [0, 0], [0, 0], [1, 0], [1, 1]]
     with warnings.catch_warnings(action="ignore"):  # that its output may be NaN
         assert probed(attn_mask=lambda size, n_q, n_k: causal_lower_right(n_q, n_k))(0, 5, 2).tolist() == lower_right
 
 
-@pytest.mark.parametrize("idea", CONVENTIONS, ids=lambda idea: idea.name)
+@pytest.mark.parametrize("named", NAMED_MASKS, ids=lambda named: named.name)
 @pytest.mark.parametrize(("queries", "keys"), [(12, 12), (3, 7), (7, 3)])
-def test_every_mask_can_be_written_down_and_said(idea, queries, keys):
+def test_every_mask_can_be_written_down_and_said(named, queries, keys):
     at = torch.tensor(0), torch.tensor(0), torch.arange(queries)[:, None], torch.arange(keys)
-    for answer in answers(idea, 3, queries, keys):
-        if answer.mask is not None:
-            assert torch.equal(rule(answer.mask, queries, keys)(*at).expand(queries, keys), answer.allowed)
-            assert answer.mask.describe().startswith("A query sees a key if ")
-            assert str(answer.mask)
+    for reading in readings(named, 3, queries, keys):
+        if reading.mask is not None:
+            assert torch.equal(rule(reading.mask, queries, keys)(*at).expand(queries, keys), reading.allowed)
+            assert reading.mask.describe().startswith("A query sees a key if ")
+            assert str(reading.mask)
 
 
-@given(st.sampled_from(CONVENTIONS), st.integers(3, 6), st.integers(1, 16), st.integers(0, 6))
-def test_what_is_disputed_and_who_agrees(idea, size, queries, more):
-    given = answers(idea, size, queries, queries + more)
-    told = [answer for answer in given if answer.allowed is not None]
-    if not told:
+@given(st.sampled_from(NAMED_MASKS), st.integers(3, 6), st.integers(1, 16), st.integers(0, 6))
+def test_what_is_disputed_and_who_agrees(named, size, queries, more):
+    given = readings(named, size, queries, queries + more)
+    accepted = [reading for reading in given if reading.allowed is not None]
+    if not accepted:
         with pytest.raises(ValueError, match=re.escape(given[0].refusal)):
-            disputed(given)
+            disputed_cells(given)
         return
     for i in range(queries):
         for j in range(queries + more):
-            assert disputed(given)[i, j] == (len({bool(answer.allowed[i, j]) for answer in told}) > 1)
-    groups = alike(given)
-    assert sorted(map(id, (answer for group in groups for answer in group))) == sorted(map(id, told))
-    for one in told:
-        for other in told:
+            assert disputed_cells(given)[i, j] == (len({bool(reading.allowed[i, j]) for reading in accepted}) > 1)
+    groups = group_readings(given)
+    assert sorted(map(id, (reading for group in groups for reading in group))) == sorted(map(id, accepted))
+    for one in accepted:
+        for other in accepted:
             together = any(one in group and other in group for group in groups)
             assert together == torch.equal(one.allowed, other.allowed)
-    assert (len(groups) > 1) == bool(disputed(given).any())
+    assert (len(groups) > 1) == bool(disputed_cells(given).any())
 
 
 def test_what_libraries_disagree_on():
     """The disagreements that the table is there to show."""
 
-    def groups(idea, size, queries, keys):
-        return [[answer.convention.library for answer in group] for group in alike(answers(idea, size, queries, keys))]
+    def groups(named, size, queries, keys):
+        return [
+            [reading.convention.library for reading in group]
+            for group in group_readings(readings(named, size, queries, keys))
+        ]
 
     assert len(groups(CAUSAL, 0, 6, 6)) == 1
     assert len(groups(CAUSAL, 0, 3, 7)) == 2
-    assert disputed(answers(SLIDING, 4, 9, 9)).nonzero().tolist() == [[i, i - 4] for i in range(4, 9)]
-    eager, flash = answers(BIDIRECTIONAL, 4, 9, 9)[:2]
+    assert disputed_cells(readings(SLIDING, 4, 9, 9)).nonzero().tolist() == [[i, i - 4] for i in range(4, 9)]
+    eager, flash = readings(BIDIRECTIONAL, 4, 9, 9)[:2]
     assert sorted({abs(i - j) for i, j in (eager.allowed & ~flash.allowed).nonzero().tolist()}) == [4]
     assert len(groups(NEIGHBORHOOD, 3, 16, 16)) == 1
     assert len(groups(NEIGHBORHOOD, 3, 12, 12)) == 2
-    assert bool(disputed(answers(POLARITY, 4, 6, 6)).all())
+    assert bool(disputed_cells(readings(POLARITY, 4, 6, 6)).all())
 
 
 def test_attention_gyms_windows_on_a_grid_that_is_no_square():
     """Wider than high, all windows near the bottom stick out of the grid and lose keys."""
-    natten, gym = answers(NEIGHBORHOOD, 3, 15, 15)
+    natten, gym = readings(NEIGHBORHOOD, 3, 15, 15)
     assert natten.mask == Neighborhood2D(5, 3, 3)
     assert natten.allowed.sum(-1).tolist() == [9] * 15
     assert gym.allowed.sum(-1).tolist() != [9] * 15
@@ -420,20 +423,20 @@ def test_attention_gyms_windows_on_a_grid_that_is_no_square():
 
 def test_a_call_has_the_number_in_it():
     assert (
-        answers(SLIDING, 4, 1, 1)[2].convention.written(4)
+        readings(SLIDING, 4, 1, 1)[2].convention.call_with(4)
         == "flash_attn_func(q, k, v, causal=True, window_size=(4, 0))"
     )
-    for idea in CONVENTIONS:
-        for convention in idea.conventions:
-            assert convention.written(7) == convention.call.replace("{size}", "7")
+    for named in NAMED_MASKS:
+        for convention in named.conventions:
+            assert convention.call_with(7) == convention.call.replace("{size}", "7")
 
 
 def test_the_grid_that_positions_fill():
     grids = {12: (3, 4), 15: (3, 5), 16: (4, 4), 1: (1, 1), 7: (1, 7), 100: (10, 10), 18: (3, 6)}
-    assert {positions: grid_of(positions) for positions in grids} == grids
+    assert {positions: squarest_grid(positions) for positions in grids} == grids
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(0, 3), (3, 0)])
 def test_nothing_to_look_at_is_refused_in_words(queries, keys):
     with pytest.raises(ValueError, match=f"Give at least one query and one key; there are {queries} and {keys}."):
-        answers(CAUSAL, 0, queries, keys)
+        readings(CAUSAL, 0, queries, keys)

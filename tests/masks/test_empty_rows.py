@@ -16,9 +16,9 @@ from transformers.models.swin import modeling_swin
 
 from attnviz import Mechanism
 from attnviz.masks import Causal, Mask, Padding
-from attnviz.masks.empty_rows import CONVENTIONS, filled, leaked
+from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS, leaked_mass, masked_softmax
 
-NAMES = [each.name for each in CONVENTIONS]
+NAMES = [each.name for each in EMPTY_ROW_CONVENTIONS]
 EMPTY = 2  # the query that sees nothing
 
 
@@ -54,7 +54,7 @@ def test_zeros_as_torch_gives_them(query_key, allowed):
     """A value that is 1 for one key alone takes out that key's weight."""
     expected = scaled_dot_product_attention(*query_key, torch.eye(5)[None, None], attn_mask=allowed)[0, 0]
     assert expected[EMPTY].tolist() == [0] * 5
-    torch.testing.assert_close(filled(scores_of(query_key), allowed, "zeros"), expected)
+    torch.testing.assert_close(masked_softmax(scores_of(query_key), allowed, "zeros"), expected)
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without")
@@ -62,19 +62,19 @@ def test_zeros_as_flex_attention_gives_them(query_key, allowed):
     block_mask = create_block_mask(AllButOne(), None, None, 5, 5, device="cpu")
     expected = flex_attention(*query_key, torch.eye(5)[None, None], block_mask=block_mask)[0, 0]
     assert expected[EMPTY].tolist() == [0] * 5
-    torch.testing.assert_close(filled(scores_of(query_key), allowed, "zeros"), expected)
+    torch.testing.assert_close(masked_softmax(scores_of(query_key), allowed, "zeros"), expected)
 
 
 @pytest.mark.parametrize("mask", [AllButOne(), Causal(), ~Causal(), Padding(0)], ids=repr)
 def test_zeros_is_what_attnviz_does(random_inputs, mask):
     attention = Mechanism(mask=mask)(random_inputs(queries=5, keys=5))
-    torch.testing.assert_close(filled(attention.raw, attention.allowed, "zeros"), attention.weights)
+    torch.testing.assert_close(masked_softmax(attention.raw, attention.allowed, "zeros"), attention.weights)
 
 
 def test_nan_as_softmax_gives_it(query_key, allowed):
     expected = torch.softmax(scores_of(query_key).masked_fill(~allowed, -torch.inf), -1)
     assert expected[EMPTY].isnan().all()
-    torch.testing.assert_close(filled(scores_of(query_key), allowed, "NaN"), expected, equal_nan=True)
+    torch.testing.assert_close(masked_softmax(scores_of(query_key), allowed, "NaN"), expected, equal_nan=True)
 
 
 def test_torchs_module_gives_nan_with_weights_and_zeros_without():
@@ -92,7 +92,9 @@ def test_uniform_as_transformers_eager_attention_gives_it(query_key, allowed):
     query, key = query_key
     _, expected = modeling_llama.eager_attention_forward(module, query, key, key, mask, scaling=0.5)
     torch.testing.assert_close(expected[0, 0, EMPTY], torch.full((5,), 0.2), rtol=0, atol=0)
-    torch.testing.assert_close(filled(scores_of(query_key), allowed, "uniform"), expected[0, 0], rtol=0, atol=1e-7)
+    torch.testing.assert_close(
+        masked_softmax(scores_of(query_key), allowed, "uniform"), expected[0, 0], rtol=0, atol=1e-7
+    )
 
 
 def test_uniform_as_the_first_gpt_gives_it(query_key):
@@ -101,7 +103,7 @@ def test_uniform_as_the_first_gpt_gives_it(query_key):
     attention = SimpleNamespace(scale=True, bias=torch.zeros(1, 1, 5, 5), attn_dropout=torch.nn.Identity())
     _, expected = modeling_openai.Attention._attn(attention, query, key.mT, key, output_attentions=True)
     nothing = torch.zeros(5, 5, dtype=torch.bool)
-    torch.testing.assert_close(filled(scores_of(query_key), nothing, "uniform"), expected[0, 0], rtol=0, atol=0)
+    torch.testing.assert_close(masked_softmax(scores_of(query_key), nothing, "uniform"), expected[0, 0], rtol=0, atol=0)
 
 
 def test_finite_fill_as_swin_adds_it():
@@ -113,7 +115,7 @@ def test_finite_fill_as_swin_adds_it():
     _, expected = modeling_swin.eager_attention_forward(
         SimpleNamespace(training=False), query, key, key, mask, scaling=0.5
     )
-    ours = filled(query @ key.mT * 0.5, mask == 0, "finite fill", fill=-100.0)
+    ours = masked_softmax(query @ key.mT * 0.5, mask == 0, "finite fill", fill=-100.0)
     torch.testing.assert_close(ours, expected)
 
 
@@ -139,7 +141,7 @@ def test_finite_fill_as_markuplm_adds_it():
     assert not torch.equal(*weights)
     torch.testing.assert_close(*weights, rtol=0, atol=1e-3)
     scores = weights[0].log()
-    ours = filled(scores, torch.zeros(5, 5, dtype=torch.bool), "finite fill")
+    ours = masked_softmax(scores, torch.zeros(5, 5, dtype=torch.bool), "finite fill")
     torch.testing.assert_close(ours, weights[0], rtol=0, atol=1e-3)
 
 
@@ -148,7 +150,7 @@ def test_every_convention_a_row_at_a_time(seed, convention, fill):
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(4, 5, generator=generator) * 4
     allowed = torch.rand(4, 5, generator=generator) < 0.5
-    weights = filled(scores, allowed, convention, fill=fill)
+    weights = masked_softmax(scores, allowed, convention, fill=fill)
     for row, seen, ours in zip(scores.tolist(), allowed.tolist(), weights.tolist(), strict=True):
         if convention == "finite fill":
             expected = slow_softmax([score + (0 if may else fill) for score, may in zip(row, seen, strict=True)])
@@ -161,35 +163,40 @@ def test_every_convention_a_row_at_a_time(seed, convention, fill):
 
 def test_rows_that_see_something_are_the_same_by_every_convention(query_key, allowed):
     others = [q for q in range(5) if q != EMPTY]
-    first, *more = (filled(scores_of(query_key), allowed, name)[others] for name in NAMES)
+    first, *more = (masked_softmax(scores_of(query_key), allowed, name)[others] for name in NAMES)
     for weights in more:
         torch.testing.assert_close(weights, first)
 
 
 def test_a_finite_fill_leaks_and_the_others_do_not():
     scores, allowed = torch.tensor([[0.0, 120.0], [0.0, 99.0]]), torch.tensor([[True, False], [True, False]])
-    leak = leaked(filled(scores, allowed, "finite fill", fill=-100.0), allowed)
+    leak = leaked_mass(masked_softmax(scores, allowed, "finite fill", fill=-100.0), allowed)
     assert leak.tolist() == pytest.approx([1, math.exp(-1) / (1 + math.exp(-1))])
     for name in ("zeros", "NaN", "uniform"):
-        assert leaked(filled(scores, allowed, name), allowed).tolist() == [0, 0]
-    assert leaked(filled(scores, allowed, "finite fill"), allowed).tolist() == [0, 0]
+        assert leaked_mass(masked_softmax(scores, allowed, name), allowed).tolist() == [0, 0]
+    assert leaked_mass(masked_softmax(scores, allowed, "finite fill"), allowed).tolist() == [0, 0]
 
 
 def test_a_fill_so_large_that_the_score_is_lost_becomes_uniform():
     scores, nothing = torch.tensor([[3.0, 1.0, -2.0]]), torch.zeros(1, 3, dtype=torch.bool)
-    assert filled(scores, nothing, "finite fill", fill=-1e9).tolist() == filled(scores, nothing, "uniform").tolist()
+    assert (
+        masked_softmax(scores, nothing, "finite fill", fill=-1e9).tolist()
+        == masked_softmax(scores, nothing, "uniform").tolist()
+    )
 
 
 def test_an_empty_row_puts_all_its_weight_where_it_may_not_look(query_key, allowed):
-    leaks = {name: leaked(filled(scores_of(query_key), allowed, name), allowed)[EMPTY].item() for name in NAMES}
+    leaks = {
+        name: leaked_mass(masked_softmax(scores_of(query_key), allowed, name), allowed)[EMPTY].item() for name in NAMES
+    }
     assert leaks == pytest.approx({"zeros": 0, "NaN": math.nan, "uniform": 1, "finite fill": 1}, nan_ok=True)
 
 
 def test_heads_share_a_mask():
     scores, allowed = torch.randn(2, 3, 4, 4), torch.ones(4, 4, dtype=torch.bool).tril(-1)
     for name in NAMES:
-        weights = filled(scores, allowed, name)
-        torch.testing.assert_close(weights[1, 2], filled(scores[1, 2], allowed, name), equal_nan=True)
+        weights = masked_softmax(scores, allowed, name)
+        torch.testing.assert_close(weights[1, 2], masked_softmax(scores[1, 2], allowed, name), equal_nan=True)
 
 
 @pytest.mark.usefixtures("as_installed")
@@ -204,4 +211,4 @@ def test_heads_share_a_mask():
 )
 def test_what_makes_no_sense_is_refused_in_words(convention, fill, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
-        filled(torch.zeros(1, 2), torch.zeros(1, 2, dtype=torch.bool), convention, fill=fill)
+        masked_softmax(torch.zeros(1, 2), torch.zeros(1, 2, dtype=torch.bool), convention, fill=fill)

@@ -6,7 +6,7 @@ import resource
 import pytest
 import torch
 
-from attnviz.models import config as configs
+from attnviz.models import config_trial
 from attnviz.models.loading import inspected
 from tests.models.test_models import bert, copied, saved  # noqa: F401 - fixtures
 
@@ -38,7 +38,7 @@ def test_parts_without_end_are_not_built(copied, said):  # noqa: F811
 
 
 def test_a_table_that_would_be_computed_for_ever(copied, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(configs, "SECONDS", 0.2)
+    monkeypatch.setattr(config_trial, "SECONDS", 0.2)
     said = SMALL | {"model_type": "videomae", "image_size": 4_096, "patch_size": 1}
     with pytest.raises(ValueError, match=FAR_MORE):
         inspected(described(copied(), said))
@@ -50,3 +50,8 @@ def test_after_a_refusal_torch_computes_as_before(copied):  # noqa: F811
     assert torch.ones(2).device.type == "cpu"
     assert torch.get_default_dtype() == torch.float32
     assert torch.nn.Linear(2, 2).weight.device.type == "cpu"
+
+
+def test_a_config_with_a_large_table_is_tried_out_and_then_built(copied, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(config_trial, "TABLE", 0)
+    assert inspected(copied()).parameters > 0

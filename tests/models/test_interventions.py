@@ -88,11 +88,11 @@ def encoder():
 def own(model, **given):
     """What transformers alone makes of the text with eager attention: the output, and the weights of each layer."""
     model.model.set_attn_implementation("eager")
-    result = model.model(**(model.reading(TEXT).batch | given), output_attentions=True)
+    result = model.model(**(model.encode(TEXT).batch | given), output_attentions=True)
     if "decoder_attentions" in result:
         pairs = zip(result.decoder_attentions, result.cross_attentions, strict=True)
-        return model.said(result), [*result.encoder_attentions, *(one for pair in pairs for one in pair)]
-    return model.said(result), result.attentions
+        return model.extract_output(result), [*result.encoder_attentions, *(one for pair in pairs for one in pair)]
+    return model.extract_output(result), result.attentions
 
 
 def same(changed, expected):
@@ -104,7 +104,7 @@ def same(changed, expected):
 
 
 def differ(changed, model):
-    assert (changed.output - model.output(model.reading(TEXT))).abs().max() > 1e-3, "else a test would prove little"
+    assert (changed.output - model.output(model.encode(TEXT))).abs().max() > 1e-3, "else a test would prove little"
 
 
 # What transformers makes of the same change
@@ -113,7 +113,7 @@ def differ(changed, model):
 @pytest.mark.parametrize("make", [encoder, lambda: reads(llama), lambda: reads(bart)], ids=["bert", "llama", "bart"])
 def test_unchanged_is_the_plain_forward(make):
     model = make()
-    plain = model.output(model.reading(TEXT))
+    plain = model.output(model.encode(TEXT))
     result = run_with_interventions(model, [], TEXT)
     torch.testing.assert_close(result.output, plain, atol=1e-5, rtol=0)
     same(result, own(model))
@@ -171,7 +171,7 @@ def test_a_temperature_where_a_decoder_looks_at_the_encoder():
     cross = tuple(i for i, layer in enumerate(model.layers(TEXT)) if layer.kind == "cross")
     result = run_with_interventions(model, [Intervention(normalizer=Softmax(4.0), layers=cross)], TEXT)
     differ(result, model)
-    model.reading(TEXT)  # what the decoder has written, it has written as it was
+    model.encode(TEXT)  # what the decoder has written, it has written as it was
     for layer in model.model.model.decoder.layers:
         for parameter in layer.encoder_attn.q_proj.parameters():
             parameter.data /= 4
@@ -186,7 +186,7 @@ def test_a_temperature_where_torch_computes_the_attention():
     model.model.transformer.h[1].self_attention.query_key_value.weight.data[:32] *= (
         4  # the queries, then a key, a value
     )
-    torch.testing.assert_close(result.output, model.output(model.reading(TEXT)), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(result.output, model.output(model.encode(TEXT)), atol=1e-5, rtol=1e-4)
 
 
 def test_a_causal_mask_in_bert():
@@ -252,7 +252,7 @@ def test_a_head_of_a_trained_model_as_its_output_has_it():
     cut.model = copy.deepcopy(trained.model)
     for layer, head in ((3, 1), (5, 11)):
         cut.model.encoder.layer[layer].attention.output.dense.weight.data[:, head * 32 : head * 32 + 32] = 0
-    plain, expected = (one.output(one.reading(TEXT)) for one in (trained, cut))
+    plain, expected = (one.output(one.encode(TEXT)) for one in (trained, cut))
     torch.testing.assert_close(result.output, expected, atol=1e-5, rtol=0)
     assert cosine(plain, expected) < 0.99
 
@@ -268,11 +268,11 @@ def test_blocks_of_rows_give_what_the_whole_gives(random_inputs):
 
 def test_the_model_is_left_as_it_was():
     model = reads(llama)
-    plain = model.output(model.reading(TEXT))
+    plain = model.output(model.encode(TEXT))
     run_with_interventions(model, [Intervention(Full())], TEXT)
     assert model.model.config._attn_implementation == "sdpa"
     assert not model.model._forward_hooks
-    assert torch.equal(model.output(model.reading(TEXT)), plain)
+    assert torch.equal(model.output(model.encode(TEXT)), plain)
     assert [layer.mechanism.mask for layer in model.layers(TEXT)] == [Causal()] * 3
 
 
@@ -287,7 +287,7 @@ def test_a_head_that_is_not_there_is_refused_in_words(ablated):
 def test_attention_whose_queries_and_keys_are_not_known_is_refused_in_words():
     model = reads(bloom)
     torch.testing.assert_close(
-        run_with_interventions(model, [], TEXT).output, model.output(model.reading(TEXT)), atol=1e-5, rtol=0
+        run_with_interventions(model, [], TEXT).output, model.output(model.encode(TEXT)), atol=1e-5, rtol=0
     )
     with pytest.raises(ValueError, match=r"The attention of .* 0 cannot be changed"):
         run_with_interventions(model, [Intervention(normalizer=Softmax(2.0))], TEXT)
@@ -326,12 +326,12 @@ def test_the_similarity_of_two_sentences():
     model, other = encoder(), "a dog saw the mat"
     intervention = Intervention(normalizer=Softmax(3.0))
     plain, now = sentence_similarity(model, [intervention], TEXT, other)
-    vectors = [model.output(model.reading(one)) for one in (TEXT, other)]
+    vectors = [model.output(model.encode(one)) for one in (TEXT, other)]
     assert plain == pytest.approx(float(vectors[0] @ vectors[1] / vectors[0].norm() / vectors[1].norm()), abs=1e-6)
     for layer in model.model.encoder.layer:
         for parameter in layer.attention.self.query.parameters():
             parameter.data /= 3
-    vectors = [model.output(model.reading(one)) for one in (TEXT, other)]
+    vectors = [model.output(model.encode(one)) for one in (TEXT, other)]
     assert now == pytest.approx(float(vectors[0] @ vectors[1] / vectors[0].norm() / vectors[1].norm()), abs=1e-5)
     assert abs(plain - now) > 1e-4
 

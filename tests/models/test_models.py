@@ -212,7 +212,7 @@ def test_the_next_token_is_the_models_own(saved, name):
     with torch.no_grad():
         ids = tokenizer(TEXT, return_tensors="pt")["input_ids"]
         expected = own(input_ids=ids).logits[0, -1]
-    torch.testing.assert_close(given.output(given.reading(TEXT)), expected, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(given.output(given.encode(TEXT)), expected, atol=1e-4, rtol=1e-4)
 
 
 def test_a_model_without_its_head_is_read_without_it(copied):
@@ -223,7 +223,7 @@ def test_a_model_without_its_head_is_read_without_it(copied):
     given = inspected(folder).load()
     assert (type(given.model).__name__, given.outputs) == ("LlamaModel", "")
     with pytest.raises(ValueError, match="gives neither a next token nor a vector"):
-        given.output(given.reading(TEXT))
+        given.output(given.encode(TEXT))
 
 
 def test_a_sentence_vector_is_the_mean_or_the_first_token(copied):
@@ -237,7 +237,7 @@ def test_a_sentence_vector_is_the_mean_or_the_first_token(copied):
         (folder / "1_Pooling" / "config.json").write_text(json.dumps(said))
         given = inspected(folder).load()
         assert given.outputs == "sentence vector"
-        vectors[pooling] = given.output(given.reading(TEXT))
+        vectors[pooling] = given.output(given.encode(TEXT))
     own = hf.AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():
         states = own(**hf.AutoTokenizer.from_pretrained(folder)(TEXT, return_tensors="pt")).last_hidden_state[0]
@@ -364,7 +364,7 @@ def test_a_config_that_is_none(copied, text, words):
         ({"parts": {"attention_dropout": [float("-inf")]}}, "“attention_dropout” is -inf, which is no number"),
         ({"depths": [2] * 2_000}, "has 2,000 numbers for “depths”; no model has more than 1,024"),
         ({"num_hidden_layers": 1_000}, "of “bert” describes far more parts than its files have weights for"),
-        ({"vocab_size": 4_000_000, "hidden_size": 4_096}, "parameters, which take 66,1"),
+        ({"vocab_size": 4_000_000, "hidden_size": 4_096}, "parameters, which take 61.6 GB"),
         ({"num_hidden_layers": 20, "hidden_size": 16_384}, "parameters, which take "),
         ({"part": json.loads('{"x":' * 900 + "1" + "}" * 900)}, "has parts within parts, more than 16 deep"),
         ({"hidden_size": 31}, "cannot build “bert” from its config.json. The reason given is: “The hidden size"),
@@ -583,7 +583,7 @@ def test_special_tokens_of_any_name(copied):
     folder = copied()
     said = {"unk_token": "[UNK]", "image_token": {"content": "<image>"}, "additional_special_tokens": ["<a>"]}
     (folder / "special_tokens_map.json").write_text(json.dumps(said))
-    assert inspected(folder).load().reading(TEXT).source.tokens
+    assert inspected(folder).load().encode(TEXT).source.tokens
 
 
 @pytest.mark.parametrize("without", [(), ("tokenizer.json",)])
@@ -604,7 +604,7 @@ def test_what_a_tokenizer_was_made_from_may_be_noted(copied):
     said = json.loads((folder / "tokenizer_config.json").read_text())
     said |= {"special_tokens_map_file": "/root/map.json", "tokenizer_file": None, "name_or_path": "/root/bert"}
     (folder / "tokenizer_config.json").write_text(json.dumps(said))
-    assert inspected(folder).load().reading(TEXT).source.tokens
+    assert inspected(folder).load().encode(TEXT).source.tokens
 
 
 # Reading
@@ -617,7 +617,7 @@ def loaded(saved):
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gemma2", "t5", "bart"])
 def test_tokens_are_what_was_typed(loaded, name):
-    given = loaded[name].reading(TEXT)
+    given = loaded[name].encode(TEXT)
     assert given.batch["input_ids"][0].tolist() == loaded[name].tokenizer(TEXT)["input_ids"]
     assert given.batch["attention_mask"].all()
     typed = [token for i, token in enumerate(given.source.tokens) if i not in given.source.special and token != "▁"]
@@ -627,7 +627,7 @@ def test_tokens_are_what_was_typed(loaded, name):
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "t5"])
 def test_tokens_of_an_odd_text_are_pieces_of_it(loaded, name):
     text = "Fox,  DÓG\n over a naïve e\u0301 🎉 fox"
-    given = loaded[name].reading(text).source
+    given = loaded[name].encode(text).source
     at = 0
     for i, token in enumerate(given.tokens):
         shown = token if token == "·" else token.partition("·")[0]
@@ -638,7 +638,7 @@ def test_tokens_of_an_odd_text_are_pieces_of_it(loaded, name):
 
 
 def test_bytes_of_one_character_are_told_apart(loaded):
-    tokens = loaded["gpt2"].reading("🎉").source.tokens
+    tokens = loaded["gpt2"].encode("🎉").source.tokens
     assert len(tokens) == len("🎉".encode())
     assert {token.partition("·")[0] for token in tokens} == {"🎉"}
     assert len(set(tokens)) == len(tokens)
@@ -655,7 +655,7 @@ def test_every_layer_is_named_by_what_it_reads(loaded, name):
 
 
 def test_a_pair_of_texts_is_told_apart(loaded):
-    source = loaded["bert"].reading("the fox", "a Naïve dog").source
+    source = loaded["bert"].encode("the fox", "a Naïve dog").source
     words = {of: "".join(t for t, s in zip(source.tokens, source.segments, strict=True) if s == of) for of in (0, 1)}
     assert words == {0: "thefox", 1: "aNaïvedog"}
     assert [source.tokens[i] for i in source.special] == ["[CLS]", "[SEP]", "[SEP]"]
@@ -666,7 +666,7 @@ def test_a_pair_of_texts_is_told_apart(loaded):
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
 def test_a_decoder_goes_on_by_itself_as_generate_does(saved, loaded, name):
-    given = loaded[name].reading(TEXT)
+    given = loaded[name].encode(TEXT)
     own = hf.AutoModelForSeq2SeqLM.from_pretrained(saved / name).eval()
     ids = hf.AutoTokenizer.from_pretrained(saved / name)(TEXT, return_tensors="pt")["input_ids"]
     written = own.generate(ids, do_sample=False, num_beams=1, max_new_tokens=32, suppress_tokens=[0])[0].tolist()
@@ -679,7 +679,7 @@ def test_a_decoder_goes_on_by_itself_as_generate_does(saved, loaded, name):
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
 def test_a_target_that_is_given(loaded, name):
-    given = loaded[name].reading(TEXT, "a lazy dog")
+    given = loaded[name].encode(TEXT, "a lazy dog")
     ids = loaded[name].tokenizer("a lazy dog")["input_ids"]
     start = loaded[name].model.config.decoder_start_token_id
     assert given.batch["decoder_input_ids"][0].tolist() == [start, *ids[:-1]]
@@ -692,7 +692,7 @@ def test_a_target_without_an_end_is_kept_whole(copied):
     said = json.loads((folder / "tokenizer.json").read_text())
     (folder / "tokenizer.json").write_text(json.dumps(said | {"post_processor": None}))
     given = inspected(folder).load()
-    reading = given.reading(TEXT, "a lazy dog")
+    reading = given.encode(TEXT, "a lazy dog")
     ids = given.tokenizer("a lazy dog")["input_ids"]
     assert reading.batch["decoder_input_ids"][0].tolist()[1:] == ids
     assert "".join("".join(reading.target.tokens[1:]).split()) == "alazydog"
@@ -700,7 +700,7 @@ def test_a_target_without_an_end_is_kept_whole(copied):
 
 def test_the_three_kinds_of_attention_have_the_tokens_that_they_relate(loaded):
     layers = loaded["bart"].layers(TEXT, "a lazy dog")
-    given = loaded["bart"].reading(TEXT, "a lazy dog")
+    given = loaded["bart"].encode(TEXT, "a lazy dog")
     source, target = given.source.tokens, given.target.tokens
     assert [(layer.inputs.query_tokens, layer.inputs.key_tokens) for layer in layers] == [
         (source, source),
@@ -712,11 +712,11 @@ def test_the_three_kinds_of_attention_have_the_tokens_that_they_relate(loaded):
 
 def test_patches_of_a_picture_are_named_by_row_and_column(loaded):
     given = loaded["vit"]
-    assert given.reads == "picture"
+    assert given.modality == "picture"
     for layer in given.layers():
         assert layer.inputs.query_tokens == ("[CLS]", *(f"{row}·{column}" for row in range(4) for column in range(4)))
         assert layer.inputs.special_keys == (0,)
-    pixels = given.reading().batch["pixel_values"]
+    pixels = given.encode().batch["pixel_values"]
     torch.testing.assert_close(pixels[0], drawing(32) * 2 - 1)
 
 
@@ -740,7 +740,7 @@ def test_a_model_of_two_towers_is_given_a_text_and_a_picture(tmp_path):
     hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=vision)).save_pretrained(tmp_path)
     word_pieces().save_pretrained(tmp_path)
     given = inspected(tmp_path).load()
-    assert given.reads == "text and picture"
+    assert given.modality == "text and picture"
     ends = {layer.inputs.query_tokens[-2:] for layer in given.layers(TEXT, image=png((40, 40)))}
     assert ends == {(".", "[SEP]"), ("3·2", "3·3")}
 
@@ -752,19 +752,19 @@ def png(size, color=(255, 0, 0), kind="PNG"):
 
 
 def test_a_picture_is_cut_to_a_square_and_has_the_models_colors(loaded, copied):
-    pixels = loaded["vit"].reading(image=png((90, 50))).batch["pixel_values"]
+    pixels = loaded["vit"].encode(image=png((90, 50))).batch["pixel_values"]
     assert pixels.shape == (1, 3, 32, 32)
     np.testing.assert_allclose(pixels[0, :, 5, 5], [1, -1, -1], atol=1e-6)
     folder = copied("vit")
     (folder / "preprocessor_config.json").write_text('{"image_mean": [0.1, 0.2, 0.3], "image_std": [0.5, 0.5, 2]}')
-    pixels = inspected(folder).load().reading(image=png((90, 50))).batch["pixel_values"]
+    pixels = inspected(folder).load().encode(image=png((90, 50))).batch["pixel_values"]
     np.testing.assert_allclose(pixels[0, :, 5, 5], [1.8, -0.4, -0.15], atol=1e-6)
 
 
 def test_colors_that_are_no_numbers_are_not_taken(copied):
     folder = copied("vit")
     (folder / "preprocessor_config.json").write_text('{"image_mean": [NaN, 0, 1], "image_std": [1, Infinity, 1]}')
-    pixels = inspected(folder).load().reading(image=png((9, 9))).batch["pixel_values"]
+    pixels = inspected(folder).load().encode(image=png((9, 9))).batch["pixel_values"]
     np.testing.assert_allclose(pixels[0, :, 5, 5], [1, -1, -1], atol=1e-6)
 
 
@@ -774,7 +774,7 @@ def test_a_picture_stands_upright(loaded):
     exif, file = Image.Exif(), io.BytesIO()
     exif[0x0112] = 6
     turned.save(file, "PNG", exif=exif)
-    pixels = loaded["vit"].reading(image=file.getvalue()).batch["pixel_values"][0, 0]
+    pixels = loaded["vit"].encode(image=file.getvalue()).batch["pixel_values"][0, 0]
     assert (pixels[:, -4:] > 0.9).all()
     assert (pixels[:, :16] < -0.9).all()
 

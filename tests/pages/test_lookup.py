@@ -163,7 +163,7 @@ def test_a_drop_is_taken_while_an_answer_is_on_its_way_but_not_for_other_axes(mo
     sent: dict = {}
     state: dict = {}
     dropped: list[tuple[float, float]] = []
-    monkeypatch.setattr(charts, "_mount", lambda: lambda **given: sent.update(given))
+    monkeypatch.setattr(charts.scripts, "mount", lambda component: lambda **given: sent.update(given))
     monkeypatch.setattr(charts.st, "session_state", state)
     every = look_up_grid(EXAMPLE, lookup_mechanism("T = 1", Dot()))
     stages = (stage.numpy() for stage in (every.axis, every.scores, every.weights, every.result, EXAMPLE.values))

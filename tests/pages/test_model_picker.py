@@ -174,7 +174,7 @@ def test_the_facts_tell_folders_of_one_name_apart(tmp_path) -> None:
 def test_whose_limit_it_is_that_is_said(saved) -> None:
     assert "the model reads at most 64 tokens" in facts(ok(page(model=saved / "gpt2", text=TEXT)))
     model = model_cache.model(str(saved / "gpt2"))
-    model.limit = MOST_TOKENS
+    vars(model.text_inputs)["limit"] = MOST_TOKENS
     assert "attnviz reads at most 4,096 tokens" in facts(ok(page(model=saved / "gpt2", text=TEXT)))
 
 

@@ -30,7 +30,7 @@ from attnviz.models.hub import MINILM, Hub
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from attnviz.ui import head_charts
-from attnviz.ui.models import grouped_query, layer_table, long, model_picker, overview, products, side_by_side, viewport
+from attnviz.ui.models import grouped_query, layer_table, model_picker, overview, products, side_by_side
 from tests.models.test_models import MODELS, TEXT, Played, byte_level, png
 from tests.support.app import contents, ok, open_page
 
@@ -107,7 +107,7 @@ def hub(saved, tmp_path, monkeypatch):
 def drawn(monkeypatch):
     """The charts that are drawn, by the keys of their charts."""
     charts = {}
-    for part in (head_charts, overview, products, long, side_by_side):
+    for part in (head_charts, overview, products, side_by_side):
 
         def chart(picture, key, _chart=part.chart, **how):
             charts[key] = picture
@@ -205,7 +205,7 @@ def test_a_decoder_goes_on_by_itself(saved, drawn) -> None:
 
 def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None:
     app = ok(page(model=saved / "vit", head="Head 2", pinned="none"))
-    pixels = model_cache.model(str(saved / "vit")).reading().batch["pixel_values"]
+    pixels = model_cache.model(str(saved / "vit")).encode().batch["pixel_values"]
     same(drawn["heatmap"], own(saved / "vit", pixel_values=pixels).attentions[0][0, 2])
     assert "text" not in [one.key for one in app.text_input]
     assert list(drawn["heatmap"].spec.query_tokens[:2]) == ["[CLS]", "0·0"]
@@ -220,7 +220,7 @@ def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None
     assert "right-text" not in [one.key for one in app.text_input]
     app.file_uploader[1].upload("blue.png", png((40, 40), color="blue"))
     app = ok(app.run())
-    blue = model_cache.model(str(saved / "vit")).reading(image=png((40, 40), color="blue")).batch["pixel_values"]
+    blue = model_cache.model(str(saved / "vit")).encode(image=png((40, 40), color="blue")).batch["pixel_values"]
     same(drawn["right-map"], own(saved / "vit", pixel_values=blue).attentions[0][0, 2])
     same(drawn["left-map"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
     app.query_params["inspect"] = "Overview"
@@ -258,7 +258,7 @@ def test_heads_are_colored_by_any_measure(drawn, measure) -> None:
 def own_minilm():
     kept = minilm()
     with kept.lock, torch.no_grad():
-        return kept.model(**kept.reading(EXAMPLE).batch, output_attentions=True).attentions
+        return kept.model(**kept.encode(EXAMPLE).batch, output_attentions=True).attentions
 
 
 # The products of one score
@@ -268,7 +268,7 @@ def test_the_products_add_up_to_the_models_own_score(drawn) -> None:
     app = ok(page())
     kept = minilm()
     with kept.lock, torch.no_grad():
-        out = kept.model(**kept.reading(EXAMPLE).batch, output_hidden_states=True)
+        out = kept.model(**kept.encode(EXAMPLE).batch, output_hidden_states=True)
         layer = kept.model.encoder.layer[3].attention.self
         query, key, value = (
             part(out.hidden_states[3])[0].unflatten(-1, (12, 32))[:, 1]
@@ -304,7 +304,7 @@ def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) 
     ]
 
 
-def test_together_there_are_no_queries_and_a_guess_is_not_given_away(drawn) -> None:
+def test_together_there_are_no_queries_and_the_answer_is_not_given_away(drawn) -> None:
     app = ok(page(head="Mean of heads"))
     assert "Choose one head to see its queries, keys and values." in contents(app)
     assert "products" not in drawn
@@ -314,11 +314,11 @@ def test_together_there_are_no_queries_and_a_guess_is_not_given_away(drawn) -> N
 
 
 def test_groups(random_inputs) -> None:
-    assert not grouped_query.shared(random_inputs(heads=4))
-    assert grouped_query.said(random_inputs(heads=6, kv_heads=2)) == (
+    assert not grouped_query.is_grouped(random_inputs(heads=4))
+    assert grouped_query.summary(random_inputs(heads=6, kv_heads=2)) == (
         "6 query heads share 2 heads of keys and values, 3 each (grouped-query attention)."
     )
-    assert grouped_query.said(random_inputs(heads=6, kv_heads=1)).startswith("All 6 query heads share one head")
+    assert grouped_query.summary(random_inputs(heads=6, kv_heads=1)).startswith("All 6 query heads share one head")
     drawn = grouped_query.picture(random_inputs(heads=6, kv_heads=2), 4)
     boxes = drawn.split("attnviz-shared")[1:]
     assert [re.findall(r">(\d)</li>", box) for box in boxes] == [["0", "1", "2"], ["3", "4", "5"]]
@@ -344,8 +344,8 @@ def test_kinds_of_one_stack_are_told_apart(tmp_path, drawn) -> None:
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
-    monkeypatch.setattr(viewport, "MOST_CELLS", 50)
-    monkeypatch.setattr(viewport, "CELLS", 5)
+    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 50)
+    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
     app = ok(page(model=saved / "gpt2", text=LONGER, layer="layer 1", head="Head 1"))
     weights = own(saved / "gpt2", LONGER).attentions[1][0, 1].numpy()
     count = len(weights)
@@ -394,10 +394,10 @@ def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn
 
 def test_names_of_neighbors_are_put_together() -> None:
     layers = [LayerId("encoder", i) for i in range(3)] + [LayerId("decoder", 0), LayerId("decoder", 2)]
-    assert layer_table.named(layers) == "encoder 0–2, decoder 0, decoder 2"
-    assert layer_table.named([LayerId("decoder", i, cross=True) for i in range(2)]) == "decoder 0–1 cross"
+    assert layer_table.ranges(layers) == "encoder 0–2, decoder 0, decoder 2"
+    assert layer_table.ranges([LayerId("decoder", i, cross=True) for i in range(2)]) == "decoder 0–1 cross"
     layers = [LayerId("layer", "pooler"), *(LayerId("encoder", 0, sub_indices=(i,)) for i in (1, 2))]
-    assert layer_table.named(layers) == "layer pooler, encoder 0.1, encoder 0.2"
+    assert layer_table.ranges(layers) == "layer pooler, encoder 0.1, encoder 0.2"
 
 
 # What is in the way

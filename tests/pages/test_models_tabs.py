@@ -22,13 +22,14 @@ from attnviz.models import model_cache
 from attnviz.models.hub import MINILM
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
-from attnviz.ui.models import aggregation, head_aggregate, head_metrics, side_by_side, viewport
+from attnviz.ui import head_charts
+from attnviz.ui.models import aggregation, head_aggregate, head_metrics, side_by_side
 from tests.support.app import contents, healthy, ok, open_page
 
 ROOT = Path(__file__).parents[2]
 TABS = ("What heads do", "Together", "Side by side")
 WIDE = EXAMPLE.replace("tired", "wide")
-PARTS = (head_metrics, aggregation, side_by_side)
+PARTS = (head_charts, head_metrics, aggregation, side_by_side)
 
 
 def page(tab: str, **link: object) -> AppTest:
@@ -53,7 +54,7 @@ def drawn(monkeypatch):
 def ran(text: str = EXAMPLE) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """The weights of all layers and heads, and the lengths of their values, as the model itself computes them."""
     kept = minilm()
-    batch = kept.reading(text).batch
+    batch = kept.encode(text).batch
     with kept.lock, torch.no_grad():
         out = kept.model(**batch, output_attentions=True, output_hidden_states=True)
         values = [
@@ -151,8 +152,8 @@ def test_special_tokens_and_the_first_are_left_out_as_queries_and_as_keys(drawn)
 
 def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn_in_fewer_cells(drawn, monkeypatch) -> None:
     monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
-    monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr(viewport, "CELLS", 5)
+    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
     app = ok(page("What heads do", layer="encoder 4", head="Head 2", text=EXAMPLE))
     assert set(app.dataframe[0].value["Layer"]) == {"encoder 4"}
     assert len(app.dataframe[0].value) == 12
@@ -242,13 +243,13 @@ def test_several_tokens_are_summed_over_their_keys(drawn) -> None:
     near(np.nan_to_num(drawn["together-sum"].figure.data[0].y), ran(WIDE)[0].mean((0, 1))[10])
 
 
-@pytest.mark.parametrize("name", [*head_aggregate.WAYS])
+@pytest.mark.parametrize("name", [*head_aggregate.METHODS])
 def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, monkeypatch, name: str) -> None:
     asked = {"together": name, "layer": "encoder 1", "head": "Head 3", "special_tokens": "Hidden"}
     ok(page("Together", **asked))
     whole = cells(drawn["together-map"])
-    monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr(viewport, "CELLS", 5)
+    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
     app = ok(page("Together", **asked, tokens_together=["10 · it", "13 · tired"]))
     near(cells(drawn["together-map"]), fewer(whole))
     near(np.nan_to_num(drawn["together-sum"].figure.data[0].y), whole[[9, 12]].sum(0))
@@ -261,8 +262,8 @@ def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, 
 
 
 def test_a_long_text_on_the_right_has_sliders_of_its_part(drawn, monkeypatch) -> None:
-    monkeypatch.setattr(viewport, "MOST_CELLS", 8 * 8)
-    monkeypatch.setattr(viewport, "CELLS", 5)
+    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 8 * 8)
+    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
     link = {"text": "the animal", "layer": "encoder 4", "head": "Head 2", "right_text": EXAMPLE}
     app = ok(page("Side by side", **link))
     near(cells(drawn["right-map"]), fewer(ran()[0][4, 2]))
@@ -290,14 +291,14 @@ def test_names_of_heads_say_which_they_are(heads: set[tuple[int, int]], whole: b
     layers = minilm().layers(EXAMPLE)
     heads |= {(2, head) for head in range(12)} if whole else set()
     named = aggregation.choices(layers, range(6))
-    names = head_aggregate.written(layers, heads)
+    names = head_aggregate.layer_head_names(layers, heads)
     assert {head for name in names for head in named[name]} == heads
     assert ("encoder 2" in names) == all((2, head) in heads for head in range(12))
 
 
 @given(st.sets(st.integers(0, 12)))
 def test_neighbors_have_one_frame(places: set[int]) -> None:
-    runs = aggregation.runs(sorted(places))
+    runs = head_charts.neighbors(sorted(places))
     assert {place for first, last in runs for place in range(first, last + 1)} == places
     assert all(after[0] - before[1] > 1 for before, after in itertools.pairwise(runs))
 

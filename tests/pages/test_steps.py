@@ -10,10 +10,10 @@ from streamlit.testing.v1 import AppTest
 from attnviz.biases import BIASES, ALiBi
 from attnviz.formatting import number
 from attnviz.lessons.scaling import WIDTHS, scaling
-from attnviz.lessons.steps import Example, Steps, Translated, steps
+from attnviz.lessons.steps import SentenceExample, Steps, TranslatorExample, compute_steps
 from attnviz.masks import Causal
 from attnviz.translator import load
-from attnviz.ui.steps.example_picker import SECOND
+from attnviz.ui.steps.controls import SECOND
 from attnviz.ui.widgets import title
 from tests.support.app import errors, open_page
 
@@ -35,14 +35,14 @@ def shows(app: AppTest, expected: Steps, head: int = 0) -> bool:
     wanted = {
         one.name: [[f"{value:.2f}".replace("-inf", "−∞").replace("-0.00", "0.00").replace("-", "−") for value in row]
                    for row in one.values.tolist()]
-        for one in expected.of_head(head)
+        for one in expected.for_head(head)
     }  # fmt: skip
     return texts == wanted
 
 
 def test_begins_with_the_example_and_its_first_stage() -> None:
     app = page()
-    assert shows(app, steps(Example()))
+    assert shows(app, compute_steps(SentenceExample()))
     data = shown(app)
     assert data["stage"] == "vectors"
     assert [stage["title"] for stage in data["stages"]] == [
@@ -56,8 +56,8 @@ def test_a_link_holds_the_whole_state() -> None:
         sentence="to be or not", attention="Cross", second="sein oder nicht", d_k="3", heads="2", head_shown="Head 1",
         masked="Causal", biases="ALiBi", query="2 · or", stage="softmax", edits="Q1.2.0_0.5~X.0.1_-2.0",
     )  # fmt: skip
-    example = Example("to be or not", "sein oder nicht", 3, 2, Causal(), (ALiBi(),))
-    assert shows(app, steps(example, {"Q1": {(2, 0): 0.5}, "X": {(0, 1): -2.0}}), head=1)
+    example = SentenceExample("to be or not", "sein oder nicht", 3, 2, Causal(), (ALiBi(),))
+    assert shows(app, compute_steps(example, {"Q1": {(2, 0): 0.5}, "X": {(0, 1): -2.0}}), head=1)
     data = shown(app)
     assert (data["stage"], data["row"], data["edits"]) == ("softmax", 2, True)
     assert (data["named"], data["concat"]) == ("head₁ =", "Concat(head₀, head₁)")
@@ -66,22 +66,23 @@ def test_a_link_holds_the_whole_state() -> None:
 
 def test_what_is_lit_and_said_is_that_of_the_library() -> None:
     app = page(heads="2", masked="Causal")
-    found = steps(Example(heads=2, mask=Causal()))
+    found = compute_steps(SentenceExample(heads=2, mask=Causal()))
     for one in shown(app)["matrices"]:
         matrix = found.matrices[one["name"]]
         rows, columns = matrix.values.shape
-        assert one["words"] == [[matrix.words(i, j) for j in range(columns)] for i in range(rows)]
+        assert one["words"] == [[matrix.formula(i, j) for j in range(columns)] for i in range(rows)]
         for i in range(rows):
             for j in range(columns):
                 lit = [
-                    [p.matrix, p.rows.start, p.rows.stop, p.columns.start, p.columns.stop] for p in matrix.parts(i, j)
+                    [p.matrix, p.rows.start, p.rows.stop, p.columns.start, p.columns.stop]
+                    for p in matrix.operands(i, j)
                 ]
                 assert one["parts"][i][j] == lit
 
 
 def test_each_stage_says_what_is_true_of_its_numbers() -> None:
     app = page(masked="Causal", query="2 · sat")
-    found = steps(Example(mask=Causal())).matrices
+    found = compute_steps(SentenceExample(mask=Causal())).matrices
     data = shown(app)
     says = {stage["name"]: stage["says"] for stage in data["stages"]}
     best = int(found["weights0"].values[2].argmax())
@@ -92,19 +93,19 @@ def test_each_stage_says_what_is_true_of_its_numbers() -> None:
         name, row, column = stage["rest"]
         assert row == 2
         assert found[name].stage == stage["name"]
-        assert " = " in found[name].words(row, column)
+        assert " = " in found[name].formula(row, column)
 
 
 @pytest.mark.parametrize("bias", BIASES, ids=lambda bias: bias.__name__)
 def test_every_bias_can_be_followed(bias: type) -> None:
     app = page(biases=title(bias))
-    assert shows(app, steps(Example(biases=(bias(),))))
+    assert shows(app, compute_steps(SentenceExample(biases=(bias(),))))
     assert not errors(app)
 
 
 def test_too_many_words_are_refused_and_the_last_good_stays() -> None:
     app = page(sentence="to be or not", edits="X.0.0_1.0")
-    good = steps(Example("to be or not"), {"X": {(0, 0): 1.0}})
+    good = compute_steps(SentenceExample("to be or not"), {"X": {(0, 0): 1.0}})
     for text, why in (("w " * 9, "has 9 words"), ("one", "has 1 word"), ("", "There is no text yet")):
         app.text_input(key="sentence").set_value(text).run()
         assert why in errors(app)
@@ -112,22 +113,22 @@ def test_too_many_words_are_refused_and_the_last_good_stays() -> None:
         assert shows(app, good)
     app.text_input(key="sentence").set_value("not to be").run()
     assert not errors(app)
-    assert shows(app, steps(Example("not to be"), {"X": {(0, 0): 1.0}}))
+    assert shows(app, compute_steps(SentenceExample("not to be"), {"X": {(0, 0): 1.0}}))
 
 
 def test_an_empty_second_sentence_is_refused() -> None:
     app = page(attention="Cross")
     app.text_input(key="second").set_value(" ").run()
     assert "There is no text yet" in errors(app)
-    assert shows(app, steps(Example(second=SECOND)))
+    assert shows(app, compute_steps(SentenceExample(second=SECOND)))
 
 
 def test_fewer_heads_than_the_one_shown_begin_with_the_first() -> None:
     app = page(heads="3", head_shown="Head 2")
     app.number_input(key="heads").set_value(2).run()
-    assert shows(app, steps(Example(heads=2)))
+    assert shows(app, compute_steps(SentenceExample(heads=2)))
     app.number_input(key="heads").set_value(1).run()
-    assert shows(app, steps(Example()))
+    assert shows(app, compute_steps(SentenceExample()))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_edits_of_a_link_that_cannot_be_are_said(edits: str, why: str) -> None:
 )
 def test_a_link_with_nonsense_begins_as_if_it_were_not_there(link: dict[str, str]) -> None:
     app = page(**link)
-    assert shows(app, steps(Example()))
+    assert shows(app, compute_steps(SentenceExample()))
     assert shown(app)["stage"] == "vectors"
 
 
@@ -175,7 +176,7 @@ def test_why_dot_products_are_divided_is_said_in_numbers(width: int) -> None:
     assert f"(in theory {width})" in sentence
 
 
-def test_the_weights_are_guessed_from_the_scores_before_they_are_shown() -> None:
+def test_the_weights_are_predicted_from_the_scores_before_they_are_shown() -> None:
     app = page(part="Predict")
     assert not app.exception
     told = " ".join(one.body for one in app.get("html"))
@@ -184,7 +185,7 @@ def test_the_weights_are_guessed_from_the_scores_before_they_are_shown() -> None
     app.pills[0].set_value(["the"]).run()
     app.button(key="steps-reveal").click().run()
     told = " ".join(one.body for one in app.get("html"))
-    assert "The most important key is the, with 0.55: as you guessed." in told
+    assert "The most important key is the, with 0.55: as you predicted." in told
 
 
 @pytest.mark.parametrize("name", ["d-k", "heads"])
@@ -203,7 +204,9 @@ def test_a_link_opens_a_head_of_the_translator() -> None:
         "translator-head": "2",
     }
     app = page(attention="Translator", **link, stage="softmax", edits="Q0.1.15_0.5~W.2.3_-1.0", query="1 · aime")
-    expected = steps(Translated(english, "general", "cross", 1, 2), {"Q0": {(1, 15): 0.5}, "W": {(2, 3): -1.0}})
+    expected = compute_steps(
+        TranslatorExample(english, "general", "cross", 1, 2), {"Q0": {(1, 15): 0.5}, "W": {(2, 3): -1.0}}
+    )
     assert shows(app, expected)
     assert shown(app)["stage"] == "softmax"
     assert not errors(app)
@@ -223,7 +226,7 @@ def test_the_numbers_shown_are_those_that_ran() -> None:
 
 def test_what_the_translator_cannot_read_or_show_is_refused_and_the_last_good_stays() -> None:
     app = page(attention="Translator")
-    good = steps(Translated("the cat sleeps ."))
+    good = compute_steps(TranslatorExample("the cat sleeps ."))
     app.text_input(key="english").set_value("the cat sleeps .").run()
     assert shows(app, good)
     app.text_input(key="english").set_value("the dgo sleeps .").run()
@@ -235,19 +238,19 @@ def test_what_the_translator_cannot_read_or_show_is_refused_and_the_last_good_st
     assert shows(app, good)
     app.selectbox(key="translator-use").select("encoder").run()
     assert not errors(app)
-    assert shows(app, steps(Translated("the cat sleeps .", "additive", "encoder")))
+    assert shows(app, compute_steps(TranslatorExample("the cat sleeps .", "additive", "encoder")))
 
 
 def test_a_link_to_what_cannot_be_shown_begins_with_an_example_of_its_kind() -> None:
     app = page(attention="Translator", similarity="Additive")
     assert "too many to be written out" in errors(app)
-    assert shows(app, steps(Translated()))
+    assert shows(app, compute_steps(TranslatorExample()))
 
 
-def test_also_the_weights_of_the_translator_are_guessed() -> None:
+def test_also_the_weights_of_the_translator_are_predicted() -> None:
     app = page(attention="Translator", part="Predict", **{"translator-use": "encoder"})
     assert not app.exception
-    found = steps(Translated(use="encoder")).matrices
+    found = compute_steps(TranslatorExample(use="encoder")).matrices
     told = " ".join(one.body for one in app.get("html"))
     for score in found["scaled0"].values[1].tolist():
         assert f"<td>{score:.2f}</td>".replace("-", "−") in told
@@ -260,6 +263,6 @@ def test_also_the_weights_of_the_translator_are_guessed() -> None:
 def test_from_a_sentence_to_the_translator_and_back() -> None:
     app = page()
     app.selectbox(key="attention").select("Translator").run()
-    assert shows(app, steps(Translated()))
+    assert shows(app, compute_steps(TranslatorExample()))
     app.selectbox(key="attention").select("Self").run()
-    assert shows(app, steps(Example()))
+    assert shows(app, compute_steps(SentenceExample()))

@@ -48,7 +48,7 @@ def test_what_is_neither_text_nor_array_is_refused() -> None:
 
 def test_a_heatmap_costs_four_bytes_a_cell_and_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: dict = {}
-    monkeypatch.setattr(module, "_mount", lambda: lambda **given: sent.update(given))
+    monkeypatch.setattr(module.scripts, "mount", lambda component: lambda **given: sent.update(given))
     tokens = ["token"] * 128
     module.chart(
         heatmap(np.zeros((128, 128), "f4"), tokens, tokens), "heatmap", label="", name="", description="", height=9
@@ -58,16 +58,6 @@ def test_a_heatmap_costs_four_bytes_a_cell_and_a_little(monkeypatch: pytest.Monk
     assert z.shape == (128, 128)
     assert header["pinned"] is None
     assert header["figure"]["layout"]["template"] is None
-
-
-def test_plotly_is_served_from_the_installed_package_for_a_year() -> None:
-    from starlette.applications import Starlette
-    from starlette.testclient import TestClient
-
-    route = module.plotly_route()
-    answer = TestClient(Starlette(routes=[route])).get(route.path)
-    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
-    assert b"plotly.js v" in answer.content[:200]
 
 
 def test_numbers_that_are_none_do_not_travel() -> None:
@@ -86,7 +76,7 @@ def test_arrays_of_other_types_travel_as_what_a_browser_knows(dtype: str) -> Non
 def test_a_click_on_a_figure_that_has_been_replaced_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: dict = {}
     clicks: list[tuple[int, int]] = []
-    monkeypatch.setattr(module, "_mount", lambda: lambda **given: sent.update(given))
+    monkeypatch.setattr(module.scripts, "mount", lambda component: lambda **given: sent.update(given))
     state: dict = {}
     monkeypatch.setattr(module.st, "session_state", state)
 

@@ -27,7 +27,7 @@ from attnviz.scores import Cosine
 from attnviz.text import EXAMPLE
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.mechanism_sentences import part_name
-from attnviz.ui.models import outcome, viewport, what_if
+from attnviz.ui.models import outcome, what_if
 from tests.models.test_interventions import GROUPED, TEXT, bart, bert, bloom, llama, reads
 from tests.support.app import contents, ok, open_page
 
@@ -97,7 +97,7 @@ def check(drawn, intervention, layer=3, head=1, text=EXAMPLE, pair=None):
     for place in intervention.ablated:
         expected[place] = np.nan
     np.testing.assert_allclose(cells(drawn["if-moved"]), expected, atol=1e-5)
-    return cosine(minilm().output(minilm().reading(text, pair)), result.output)
+    return cosine(minilm().output(minilm().encode(text, pair)), result.output)
 
 
 def test_nothing_is_changed_until_somebody_changes_it(drawn):
@@ -194,10 +194,10 @@ def test_the_next_token_with_and_without(drawn, folder):
     path = folder(llama)
     app = ok(page(model=path, text=TEXT, **{"if-normalizer": "Softmax", "if-normalizer.temperature": "3.0"}))
     model = model_cache.model(path)
-    before = model.output(model.reading(TEXT))
+    before = model.output(model.encode(TEXT))
     for layer in model.model.model.layers:
         layer.self_attn.q_proj.weight.data /= 3
-    after = model.output(model.reading(TEXT))
+    after = model.output(model.encode(TEXT))
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = sorted(range(40), key=lambda i: -max(p[i], q[i]))[:10]
     for trace, distribution in zip(drawn["if-next"].figure.data, (p, q), strict=True):
@@ -248,7 +248,7 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     off = {"if-off": [f"decoder {layer} cross, head {head}" for layer in range(2) for head in range(4)]}
     app = ok(page(model=path, text=TEXT, second="the cat sat", **off))
     model = model_cache.model(path)
-    read = model.reading(TEXT, "the cat sat")
+    read = model.encode(TEXT, "the cat sat")
     before = model.output(read)
     for layer in model.model.model.decoder.layers:  # what no head of the cross-attention adds
         layer.encoder_attn.v_proj.weight.data *= 0
@@ -263,7 +263,7 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     assert typed.startswith("the cat")
     assert f"The decoder has written “{typed}”, as you typed. What may come next?" in contents(app)
     app.text_input(key="second").set_value("").run()
-    written = " ".join(model.reading(TEXT).target.tokens[1:])  # [1] and the like, which the tokenizer does not know
+    written = " ".join(model.encode(TEXT).target.tokens[1:])  # [1] and the like, which the tokenizer does not know
     assert f"{written[-20:]}” by itself, without the change. What may come next?" in contents(ok(app))
     names = list(drawn["if-moved"].figure.layout.yaxis.ticktext)
     assert names == ["encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross"]
@@ -290,8 +290,8 @@ def test_the_result_stands_above_the_widgets_of_ones_own(drawn):
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(drawn, monkeypatch):
-    monkeypatch.setattr(viewport, "MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr(viewport, "CELLS", 5)
+    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
     ok(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
     for key, layers in (("if-before", minilm().layers(EXAMPLE)), ("if-after", None)):
         layers = layers or run_with_interventions(minilm(), [TRIES["Temperature 4"]], EXAMPLE).layers

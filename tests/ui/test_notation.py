@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import layer_norm
 
-from attnviz.lessons.steps import Translated, steps
+from attnviz.lessons.steps import TranslatorExample, compute_steps
 from attnviz.translator import EXAMPLES, VARIANTS, Translation, Translator, load
 from attnviz.translator.model import LAYERS, ForwardPass, Use
 from attnviz.ui.transformer import notation
@@ -134,13 +134,15 @@ def test_the_link_opens_the_same_head_on_the_steps_page(variant: str, use: Use, 
     assert asked["attention"] == "Translator"
     similarity = next(name for name in VARIANTS if name.capitalize() == asked["similarity"])
     layer, head = (int(asked[f"translator-{name}"]) for name in ("layer", "head"))
-    example = Translated(asked["english"], similarity, asked["translator-use"], layer, head)
+    example = TranslatorExample(asked["english"], similarity, asked["translator-use"], layer, head)
     weights = (
         attention_layer(translator, translation, use, number)
         .layer.mechanism(attention_layer(translator, translation, use, number).layer.inputs)
         .weights[1]
     )
-    torch.testing.assert_close(steps(example).matrices["weights0"].values.float(), weights, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        compute_steps(example).matrices["weights0"].values.float(), weights, rtol=1e-4, atol=1e-5
+    )
 
 
 @every

@@ -1,34 +1,34 @@
 """Attention written out: every number, and the numbers it was made from.
 
-A kind of example is a file here that gives the queries, keys and values of its heads, and how they attend.
+Each kind of example has a file, which gives the queries, keys and values of its heads, and their mechanism.
 """
 
-from attnviz.lessons.steps.computed import Steps, steps
-from attnviz.lessons.steps.edits import LARGEST, Edits, read, write
-from attnviz.lessons.steps.matrix import Matrix, Part, number
-from attnviz.lessons.steps.operations import Concatenated, Product, RowSum, Scaled
-from attnviz.lessons.steps.sentence import LEAST, MOST, WIDTH, Example
-from attnviz.lessons.steps.translated import Translated
-from attnviz.lessons.steps.work import Kind
+from attnviz.lessons.steps.all_steps import Steps, compute_steps
+from attnviz.lessons.steps.computation import StepsExample
+from attnviz.lessons.steps.edits import LARGEST, Edits, format_edits, parse_edits
+from attnviz.lessons.steps.matrix import CellRange, Matrix, cell_number
+from attnviz.lessons.steps.operations import Concatenated, Product, RowTotals, Scaled
+from attnviz.lessons.steps.sentence import FEWEST_WORDS, MOST_WORDS, WIDTH, SentenceExample
+from attnviz.lessons.steps.translator import TranslatorExample
 
 __all__ = [
+    "FEWEST_WORDS",
     "LARGEST",
-    "LEAST",
-    "MOST",
+    "MOST_WORDS",
     "WIDTH",
+    "CellRange",
     "Concatenated",
     "Edits",
-    "Example",
-    "Kind",
     "Matrix",
-    "Part",
     "Product",
-    "RowSum",
+    "RowTotals",
     "Scaled",
+    "SentenceExample",
     "Steps",
-    "Translated",
-    "number",
-    "read",
-    "steps",
-    "write",
+    "StepsExample",
+    "TranslatorExample",
+    "cell_number",
+    "compute_steps",
+    "format_edits",
+    "parse_edits",
 ]

@@ -1,4 +1,4 @@
-"""Numbers written by hand, and the text that a link holds of them."""
+"""Numbers written by hand, and their text in a link."""
 
 import re
 from collections.abc import Mapping
@@ -8,15 +8,25 @@ LARGEST = 1000  # what a person may write in a cell; far from where a product of
 Edits = Mapping[str, Mapping[tuple[int, int], float]]  # {matrix: {(row, column): value}}
 
 
-def write(edits: Edits) -> str:
-    """Edits as a short text that a link can hold: “Q0.1.2_0.5~X.0.3_-1.0”."""
+def format_edits(edits: Edits) -> str:
+    """Returns edits as a short text for a link.
+
+    Example:
+        >>> format_edits({"Q0": {(1, 2): 0.5}, "X": {(0, 3): -1.0}})
+        'Q0.1.2_0.5~X.0.3_-1.0'
+    """
     return "~".join(
         f"{name}.{row}.{column}_{value!r}" for name, cells in edits.items() for (row, column), value in cells.items()
     )
 
 
-def read(text: str) -> dict[str, dict[tuple[int, int], float]]:
-    """The edits that `write` wrote; raises ValueError, in words, for anything else."""
+def parse_edits(text: str) -> dict[str, dict[tuple[int, int], float]]:
+    """Returns the edits in a text of `format_edits`. Raises ValueError for any other text.
+
+    Example:
+        >>> parse_edits("Q0.1.2_0.5")
+        {'Q0': {(1, 2): 0.5}}
+    """
     edits: dict[str, dict[tuple[int, int], float]] = {}
     for one in filter(None, text.split("~")):
         if not (found := re.fullmatch(r"([A-Za-z]+\d?)\.(\d\d?)\.(\d\d?)_(-?[\d.]{1,25}(?:e-?\d{1,3})?)", one)):

@@ -1,4 +1,4 @@
-"""How one matrix is made of others: the operations that attention is written out in."""
+"""The operations that attention is written out in: each makes a matrix of others."""
 
 import math
 from dataclasses import dataclass, field
@@ -8,26 +8,26 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.biases import Bias
-from attnviz.lessons.steps.matrix import How, Matrix, Part, number, term
+from attnviz.lessons.steps.matrix import CellRange, Matrix, Operation, cell_number, term
 
 
 @dataclass(frozen=True)
-class Given(How):
-    """Numbers that nothing here computes."""
+class Given(Operation):
+    """Numbers that are not computed here."""
 
     numbers: Float[Tensor, "rows columns"] = field(repr=False)
-    why: str
+    origin: str
 
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
         return self.numbers
 
-    def words(self, row: int, column: int, *sources: Matrix) -> str:
-        return self.why
+    def formula(self, row: int, column: int, *sources: Matrix) -> str:
+        return self.origin
 
 
 @dataclass(frozen=True)
-class Product(How):
-    """A matrix product A B, or A Bᵀ: a row of A times a column (or a row) of B, added up."""
+class Product(Operation):
+    """The matrix product A B, or A Bᵀ if `transposed`."""
 
     transposed: bool = False
 
@@ -35,13 +35,13 @@ class Product(How):
         a, b = sources
         return a @ (b.mT if self.transposed else b)
 
-    def parts(self, row: int, column: int, *sources: Matrix) -> tuple[Part, ...]:
+    def operands(self, row: int, column: int, *sources: Matrix) -> tuple[CellRange, ...]:
         a, b = sources
         across, along = range(a.values.shape[1]), range(column, column + 1)
-        other = Part(b.name, along, across) if self.transposed else Part(b.name, across, along)
-        return (Part(a.name, range(row, row + 1), across), other)
+        other = CellRange(b.name, along, across) if self.transposed else CellRange(b.name, across, along)
+        return (CellRange(a.name, range(row, row + 1), across), other)
 
-    def words(self, row: int, column: int, *sources: Matrix) -> str:
+    def formula(self, row: int, column: int, *sources: Matrix) -> str:
         a, b = (source.values for source in sources)
         factors = zip(a[row].tolist(), (b[column] if self.transposed else b[:, column]).tolist(), strict=True)
         return " + ".join(f"{term(x, first=i == 0)}·{term(y)}" for i, (x, y) in enumerate(factors))
@@ -51,7 +51,7 @@ class Product(How):
 
 
 @dataclass(frozen=True)
-class Scaled(How):
+class Scaled(Operation):
     """Each number divided by √d_k."""
 
     d_k: int
@@ -59,75 +59,76 @@ class Scaled(How):
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
         return sources[0] / math.sqrt(self.d_k)
 
-    def words(self, row: int, column: int, *sources: Matrix) -> str:
-        return f"{number(float(sources[0].values[row, column]))} / √{self.d_k}"
+    def formula(self, row: int, column: int, *sources: Matrix) -> str:
+        return f"{cell_number(float(sources[0].values[row, column]))} / √{self.d_k}"
 
 
 @dataclass(frozen=True)
-class Biased(How):
+class Biased(Operation):
     """Each score changed by biases, which were bound to these queries, keys and heads."""
 
     biases: tuple[Bias, ...]
     head: int
 
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
-        scores = sources[0][None]  # with an axis of heads, as biases are asked everywhere else
+        scores = sources[0][None]  # biases expect an axis of heads
         queries, keys = scores.shape[-2:]
         b, h = torch.tensor(0), torch.tensor([self.head])[:, None, None]
         for bias in self.biases:
             scores = bias(scores, b, h, torch.arange(queries)[:, None], torch.arange(keys))
         return scores[0]
 
-    def words(self, row: int, column: int, *sources: Matrix) -> str:
+    def formula(self, row: int, column: int, *sources: Matrix) -> str:
         score = sources[0].values
         change = float((self(score) - score)[row, column])
         names = ", ".join(getattr(bias, "NAME", "") or type(bias).__name__ for bias in self.biases)
-        return f"{number(float(score[row, column]))} {'−' if change < 0 else '+'} {number(abs(change))} ({names})"
+        before, sign = cell_number(float(score[row, column])), "−" if change < 0 else "+"
+        return f"{before} {sign} {cell_number(abs(change))} ({names})"
 
 
 @dataclass(frozen=True)
-class Masked(How):
-    """−∞ where a query may not see a key."""
+class Masked(Operation):
+    """−∞ where a query may not look at a key."""
 
     allowed: Bool[Tensor, "rows columns"] = field(repr=False)
 
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
         return torch.where(self.allowed, sources[0], -torch.inf)
 
-    def words(self, row: int, column: int, *sources: Matrix) -> str:
+    def formula(self, row: int, column: int, *sources: Matrix) -> str:
         added = "0" if self.allowed[row, column] else "(−∞)"
-        return f"{number(float(sources[0].values[row, column]))} + {added}"
+        return f"{cell_number(float(sources[0].values[row, column]))} + {added}"
 
 
 @dataclass(frozen=True)
-class Exp(How):
-    """exp of each score, less the greatest of its row: no weight changes by that, and no number overflows."""
+class Exp(Operation):
+    """exp of each score minus the greatest of its row: no weight changes, and no number overflows."""
 
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
         greatest = sources[0].amax(-1, keepdim=True)
         return torch.exp(sources[0] - greatest.masked_fill(greatest.isneginf(), 0))
 
-    def parts(self, row: int, column: int, *sources: Matrix) -> tuple[Part, ...]:
+    def operands(self, row: int, column: int, *sources: Matrix) -> tuple[CellRange, ...]:
         greatest = int(sources[0].values[row].argmax())
-        return super().parts(row, column, *sources) + super().parts(row, greatest, *sources)
+        return super().operands(row, column, *sources) + super().operands(row, greatest, *sources)
 
-    def words(self, row: int, column: int, *sources: Matrix) -> str:
+    def formula(self, row: int, column: int, *sources: Matrix) -> str:
         scores = sources[0].values[row]
         greatest = "" if scores.max().isneginf() else f" − {term(float(scores.max()))}"
-        return f"exp({number(float(scores[column]))}{greatest})"
+        return f"exp({cell_number(float(scores[column]))}{greatest})"
 
 
 @dataclass(frozen=True)
-class RowSum(How):
+class RowTotals(Operation):
     """The sum of each row."""
 
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
         return sources[0].sum(-1, keepdim=True)
 
-    def parts(self, row: int, column: int, *sources: Matrix) -> tuple[Part, ...]:
-        return (Part(sources[0].name, range(row, row + 1), range(sources[0].values.shape[1])),)
+    def operands(self, row: int, column: int, *sources: Matrix) -> tuple[CellRange, ...]:
+        return (CellRange(sources[0].name, range(row, row + 1), range(sources[0].values.shape[1])),)
 
-    def words(self, row: int, column: int, *sources: Matrix) -> str:
+    def formula(self, row: int, column: int, *sources: Matrix) -> str:
         return " + ".join(term(one, first=i == 0) for i, one in enumerate(sources[0].values[row].tolist()))
 
     def columns(self, *sources: Matrix) -> tuple[str, ...]:
@@ -135,34 +136,34 @@ class RowSum(How):
 
 
 @dataclass(frozen=True)
-class Divided(How):
-    """Each number divided by the sum of its row; 0 where there is nothing to divide, in a row that sees no key."""
+class Divided(Operation):
+    """Each number divided by the sum of its row; 0 in a row that may look at no key."""
 
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
         above, below = sources
         return torch.where(above == 0, above, above / below)
 
-    def parts(self, row: int, column: int, *sources: Matrix) -> tuple[Part, ...]:
+    def operands(self, row: int, column: int, *sources: Matrix) -> tuple[CellRange, ...]:
         above, below = sources
-        return super().parts(row, column, above) + super().parts(row, 0, below)
+        return super().operands(row, column, above) + super().operands(row, 0, below)
 
-    def words(self, row: int, column: int, *sources: Matrix) -> str:
+    def formula(self, row: int, column: int, *sources: Matrix) -> str:
         above, below = (source.values[row] for source in sources)
-        return f"{number(float(above[column]))} / {term(float(below[0]))}"
+        return f"{cell_number(float(above[column]))} / {term(float(below[0]))}"
 
 
 @dataclass(frozen=True)
-class Concatenated(How):
+class Concatenated(Operation):
     """Matrices side by side."""
 
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
         return torch.cat(sources, dim=-1)
 
-    def parts(self, row: int, column: int, *sources: Matrix) -> tuple[Part, ...]:
+    def operands(self, row: int, column: int, *sources: Matrix) -> tuple[CellRange, ...]:
         head, own = divmod(column, sources[0].values.shape[1])
-        return super().parts(row, own, sources[head])
+        return super().operands(row, own, sources[head])
 
-    def words(self, row: int, column: int, *sources: Matrix) -> str:
+    def formula(self, row: int, column: int, *sources: Matrix) -> str:
         head, own = divmod(column, sources[0].values.shape[1])
         return f"column {own + 1} of head {head}"
 

@@ -1,4 +1,4 @@
-"""A sentence with vectors and matrices made from names: nothing is learned, and everything is small."""
+"""A sentence with small vectors and matrices; nothing is learned."""
 
 import math
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.biases import Bias
+from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsExample
 from attnviz.lessons.steps.matrix import Matrix
 from attnviz.lessons.steps.operations import Product
-from attnviz.lessons.steps.work import Head, Kind, Work
 from attnviz.masks import Full, Mask
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import sinusoids
@@ -18,11 +18,11 @@ from attnviz.sources.toy import embedding
 from attnviz.text import checked, shortened
 
 WIDTH = 4  # numbers of a token's vector: few enough to be read, even, half sines and half cosines
-LEAST, MOST = 2, 8  # tokens of a sentence
+FEWEST_WORDS, MOST_WORDS = 2, 8  # tokens of a sentence
 
 
 @dataclass(frozen=True)
-class Example(Kind):
+class SentenceExample(StepsExample):
     """A sentence, a second one for cross-attention, and the attention between them.
 
     Without a second sentence the keys come from the first: self-attention. Vectors are toy vectors: an embedding made
@@ -40,47 +40,48 @@ class Example(Kind):
         if not 2 <= self.d_k <= 8:
             raise ValueError(f"The width of a key, d_k, must be from 2 to 8 here; it is {self.d_k}.")
         if not 1 <= self.heads <= 4:
-            raise ValueError(f"From 1 to 4 heads are written out; {self.heads} were asked for.")
+            raise ValueError(f"From 1 to 4 heads are written out; there cannot be {self.heads}.")
 
     @property
-    def vectors(self) -> str:
+    def origin(self) -> str:
         says = "Every word is a vector. Multiplied by three matrices it becomes a query, a key and a value"
         return f"{says}{'; keys and values come from the second sentence' if self.second is not None else ''}."
 
-    def begin(self, work: Work) -> tuple[Mechanism, list[Head]]:
-        """The vectors of both sentences and, of each head, its matrices and what they make. Each sentence has 2 to 8
-        words."""
-        why = "made from the word and its place"
+    def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
+        """Adds the vectors of the sentences, and the weight matrices, queries, keys and values of each head."""
+        origin = "made from the word and its place"
         words = _words(self.text, "sentence")
-        x = y = work.given(
-            "X", "X", "the sentence, a vector for each word", _vectors(words), words, why, of_queries=True
+        x = y = computation.add_given(
+            "X", "X", "the sentence, a vector for each word", _vectors(words), words, origin, of_queries=True
         )
         if self.second is not None:
             words = _words(self.second, "second sentence")
-            y = work.given("Y", "Y", "the second sentence", _vectors(words), words, why)
+            y = computation.add_given("Y", "Y", "the second sentence", _vectors(words), words, origin)
         mechanism = Mechanism(biases=self.biases, mask=self.mask)
-        return mechanism, [self._head(work, head, x, y) for head in range(self.heads)]
+        return mechanism, [self._head(computation, head, x, y) for head in range(self.heads)]
 
-    def _head(self, work: Work, head: int, x: Matrix, y: Matrix) -> Head:
+    def _head(self, computation: Computation, head: int, x: Matrix, y: Matrix) -> HeadMatrices:
         query, key, value = (
-            work.given(f"W{role[0]}{head}", f"W_{role[0]}", f"makes {many}", _weights(role, head, self.d_k), x.columns,
-                       "drawn at random: nothing is learned here", head=head)
+            computation.add_given(
+                f"W{role[0]}{head}", f"W_{role[0]}", f"makes {many}", _weights(role, head, self.d_k), x.columns,
+                "drawn at random: nothing is learned here", head=head,
+            )
             for role, many in (("query", "queries"), ("key", "keys"), ("value", "values"))
         )  # fmt: skip
         return (
-            work.add(f"Q{head}", "Q", "queries", "vectors", Product(), x, query, head=head),
-            work.add(f"K{head}", "K", "keys", "vectors", Product(), y, key, head=head, of_queries=False),
-            work.add(f"V{head}", "V", "values", "vectors", Product(), y, value, head=head, of_queries=False),
+            computation.add(f"Q{head}", "Q", "queries", "vectors", Product(), x, query, head=head),
+            computation.add(f"K{head}", "K", "keys", "vectors", Product(), y, key, head=head, of_queries=False),
+            computation.add(f"V{head}", "V", "values", "vectors", Product(), y, value, head=head, of_queries=False),
         )
 
 
 def _words(text: str, which: str) -> tuple[str, ...]:
     tokens = tuple(map(shortened, checked(text).split()))
-    if not LEAST <= len(tokens) <= MOST:
+    if not FEWEST_WORDS <= len(tokens) <= MOST_WORDS:
         count = "1 word" if len(tokens) == 1 else f"{len(tokens):,} words"
         raise ValueError(
-            f"The {which} has {count}; every number of {LEAST} to {MOST} words can be shown. "
-            f"{'Shorten' if len(tokens) > MOST else 'Lengthen'} it."
+            f"The {which} has {count}; every number of {FEWEST_WORDS} to {MOST_WORDS} words can be shown. "
+            f"{'Shorten' if len(tokens) > MOST_WORDS else 'Lengthen'} it."
         )
     return tokens
 

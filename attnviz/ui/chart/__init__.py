@@ -1,7 +1,7 @@
 """The one chart component: shows any figure with its specification, keeps its zoom, and reports clicks.
 
 `st.plotly_chart` draws anew whenever a figure changes, loses the zoom and reports no click on a heatmap; this
-component owns its graph. What it does in the browser begins in chart.js.
+component owns its graph. What it does in the browser begins in streamlit.js.
 """
 
 import json
@@ -9,23 +9,17 @@ import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import streamlit as st
-from plotly.offline import get_plotlyjs, get_plotlyjs_version
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import ChartSpec
 from attnviz.figures.themes import THEMES
+from attnviz.ui import scripts
 
 SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an array type for
-SCRIPTS = ("chart", "zoom", "fan", "paint", "points", "drag", "browser")
-_HERE = Path(__file__).parent
 
 
 class Cells(NamedTuple):
@@ -35,9 +29,6 @@ class Cells(NamedTuple):
     bottom: int
     left: int
     right: int
-
-
-_PLOTLY = f"/vendor/plotly-{get_plotlyjs_version()}.min.js"
 
 
 def chart(
@@ -103,7 +94,7 @@ def chart(
             cells = seen["cells"]
             on_view(None if cells is None else Cells(*map(int, cells)))
 
-    _mount()(
+    scripts.mount("chart")(
         key=key,
         data=_packed(
             {
@@ -126,7 +117,7 @@ def chart(
                 "drop": st.session_state.get(f"{key} drop", 0),  # the last that this figure knows of
                 "key": key,
                 "name": name,
-                "plotly": st.get_option("server.baseUrlPath").rstrip("/") + _PLOTLY,
+                "plotly": scripts.plotly_address(),
             }
         ),
         on_click_change=click,
@@ -134,17 +125,6 @@ def chart(
         on_drag_change=drag,
         on_view_change=view,
     )
-
-
-def plotly_route() -> Route:
-    """Serves the plotly.js of the installed plotly package, once, for a year."""
-    script = get_plotlyjs().encode()
-    headers = {"cache-control": "public, max-age=31536000, immutable"}
-
-    async def serve(request: Request) -> Response:
-        return Response(script, media_type="text/javascript", headers=headers)
-
-    return Route(_PLOTLY, serve)
 
 
 def _packed(header: dict[str, Any]) -> bytes:
@@ -178,15 +158,3 @@ def _as_json(spec: Any) -> dict[str, Any]:
     }
     head = {"mode": spec.mode} if hasattr(spec, "mode") else {}
     return head | {re.sub("_(.)", lambda match: match[1].upper(), name): value for name, value in values.items()}
-
-
-@st.cache_resource(show_spinner=False)
-def _mount() -> Callable[..., Any]:
-    return st.components.v2.component(
-        "attnviz_chart",
-        html=(_HERE / "chart.html").read_text(encoding="utf-8"),
-        css=(_HERE / "chart.css").read_text(encoding="utf-8"),
-        # One module in several files: what a component is given is one text.
-        js="\n".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS),
-        isolate_styles=False,
-    )

@@ -1,93 +1,141 @@
-// The fan of one query's weights, drawn over the chart.
+// The fan of one query's weights: lines from the query to the keys, and a bar at each key.
+
+import { number } from "./number.js";
 
 const MOST_LINES = 400;
+const LONGEST_NAME = 40; // characters
 
-// Lines from the query to every key it looks at, and a bar at each key. Beside the heatmap the lines start at the
-// query's own row; below it (on a narrow screen) at its name. Without a query: the lines of all queries.
-function fan(chart, full, row, column, accent) {
-  const { l, t, w, h } = full._size;
-  const { queries, keys } = chart.meta;
+/**
+ * Beside the map the lines start at the query's row; below it, on a narrow screen, at the query's name. Without a row
+ * it has the lines of all queries.
+ * @param {import("./heatmap.js").HeatmapController} controller
+ * @param {number | null} row
+ * @param {number | null} column
+ */
+export function drawFan(controller, row, column) {
+  const { chart, spec, weights } = controller;
+  const { accent, letters, isWide, lineHeight, graph } = chart;
+  if (!graph.area) return;
+  const { l, t, w, h } = graph.area;
+  const { queryTokens: queries, keyTokens: keys } = spec;
   const color = getComputedStyle(chart.root).getPropertyValue("--st-text-color").trim();
-  const count = keys.length;
-  const top = chart.wide ? t : chart.height - chart.fanHeight + 24;
-  const height = chart.wide ? h : chart.fanHeight - 32;
-  const from = chart.wide ? l + w + 6 : Math.min(110, chart.width * 0.3);
+  const top = isWide ? t : chart.height - controller.below + 24;
+  const height = isWide ? h : controller.below - 32;
+  const from = isWide ? l + w + 6 : Math.min(110, chart.width * 0.3);
   const span = chart.width - from;
-  const to = from + span * (chart.wide ? 0.27 : 0.25);
+  const to = from + span * (isWide ? 0.27 : 0.25);
   const longest = Math.max(3, ...keys.map((token) => token.length));
-  const words = Math.min(96 * chart.letters, span * 0.34, 8 * chart.letters * longest);
-  const bars = { x: to + words + 8, width: chart.width - to - words - 8 - 44 * chart.letters };
-  const y = (j, of = count) => top + ((j + 0.5) * height) / of;
-  const scale = chart.header.figure.layout.coloraxis.cmax || 1;
+  const nameWidth = Math.min(96 * letters, span * 0.34, 8 * letters * longest);
+  const bars = { x: to + nameWidth + 8, width: chart.width - to - nameWidth - 8 - 44 * letters };
+  const y = (/** @type {number} */ j, count = keys.length) => top + ((j + 0.5) * height) / count;
+  const scale = controller.header.figure.layout.coloraxis.cmax || 1;
+  /** @param {number} i */
   const origin = (i) => {
-    if (chart.wide) return t + Math.max(0, Math.min(h, full.yaxis.l2p(i)));
+    if (isWide) return Math.max(t, Math.min(t + h, graph.pixels([0, i])[1]));
     return row === null ? y(i, queries.length) : top + height / 2;
   };
-  const text = { "font-family": "inherit", "font-size": 13 * chart.letters, fill: color, "dominant-baseline": "central" };
+  const text = { "font-family": "inherit", "font-size": 13 * letters, fill: color, "dominant-baseline": "central" };
 
-  const [low, high] = [Math.min(...full.yaxis.range), Math.max(...full.yaxis.range)];
-  const inView = (i) => !chart.wide || (i >= low && i <= high);
+  const range = graph.range("yaxis");
+  const inView = (/** @type {number} */ i) => !isWide || (i >= Math.min(...range) && i <= Math.max(...range));
   const rows = row === null ? queries.map((_, i) => i).filter(inView) : [row];
-  const lines = [];
   const least = row === null ? 0.02 : 0.004;
-  for (const i of rows) chart.z[i].forEach((weight, j) => weight > least && lines.push({ i, j, weight }));
-  lines.sort((a, b) => b.weight - a.weight);
-  for (const { i, j, weight } of lines.slice(0, MOST_LINES)) {
+  for (const { i, j, weight } of heaviest(weights, rows, least, MOST_LINES)) {
     const [y0, y1, middle] = [origin(i), y(j), (from + to) / 2];
+    const opacity = (row === null ? 0.45 : 0.9) * Math.min(1, 0.08 + weight / scale);
     chart.add("path", {
       d: `M${from} ${y0}C${middle} ${y0} ${middle} ${y1} ${to} ${y1}`,
       fill: "none",
       stroke: j === column ? accent : color,
-      "stroke-opacity": j === column ? 1 : (row === null ? 0.45 : 0.9) * Math.min(1, 0.08 + weight / scale),
+      "stroke-opacity": j === column ? 1 : opacity,
       "stroke-width": 1 + 3 * Math.min(1, weight / scale),
     });
   }
 
-  // As many names as can be read, the keys that get most of the query's attention first.
-  const apart = (order, place) => {
-    const placed = [];
-    for (const i of order)
-      if (placed.every((other) => Math.abs(place(other) - place(i)) >= chart.line * 0.95)) placed.push(i);
-    return placed;
-  };
+  /** @type {[SVGTextContentElement, number][]} names and the pixels that each may take */
   const names = [];
-  if (!chart.wide)
-    for (const i of apart(rows, origin)) {
+  /** @type {(attributes: Record<string, string | number>, name: string, width: number) => void} */
+  const addName = (attributes, name, width) =>
+    void names.push([/** @type {SVGTextContentElement} */ (chart.add("text", { ...text, ...attributes }, name)), width]);
+  if (!isWide)
+    for (const i of apart(rows, origin, lineHeight * 0.95)) {
       const weight = row === null ? 400 : 600;
-      const at = { x: from - 6, y: origin(i), "text-anchor": "end", "font-weight": weight };
-      names.push([chart.add("text", { ...text, ...at }, queries[i]), from - 10]);
+      addName({ x: from - 6, y: origin(i), "text-anchor": "end", "font-weight": weight }, queries[i], from - 10);
     }
-  // Of many keys, those that get next to nothing need no name.
-  const order = keys.map((_, j) => j).filter((j) => row === null || count <= 40 || chart.z[row][j] > 0.002);
-  if (row !== null) order.sort((a, b) => (chart.z[row][b] || 0) - (chart.z[row][a] || 0));
-  if (column !== null) order.unshift(column);
-  const placed = apart(order, (j) => y(j));
-  for (const j of placed) {
-    const marked = j === column ? { fill: accent, "font-weight": 600 } : {};
-    names.push([chart.add("text", { ...text, x: to + 4, y: y(j), ...marked }, keys[j]), words]);
-  }
-  if (row === null) return shorten(names);
-  const thick = Math.max(1, Math.min(chart.line - 4, (height / count) * 0.7));
-  for (let j = 0; j < count; j++) {
-    const weight = chart.z[row][j];
-    if (Number.isNaN(weight)) continue;
-    const width = Math.max(1, Math.min(1, weight / scale) * bars.width);
-    const fill = j === column ? accent : color;
-    chart.add("rect", { x: bars.x, y: y(j) - thick / 2, width, height: thick, fill, "fill-opacity": j === column ? 1 : 0.75, rx: 1 });
-    if (placed.includes(j)) chart.add("text", { ...text, "font-size": 12 * chart.letters, x: bars.x + width + 4, y: y(j), fill }, number(weight));
+  const order = namedKeys(row === null ? null : weights[row], keys.length, column);
+  const placed = apart(order, y, lineHeight * 0.95);
+  for (const j of placed)
+    addName({ x: to + 4, y: y(j), ...(j === column ? { fill: accent, "font-weight": 600 } : {}) }, keys[j], nameWidth);
+  if (row !== null) {
+    const thick = Math.max(1, Math.min(lineHeight - 4, (height / keys.length) * 0.7));
+    weights[row].forEach((weight, j) => {
+      if (Number.isNaN(weight)) return;
+      const width = Math.max(1, Math.min(1, weight / scale) * bars.width);
+      const fill = j === column ? accent : color;
+      const opacity = j === column ? 1 : 0.75;
+      chart.add("rect", { x: bars.x, y: y(j) - thick / 2, width, height: thick, fill, "fill-opacity": opacity, rx: 1 });
+      if (placed.includes(j))
+        chart.add("text", { ...text, "font-size": 12 * letters, x: bars.x + width + 4, y: y(j), fill }, number(weight));
+    });
   }
   shorten(names);
 }
 
-// Names of at most so many pixels. All are measured before any is changed: the browser lays out once.
+/**
+ * The cells of these rows with the greatest weights, the greatest first.
+ * @param {import("./types").Row[]} weights
+ * @param {number[]} rows
+ * @param {number} least
+ * @param {number} most
+ */
+export function heaviest(weights, rows, least, most) {
+  /** @type {{ i: number, j: number, weight: number }[]} */
+  const cells = [];
+  for (const i of rows) weights[i].forEach((weight, j) => void (weight > least && cells.push({ i, j, weight })));
+  return cells.sort((a, b) => b.weight - a.weight).slice(0, most);
+}
+
+/**
+ * The keys that are worth a name, the most important first. Of many keys, those with next to no weight need none.
+ * @param {import("./types").Row | null} weights of the query; null for all queries
+ * @param {number} count
+ * @param {number | null} column the key under the pointer
+ * @returns {number[]}
+ */
+export function namedKeys(weights, count, column) {
+  const keys = Array.from({ length: count }, (_, j) => j).filter((j) => !weights || count <= 40 || weights[j] > 0.002);
+  if (weights) keys.sort((a, b) => (weights[b] || 0) - (weights[a] || 0));
+  return column === null ? keys : [column, ...keys];
+}
+
+/**
+ * As many of these as have room, those at the front first.
+ * @param {number[]} order
+ * @param {(i: number) => number} place in pixels
+ * @param {number} distance
+ * @returns {number[]}
+ */
+export function apart(order, place, distance) {
+  /** @type {number[]} */
+  const placed = [];
+  for (const i of order) if (placed.every((other) => Math.abs(place(other) - place(i)) >= distance)) placed.push(i);
+  return placed;
+}
+
+/**
+ * Shortens names to so many pixels. All are measured before any is changed: the browser lays out once.
+ * @param {[SVGTextContentElement, number][]} names
+ */
 function shorten(names) {
-  const texts = names.map(([element]) => element.textContent);
-  names.forEach(([element], i) => texts[i].length > 40 && (element.textContent = `${texts[i].slice(0, 40)}…`));
-  const long = names.map(([element, width]) => element.getComputedTextLength() > width);
+  const texts = names.map(([element]) => element.textContent ?? "");
+  /** @type {(i: number, length: number) => void} */
+  const cut = (i, length) => void (names[i][0].textContent = `${texts[i].slice(0, length)}…`);
+  texts.forEach((text, i) => text.length > LONGEST_NAME && cut(i, LONGEST_NAME));
+  const isLong = names.map(([element, width]) => element.getComputedTextLength() > width);
   names.forEach(([element, width], i) => {
-    for (let length = Math.min(texts[i].length, 40) - 1; long[i] && length > 0; length--) {
-      element.textContent = `${texts[i].slice(0, length)}…`;
-      long[i] = element.getComputedTextLength() > width;
+    for (let length = Math.min(texts[i].length, LONGEST_NAME) - 1; isLong[i] && length > 0; length--) {
+      cut(i, length);
+      isLong[i] = element.getComputedTextLength() > width;
     }
   });
 }

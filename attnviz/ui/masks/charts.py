@@ -1,125 +1,71 @@
-"""Two mechanisms on the same queries and keys: their maps, and what changes from one to the other."""
+"""The three maps, A, B and B − A, and how many cells are of each kind."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
 import streamlit as st
 import torch
-from jaxtyping import Bool, Float, Int
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.difference import ADDED, REMOVED, counts, difference, kinds
-from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special
-from attnviz.figures import heatmap
+from attnviz.analysis.difference import ADDED, REMOVED, counts
 from attnviz.figures.difference import difference as difference_figure
-from attnviz.figures.sentences import GIVES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
-from attnviz.inputs import Inputs
-from attnviz.layer import Layer
-from attnviz.mechanism import Mechanism
-from attnviz.sources import Source
 from attnviz.ui.chart import chart
-from attnviz.ui.color_range import largest_weight
+from attnviz.ui.head_map import zoom_key
+from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks import mask_editor
-from attnviz.ui.view import head_weights, tokens_stamp
+from attnviz.ui.masks.comparison import SIDES, Comparison
 
 HEIGHT = 330
-LINK = "masks"
-KINDS_SAID = {
+LINK_GROUP = "masks"
+KINDS = {
     "kept": "kept by both, as they were",
     "re-weighted": "kept by both, re-weighted only",
     "removed": "removed: only A allows them",
     "added": "added: only B allows them",
 }
-PAINT = "Drag over cells to paint them."
-SAYS: dict[HeadChoice, str] = {Aggregate.MEAN: GIVES_ON_AVERAGE, Aggregate.MAXIMUM: GIVES_AT_MOST}
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """One head under two mechanisms. Making it computes it, and raises ValueError where that cannot be done."""
-
-    source: Source
-    layers: Sequence[Layer]
-    layer: int
-    head: HeadChoice
-    mechanisms: tuple[Mechanism, Mechanism]
-    maps: tuple[Float[np.ndarray, "queries keys"], Float[np.ndarray, "queries keys"]] = field(init=False)
-    change: Float[np.ndarray, "queries keys"] = field(init=False)
-    kinds: Int[np.ndarray, "queries keys"] = field(init=False)
-
-    def __post_init__(self) -> None:
-        before, after = (
-            head_weights(self.source, self.layers, self.layer, one, self.head, Special.SHOWN) for one in self.mechanisms
-        )
-        object.__setattr__(self, "maps", (before, after))
-        object.__setattr__(self, "change", difference(torch.from_numpy(before), torch.from_numpy(after)).numpy())
-        object.__setattr__(self, "kinds", kinds(torch.from_numpy(before), torch.from_numpy(after)).numpy())
-
-    @property
-    def inputs(self) -> Inputs:
-        return self.layers[self.layer].inputs
-
-    @property
-    def one_head(self) -> int:
-        """The head whose mask is meant where several are shown together."""
-        return self.head if isinstance(self.head, int) else 0
-
-    @property
-    def allowed(self) -> tuple[Bool[np.ndarray, "queries keys"], Bool[np.ndarray, "queries keys"]]:
-        before, after = (~np.isnan(one) for one in self.maps)
-        return before, after
-
-    @property
-    def largest(self) -> float:
-        """The weight at the end of the color scale of both maps."""
-        return largest_weight(self.maps)
-
-
-def legend(comparison: Comparison) -> None:
-    """The four kinds of cells, counted."""
-    found = counts(torch.from_numpy(comparison.kinds))
-    rows = "".join(
-        f"<li class='attnviz-{name}'><b>{found[name]:,}</b> {says}</li>" for name, says in KINDS_SAID.items()
+def show_legend(comparison: Comparison) -> None:
+    """Shows the four kinds of cells, counted."""
+    count = counts(torch.from_numpy(comparison.kinds))
+    items = (
+        element("li", element("b", f"{count[kind]:,}"), f" {meaning}", class_=f"attnviz-{kind}")
+        for kind, meaning in KINDS.items()
     )
-    st.html(f"<p class='attnviz-change'>What changes from A to B</p><ul class='attnviz-kinds'>{rows}</ul>")
+    st.html(
+        element("p", "What changes from A to B", class_="attnviz-change")
+        + element("ul", *items, class_="attnviz-kinds")
+    )
 
 
 def show(
     comparison: Comparison, places: Sequence[DeltaGenerator], pinned: int | None, toggle: Callable[[int], None]
 ) -> None:
     """Draws A, B and B − A, linked, each in its place."""
-    inputs = comparison.inputs
-    tokens = (inputs.query_tokens, inputs.key_tokens)
-    stamp, sentences = tokens_stamp(inputs), CellSentences(SAYS.get(comparison.head, GIVES))
-    for side, weights, allowed, place in zip(
-        mask_editor.SIDES, comparison.maps, comparison.allowed, places[:2], strict=True
-    ):
-        picture = heatmap(
-            weights, *tokens, largest=comparison.largest, sentences=sentences, fan=False, zoom_key=stamp, link=LINK
-        )
-        painting = mask_editor.painting(side)
-        described = mask_editor.described(comparison.mechanisms[mask_editor.SIDES.index(side)])
+    sides = zip(SIDES, comparison.mechanisms, comparison.maps, comparison.allowed, places[:2], strict=True)
+    for side, mechanism, head_map, allowed, place in sides:
+        painting, sentence = mask_editor.is_painting(side), mask_editor.describe(mechanism)
         with place:
             chart(
-                picture,
+                head_map.chart(largest=comparison.largest, link=LINK_GROUP),
                 f"map-{side.lower()}",
                 title=side,
                 label=f"Attention weights under mask {side}",
                 name=f"attention mask {side}",
-                description=f"Mask {side}: {described}",
+                description=f"Mask {side}: {sentence}",
                 height=HEIGHT,
                 pinned=pinned,
-                hint=PAINT if painting else "Point at a cell: it is marked in all three maps.",
+                hint="Drag over cells to paint them."
+                if painting
+                else "Point at a cell: it is marked in all three maps.",
                 on_click=None if painting else lambda row, _: toggle(row),
                 on_stroke=partial(mask_editor.paint, side, allowed) if painting else None,
             )
-            st.caption(plain(described))
+            st.caption(plain(sentence))
     change = difference_figure(
-        comparison.change, comparison.kinds == REMOVED, comparison.kinds == ADDED, *tokens,
-        charts=("map-a", "map-b"), zoom_key=stamp, link=LINK,
+        comparison.change, comparison.kinds == REMOVED, comparison.kinds == ADDED, *comparison.maps[0].labels,
+        charts=("map-a", "map-b"), zoom_key=zoom_key(comparison.inputs), link=LINK_GROUP,
     )  # fmt: skip
     with places[2]:
         chart(

@@ -1,7 +1,6 @@
 """Empty rows: the queries that may look at nothing, and what each convention makes of them."""
 
 from dataclasses import replace
-from html import escape
 
 import numpy as np
 import streamlit as st
@@ -9,24 +8,28 @@ import torch
 
 from attnviz.formatting import number, visible
 from attnviz.masks import Full
-from attnviz.masks.empty_rows import CONVENTIONS, filled
+from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS, masked_softmax
 from attnviz.normalizers import Identity
+from attnviz.ui.html import Markup, table
 from attnviz.ui.markdown import plain
-from attnviz.ui.masks.charts import Comparison
-from attnviz.ui.masks.mask_editor import SIDES
+from attnviz.ui.masks.comparison import SIDES, Comparison
 
-FEW = 12
+MOST_SHOWN = 12  # rows, and columns
 
 
 def show(comparison: Comparison) -> None:
-    """Names the empty rows of both masks, and what a convention makes of them."""
-    names = {one.name: one for one in CONVENTIONS}
-    chosen = st.segmented_control(
-        "An empty row becomes", list(names), default=CONVENTIONS[0].name, required=True, key="empty-row",
-        bind="query-params",
+    """Names the empty rows of both masks, and shows what a convention makes of them."""
+    conventions = {convention.name: convention for convention in EMPTY_ROW_CONVENTIONS}
+    name = st.segmented_control(
+        "An empty row becomes", list(conventions), default=EMPTY_ROW_CONVENTIONS[0].name, required=True,
+        key="empty-row", bind="query-params",
     )  # fmt: skip
-    way = names[chosen]
-    st.caption(plain(f"Here {way.does}. An empty row becomes {way.becomes}. So it is in {way.who}."))
+    convention = conventions[name]
+    st.caption(
+        plain(
+            f"Here {convention.masking}. An empty row becomes {convention.result}. So it is in {convention.libraries}."
+        )
+    )
     inputs = comparison.inputs
     heads = [comparison.head] if isinstance(comparison.head, int) else list(range(inputs.heads))
     for side, mechanism in zip(SIDES, comparison.mechanisms, strict=True):
@@ -37,26 +40,23 @@ def show(comparison: Comparison) -> None:
             continue
         first = int(empty.any(-1).nonzero()[0])
         rows = empty[first].nonzero().flatten().tolist()
-        who = ", ".join(visible(inputs.query_tokens[row]) for row in rows[:FEW]) + (" …" if len(rows) > FEW else ".")
+        shown = rows[:MOST_SHOWN]
+        tokens = ", ".join(visible(inputs.query_tokens[row]) for row in shown)
         where = f" in head {heads[first]} (heads with empty rows: {int(empty.any(-1).sum())} of {len(heads)})"
         st.markdown(
             f"**{side}**: {len(rows)} of {inputs.queries} queries may look at nothing"
-            f"{plain(where) if len(heads) > 1 else ''}: {plain(who)}"
+            f"{plain(where) if len(heads) > 1 else ''}: {plain(tokens)}{' …' if len(rows) > MOST_SHOWN else '.'}"
         )
         unmasked = replace(mechanism, mask=Full(), normalizer=Identity())
-        [scores] = unmasked(inputs, heads=[heads[first]], rows=rows[:FEW]).scores
-        made = filled(scores, torch.zeros_like(scores, dtype=torch.bool), chosen).numpy()
-        st.html(_table([inputs.query_tokens[row] for row in rows[:FEW]], inputs.key_tokens, made))
+        [scores] = unmasked(inputs, heads=[heads[first]], rows=shown).scores
+        weights = masked_softmax(scores, torch.zeros_like(scores, dtype=torch.bool), name).numpy()
+        st.html(_weights_table([inputs.query_tokens[row] for row in shown], inputs.key_tokens, weights))
 
 
-def _table(queries: list[str], keys: tuple[str, ...], weights: np.ndarray) -> str:
-    more = "<td>…</td>" if len(keys) > FEW else ""
-    head = "".join(f"<th>{escape(visible(key))}</th>" for key in keys[:FEW]) + more
-    body = "".join(
-        f"<tr><th>{escape(visible(query))}</th>"
-        + "".join(f"<td>{'NaN' if np.isnan(weight) else number(float(weight))}</td>" for weight in row[:FEW])
-        + more
-        + "</tr>"
+def _weights_table(queries: list[str], keys: tuple[str, ...], weights: np.ndarray) -> Markup:
+    more = ["…"] * (len(keys) > MOST_SHOWN)
+    rows = (
+        [visible(query), *("NaN" if np.isnan(weight) else number(float(weight)) for weight in row[:MOST_SHOWN]), *more]
         for query, row in zip(queries, weights, strict=True)
     )
-    return f"<table class='attnviz-table'><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return table(["", *map(visible, keys[:MOST_SHOWN]), *more], rows)

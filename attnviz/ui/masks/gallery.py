@@ -4,7 +4,8 @@ import numpy as np
 import streamlit as st
 
 from attnviz.masks import GROUPS, Mask
-from attnviz.ui.masks.mask_editor import SIDES, write
+from attnviz.ui.masks.comparison import SIDES
+from attnviz.ui.masks.mask_editor import set_mask
 from attnviz.ui.widgets import title
 
 CELLS, PIXELS = 16, 6
@@ -22,7 +23,7 @@ def show() -> None:
                     st.image(picture(kind()), width=CELLS * PIXELS)
                     st.button(
                         title(kind), key=f"load-{kind.__name__}", type="tertiary", help=kind().describe(),
-                        on_click=write, args=(side, str(kind())),
+                        on_click=set_mask, args=(side, str(kind())),
                     )  # fmt: skip
 
 

@@ -1,11 +1,10 @@
-"""One side of a comparison: its mask, from the menu, as text, painted by hand or brought as a grid; and its biases.
+"""One side of a comparison: its mask, from the menu, as text, painted by hand or uploaded as a grid; and its biases.
 
 The text is the state, and in the link: the menu, its parameters, painting, files and the gallery all write the text.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from html import escape
 
 import numpy as np
 import streamlit as st
@@ -13,10 +12,11 @@ import streamlit as st
 from attnviz.masks import Grid, Mask, MaskError, parse
 from attnviz.mechanism import Mechanism
 from attnviz.ui import mechanism_controls, widgets
+from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
+from attnviz.ui.masks.comparison import SIDES
 
-START = {"A": "full", "B": "causal"}
-SIDES = tuple(START)
+START = dict(zip(SIDES, ("full", "causal"), strict=True))
 MOST_UNDONE = 50
 GRID_MEGABYTES = 1
 LANGUAGE = """A mask in words: names of the menu, such as `causal`, `sliding_window(4)` or `sinks(2)`, and comparisons
@@ -25,15 +25,15 @@ of the positions `q` and `k` (also `h`, the head, and `n_q`, `n_k`, how many the
 `causal & (q - k < 4) | k < 2` · `q // 4 == k // 4` · `abs(q - k) <= 2`"""
 
 
-def mechanism(side: str, shared: Mechanism) -> Mechanism:
-    """The widgets of one side; gives what is shared with its own mask and biases."""
+def choose_mechanism(side: str, shared: Mechanism) -> Mechanism:
+    """Shows the widgets of one side; returns the shared mechanism with the mask and biases of this side."""
     key, text = _key(side), _text(side)
     good, problem = _read(side, text)
     with st.container(horizontal=True, vertical_alignment="bottom", key=f"side-{side.lower()}"):
         chosen = mechanism_controls.choose_unlinked_mask(key, f"Mask {side}", text, good)
     if chosen != good:
         good, problem = chosen, None
-        write(side, str(chosen))
+        set_mask(side, str(chosen))
     if not problem:
         _remember(side)
     st.text_input(
@@ -41,34 +41,35 @@ def mechanism(side: str, shared: Mechanism) -> Mechanism:
         label_visibility="collapsed", icon=":material/edit:",
     )  # fmt: skip
     if problem:
-        told = f"{problem} The picture shows {good}."
-        st.html(f"<div class='attnviz-mistake' role='alert'><pre>{escape(problem.pointer)}</pre>{escape(told)}</div>")
+        sentence = f"{problem} The picture shows {good}."
+        st.html(element("div", element("pre", problem.pointer), sentence, class_="attnviz-mistake", role="alert"))
     st.session_state[f"{key} good"] = good
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
         st.toggle("Paint", key=f"paint-{side.lower()}")
-        alone = len(_history(side)) < 2 and not problem
-        undo = ":material/undo:"
-        st.button("", key=f"undo-{side}", icon=undo, help="Undo", disabled=alone, on_click=_undo, args=(side,))
+        st.button(
+            "", key=f"undo-{side}", icon=":material/undo:", help="Undo",
+            disabled=len(_history(side)) < 2 and not problem, on_click=_undo, args=(side,),
+        )  # fmt: skip
         with st.popover("", icon=":material/tune:", help="Biases, and a grid of your own"):
             biases = mechanism_controls.choose_biases(f"Biases {side}", shared.biases, side)
-            _grid(side)
+            _choose_grid(side)
         with st.popover("", icon=":material/help:", help="How to write a mask"):
             st.markdown(LANGUAGE)
     return replace(shared, mask=good, biases=biases)
 
 
-def described(mechanism: Mechanism) -> str:
-    """The mask as a sentence, and the biases that come with it."""
+def describe(mechanism: Mechanism) -> str:
+    """Returns the mask as a sentence, and the biases that come with it."""
     biases = " and ".join(widgets.title(type(bias)) for bias in mechanism.biases)
     return mechanism.mask.describe() + f" With {biases}." * bool(biases)
 
 
-def write(side: str, text: str) -> None:
+def set_mask(side: str, text: str) -> None:
     """Makes this text the mask of a side."""
     st.session_state[_key(side)] = text
 
 
-def painting(side: str) -> bool:
+def is_painting(side: str) -> bool:
     return bool(st.session_state[f"paint-{side.lower()}"])
 
 
@@ -76,7 +77,7 @@ def paint(side: str, allowed: np.ndarray, cells: np.ndarray, value: bool) -> Non
     """Makes a grid of what is allowed with these cells painted."""
     painted = allowed.copy()
     painted[cells[:, 0], cells[:, 1]] = value
-    _grid_or_why_not(side, lambda: Grid.of(painted))
+    _set_grid(side, lambda: Grid.of(painted))
 
 
 def _key(side: str) -> str:
@@ -111,30 +112,31 @@ def _undo(side: str) -> None:
     history = _history(side)
     if history[-1] == _text(side):  # otherwise a mistake was written since, and is what is undone
         history.pop()
-    write(side, history[-1])
+    set_mask(side, history[-1])
 
 
-def _grid(side: str) -> None:
+def _choose_grid(side: str) -> None:
     """A grid of 0 and 1, pasted or uploaded."""
     pasted, uploaded = f"pasted-{side}", f"grid-{side}"
 
     def paste() -> None:
         if text := st.session_state[pasted].strip():
-            _grid_or_why_not(side, lambda: Grid.read(None, text))
+            _set_grid(side, lambda: Grid.read(None, text))
 
     def upload() -> None:
         if (file := st.session_state[uploaded]) is not None:
-            _grid_or_why_not(side, lambda: Grid.read(file.name, file.getvalue()))
+            _set_grid(side, lambda: Grid.read(file.name, file.getvalue()))
 
     st.text_area("A grid of 0 and 1, a query a line", key=pasted, on_change=paste, placeholder="1 0 0\n1 1 0\n1 1 1")
     st.file_uploader("Or a file: .csv or .npy", key=uploaded, on_change=upload, max_upload_size=GRID_MEGABYTES)
-    if why := st.session_state.pop(f"{_key(side)} refused", None):
-        st.error(plain(why))
+    if refusal := st.session_state.pop(f"{_key(side)} refused", None):
+        st.error(plain(refusal))
 
 
-def _grid_or_why_not(side: str, make: Callable[[], Grid]) -> None:
+def _set_grid(side: str, make: Callable[[], Grid]) -> None:
+    """Makes a grid the mask of a side, or says why it cannot be one."""
     try:
-        write(side, str(make()))
+        set_mask(side, str(make()))
     except ValueError as problem:
         st.session_state[f"{_key(side)} refused"] = str(problem)
         st.toast(plain(str(problem)), icon=":material/error:")

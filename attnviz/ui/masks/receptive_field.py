@@ -7,10 +7,9 @@ from attnviz.analysis.receptive_field import reach, seen
 from attnviz.figures import heatmap
 from attnviz.figures.sentences import CellSentences
 from attnviz.ui.chart import chart
+from attnviz.ui.head_map import zoom_key
 from attnviz.ui.markdown import plain
-from attnviz.ui.masks.charts import Comparison
-from attnviz.ui.masks.mask_editor import SIDES
-from attnviz.ui.view import tokens_stamp
+from attnviz.ui.masks.comparison import SIDES, Comparison
 
 MOST = 24
 SENTENCES = CellSentences(
@@ -34,7 +33,7 @@ def show(comparison: Comparison) -> None:
             chart(
                 heatmap(
                     depth, inputs.query_tokens, inputs.key_tokens, largest=float(count), sentences=SENTENCES,
-                    zoom_key=tokens_stamp(inputs), link="layers", fan=False, whole_numbers=True,
+                    zoom_key=zoom_key(inputs), link="layers", fan=False, whole_numbers=True,
                 ),
                 f"reach-{side.lower()}",
                 label=f"Layers until a query depends on a key, mask {side}",

@@ -4,15 +4,13 @@ matrices.js; sums, links and colors are made here."""
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from attnviz.formatting import fixed, visible
 from attnviz.lessons.steps import Matrix
-
-_HERE = Path(__file__).parent
+from attnviz.ui import scripts
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def matrices(
         one = said("edit")
         on_edit(str(one["matrix"]), int(one["row"]), int(one["column"]), str(one["text"]))
 
-    _mount()(
+    scripts.mount("matrices")(
         key=key,
         data={
             "matrices": list(shown),
@@ -94,21 +92,15 @@ def as_shown(matrix: Matrix, tokens: bool, keys: bool) -> dict[str, Any]:
         "exact": [["" if abs(one) == math.inf else f"{one:.6g}" for one in row] for row in values],
         "tints": [[None if abs(one) == math.inf else round(one / greatest, 3) for one in row] for row in values],
         "edited": matrix.edited.tolist(),
-        "words": [[matrix.words(i, j) for i, j in row] for row in places],
+        "words": [[matrix.formula(i, j) for i, j in row] for row in places],
         "parts": [
             [
                 [
                     (part.matrix, part.rows.start, part.rows.stop, part.columns.start, part.columns.stop)
-                    for part in matrix.parts(i, j)
+                    for part in matrix.operands(i, j)
                 ]
                 for i, j in row
             ]
             for row in places
         ],
     }
-
-
-@st.cache_resource(show_spinner=False)
-def _mount() -> Callable[..., Any]:
-    html, css, js = ((_HERE / f"matrices.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
-    return st.components.v2.component("attnviz_matrices", html=html, css=css, js=js, isolate_styles=False)

@@ -1,226 +1,199 @@
-"""Several heads, layers or tokens together."""
+"""Several heads or layers as one map, and what several tokens of it look at together."""
 
-from collections.abc import Callable, Sequence
-from html import escape
-from math import sqrt
+from collections.abc import Sequence
+from dataclasses import replace
 
 import streamlit as st
-import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.aggregation import aggregate_queries
-from attnviz.analysis.downsampling import thumbnails
 from attnviz.analysis.head_maps import strongest_keys
 from attnviz.analysis.work import is_affordable
-from attnviz.figures import Chart, mosaic
+from attnviz.figures import Chart
 from attnviz.figures.bars import row_bars
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.heatmap import mark_queries
-from attnviz.figures.mosaic import ACCENT
 from attnviz.formatting import number, visible
 from attnviz.layer import Layer
-from attnviz.ui import cache
+from attnviz.ui import html
 from attnviz.ui.chart import chart
-from attnviz.ui.color_range import ColorRange, largest_weight
-from attnviz.ui.head_charts import MOST_NAMES, numbers_of
+from attnviz.ui.color_range import largest_weight
+from attnviz.ui.head_charts import show_mosaic
+from attnviz.ui.head_controls import open_head
+from attnviz.ui.head_map import HeadMap, selected_thumbnails
 from attnviz.ui.markdown import plain
-from attnviz.ui.models.head_aggregate import WAYS, Head, Taken, take, whose, written
-from attnviz.ui.models.one_head import open_head
-from attnviz.ui.models.selection import LookedAt
-from attnviz.ui.models.viewport import told
-from attnviz.ui.view import THUMBNAIL_CELLS, fitting
+from attnviz.ui.models.head_aggregate import (
+    METHODS,
+    ROLLOUT,
+    VALUE_WEIGHTED,
+    LayerHead,
+    aggregate_map,
+    layer_head_names,
+    of_stack,
+)
+from attnviz.ui.models.selection import ModelSelection
+from attnviz.ui.selection import similar_layers
+from attnviz.ui.viewport import token_name
 
-HEADS, TOKENS = "heads-together", "tokens-together"  # of widgets, and in the link
+METHOD, HEADS, TOKENS = "together", "heads-together", "tokens-together"  # of widgets, and in the link
 HEIGHT = 430
 BARS = 20  # that have room for their names on a phone
 
 
-def show(seen: LookedAt) -> None:
-    """Draws the heads to choose from, what they give together, and what several tokens look at."""
-    name = st.segmented_control(
-        "Taken together", list(WAYS), default="Mean", required=True, key="together", bind="query-params",
+def show(selection: ModelSelection) -> None:
+    """Draws the heads to choose from, their map, and the sum of several of its rows."""
+    method = st.segmented_control(
+        "Taken together", list(METHODS), default="Mean", required=True, key=METHOD, bind="query-params",
         label_visibility="collapsed",
     ) or "Mean"  # a link may say nothing  # fmt: skip
-    stack, notes = stacked(seen.layers, seen.layer), st.container()
-    if WAYS[name].how and not is_affordable(_cells(seen) * len(stack) * seen.shown.inputs.heads):
-        stack = [seen.layer]
-        notes.caption(f"Of so long a text these are the heads of {plain(seen.shown.name)}: all would be too many.")
+    stack, notes = similar_layers(selection.layers, selection.index), st.container()
+    if METHODS[method].aggregate and not _is_affordable(selection, stack):
+        stack = [selection.index]
+        notes.caption(f"Of so long a text these are the heads of {plain(selection.layer.name)}: all would be too many.")
     left, right = st.columns([0.36, 0.64], gap="medium")
     with left:
-        chosen = _choose(seen, stack, name)
+        heads = _choose(selection, stack, method)
     try:
-        taken = take(seen, stack, chosen, name)
+        head_map = aggregate_map(selection, stack, heads, method)
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
+    names = selection.query_names
     below = st.columns([0.36, 0.64], gap="medium")
     with below[0]:
         # Their names hold their positions, so that a choice stays with its tokens when the text changes elsewhere.
-        several = st.multiselect("Tokens", taken.rows, key=TOKENS, bind="query-params", placeholder="Choose, or click")
+        tokens = st.multiselect("Tokens", names, key=TOKENS, bind="query-params", placeholder="Choose, or click")
+    queries = [selection.queries[names.index(token)] for token in tokens]
+
+    def click_cell(row: int, column: int) -> None:
+        query = _query_at(head_map, row, column)
+        if query is not None:
+            _toggle(names[selection.queries.index(query)])
+
     with right:
-        about = escape(WAYS[taken.name].about)
-        st.html(f"<p class='attnviz-summary'>{escape(taken.title)}</p><p class='attnviz-note'>{about}</p>")
+        st.html(html.summary(head_map.title) + html.note(METHODS[method].about))
         chart(
-            _picture(taken, several, seen.colors),
+            _picture(selection, head_map, method, queries),
             "together-map",
-            label=f"{taken.name} of attention",
-            name=f"attention {taken.title}",
-            description=f"{taken.title}: {taken.screen.size}.",
+            label=f"{method} of attention",
+            name=f"attention {head_map.title}",
+            description=f"{head_map.title}: {head_map.size}.",
             height=HEIGHT,
             hint="Click to choose a query.",
-            on_click=lambda row, column: _toggle(taken.name_of(row, column)),
-            on_view=taken.screen.on_view,
+            on_click=click_cell,
+            on_view=head_map.on_view,
         )
-    _several(taken, several, below)
+    _show_sum(selection, head_map, method, queries, below)
 
 
-def stacked(layers: Sequence[Layer], at: int) -> list[int]:
-    """The layers that can be taken together with this one: of one kind, with as many heads, queries and keys."""
-    return [i for i, layer in enumerate(layers) if fitting(layer) == fitting(layers[at])]
-
-
-def choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, list[Head]]:
-    """What can be chosen, by name: a whole layer, or one head of it."""
-    named: dict[str, list[Head]] = {}
+def choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, list[LayerHead]]:
+    """Returns what can be chosen, by name: a whole layer, or one head of it."""
+    named: dict[str, list[LayerHead]] = {}
     for i in stack:
         heads = [(i, head) for head in range(layers[i].inputs.heads)]
         named |= {layers[i].name: heads} | {f"{layers[i].name}, head {head}": [(i, head)] for _, head in heads}
     return named
 
 
-def _choose(seen: LookedAt, stack: Sequence[int], name: str) -> list[Head]:
-    """The heads that are taken together: named in the menu, or clicked."""
-    by_hand, named = WAYS[name].how is not None, choices(seen.layers, stack)
-    every = [head for i in stack for head in named[seen.layers[i].name]]
+def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> list[LayerHead]:
+    """Draws the menu and the mosaic of heads; returns those that are aggregated."""
+    by_hand, named = METHODS[method].aggregate is not None, choices(selection.layers, stack)
+    every = [head for i in stack for head in named[selection.layers[i].name]]
     # The menu stays where nothing is to be chosen in it, so that the charts below it stay too.
     picked = st.multiselect(
         "Heads", list(named), key=HEADS, bind="query-params", disabled=not by_hand,
-        placeholder=f"All heads{whose(seen, stack)}" if by_hand else "As the layer and the head are chosen",
+        placeholder=f"All heads{of_stack(selection, stack)}" if by_hand else "As the layer and the head are chosen",
     )  # fmt: skip
     chosen = sorted({head for one in picked for head in named[one]})
-    opened = [(seen.layer, seen.head)] if isinstance(seen.head, int) else named[seen.shown.name]
-    through = [head for head in every if head[0] <= seen.layer]
-    framed = {"Rollout": through, "Value-weighted": opened}.get(name, chosen)
+    if method == ROLLOUT:
+        chosen = [head for head in every if head[0] <= selection.index]
+    elif method == VALUE_WEIGHTED:
+        is_one = isinstance(selection.head, int)
+        chosen = [head for head in named[selection.layer.name] if not is_one or head[1] == selection.head]
 
-    def click(head: Head) -> None:
+    def click_head(index: int, head: int) -> None:
         if by_hand:
-            st.session_state[HEADS] = written(seen.layers, set(chosen) ^ {head})
+            st.session_state[HEADS] = layer_head_names(selection.layers, {*chosen} ^ {(index, head)})
         else:
-            open_head(seen.layers, *head)
+            open_head(selection.layers, index, head)
 
-    _mosaic(seen, stack, framed, click, "Click to choose" if by_hand else "Click to open")
-    return framed or every
-
-
-def _mosaic(
-    seen: LookedAt, stack: Sequence[int], framed: Sequence[Head], click: Callable[[Head], None], hint: str
-) -> None:
-    """All heads of these layers as small maps."""
-    layers = [seen.layers[i] for i in stack]
-    heads = layers[0].inputs.heads
-    if not is_affordable(_cells(seen) * heads * len(layers)):
+    if _is_affordable(selection, stack):
+        # The layers of the stack are those of a mosaic of all layers.
+        thumbnails = selected_thumbnails(mosaic := replace(selection, all_layers=len(stack) > 1))
+        show_mosaic(
+            mosaic,
+            thumbnails,
+            selection.colors.end([thumbnails]),
+            "together-heads",
+            framed=chosen,
+            height=HEIGHT,
+            hint="Click to choose" if by_hand else "Click to open",
+            label="Heads to choose from",
+            about="the menu above chooses, too",
+            on_click=click_head,
+        )
+    else:
         st.caption("Small maps of all these heads would take too long on so long a text.")
-        return
-    mechanisms, size = [layer.mechanism for layer in layers], THUMBNAIL_CELLS // max(heads, len(layers), 6)
-    maps = cache.once(
-        lambda: thumbnails(layers, mechanisms, size, seen.special).numpy(),
-        *("together", seen.example, seen.special, stack, size),
-    )
-    # A layer of which all heads are meant has one frame around them, and so have layers side by side.
-    whole = {layer for layer in stack if sum(at == layer for at, _ in framed) == heads}
-    # Layers side by side, heads below each other: the small maps come layer by layer.
-    places = [(layer, head) for head in range(heads) for layer in stack]
-    several = len(stack) > 1
-    picture = mosaic(
-        maps.reshape(len(stack), heads, *maps.shape[1:]).swapaxes(0, 1).reshape(maps.shape),
-        columns=len(stack) if several else max(1, round(sqrt(0.75 * heads))),
-        names=[f"{seen.layers[layer].name}, head {head}" for layer, head in places],
-        row_names=_few([str(head) for head in range(heads)]) if several else (),
-        column_names=_few(numbers_of([layer.id for layer in layers])) if several else (),
-        chosen=[places.index(head) for head in framed if head[0] not in whole],
-        largest=seen.colors.end([maps]),
-    )
-    for first, last in runs([column for column, layer in enumerate(stack) if layer in whole and several]):
-        spec = picture.spec
-        picture.figure.add_shape(
-            type="rect", line={"color": ACCENT, "width": 3},
-            x0=first * spec.tile_width - 0.5, x1=last * spec.tile_width + spec.width - 0.5,
-            y0=spec.tile_height - spec.height - 0.5, y1=heads * spec.tile_height - 0.5,
-        )  # fmt: skip
-
-    def click_at(row: int, column: int) -> None:
-        place = picture.spec.head_at(row, column)
-        if place is not None:
-            click(places[place])
-
-    chart(
-        picture,
-        "together-heads",
-        label="Heads to choose from",
-        name="attention heads",
-        description=f"{len(maps)} small maps of attention weights, one for each head; the menu above chooses, too.",
-        height=HEIGHT,
-        hint=hint,
-        on_click=click_at,
-    )
+    return chosen or every
 
 
-def _cells(seen: LookedAt) -> int:
-    return seen.shown.inputs.queries * seen.shown.inputs.keys
+def _is_affordable(selection: ModelSelection, stack: Sequence[int]) -> bool:
+    inputs = selection.layer.inputs
+    return is_affordable(inputs.queries * inputs.keys * inputs.heads * len(stack))
 
 
-def runs(places: Sequence[int]) -> list[tuple[int, int]]:
-    """Neighbors among increasing places, as the first and the last of each row of them."""
-    first = [place for place in places if place - 1 not in places]
-    last = [place for place in places if place + 1 not in places]
-    return list(zip(first, last, strict=True))
+def _query_at(head_map: HeadMap, row: int, column: int) -> int | None:
+    """Returns the position of the query of a cell, or of the label of a row; None where that stands for several."""
+    if column >= 0:
+        place = head_map.position_at(row, column)
+        return place[0] if place else None
+    return head_map.queries[row] if _has_single_rows(head_map) else None
 
 
-def _few(names: Sequence[str]) -> list[str]:
-    """As many of the names as find room along the small maps, with nothing in the place of the others."""
-    step = -(-len(names) // MOST_NAMES)
-    return [name if i % step == 0 else "" for i, name in enumerate(names)]
+def _has_single_rows(head_map: HeadMap) -> bool:
+    """Returns whether each row is one query."""
+    return len(head_map.queries) == len(head_map.weights)
 
 
-def _picture(taken: Taken, several: Sequence[str], colors: ColorRange) -> Chart[HeatmapSpec]:
-    """The map, in which the chosen queries have a mark."""
-    shares = taken.name != "Value-weighted"
-    end = colors.end([taken.screen.weights]) if shares else largest_weight([taken.screen.weights])
-    picture = taken.screen.figure(largest=end, says=WAYS[taken.name].says)
-    if taken.single:
-        chosen = taken.positions(several)
-        picture = mark_queries(picture, [row for row, query in enumerate(taken.screen.queries) if query in chosen])
-    return picture
+def _picture(selection: ModelSelection, head_map: HeadMap, method: str, queries: Sequence[int]) -> Chart[HeatmapSpec]:
+    """The map, with a mark at the chosen queries."""
+    is_share = method != VALUE_WEIGHTED
+    end = selection.colors.end([head_map.weights]) if is_share else largest_weight([head_map.weights])
+    picture = head_map.chart(largest=end)
+    if not _has_single_rows(head_map):
+        return picture
+    return mark_queries(picture, [row for row, query in enumerate(head_map.queries) if query in queries])
 
 
-def _several(taken: Taken, several: Sequence[str], places: Sequence[DeltaGenerator]) -> None:
-    """What the chosen queries look at together."""
-    if not several:
+def _show_sum(
+    selection: ModelSelection,
+    head_map: HeadMap,
+    method: str,
+    queries: Sequence[int],
+    places: Sequence[DeltaGenerator],
+) -> None:
+    """Draws the sum of the rows of the chosen queries, in words and as bars."""
+    if not queries:
         with places[1]:
             st.caption("Choose tokens, or click rows of the map: what they look at together is summed up here.")
         return
-    inputs, queries = taken.screen.inputs, taken.positions(several)
-    exact = cache.once(lambda: torch.cat([taken.of(slice(i, i + 1)) for i in queries]), queries, *taken.asked)
-    total = aggregate_queries(exact, range(len(queries)))
-    key_tokens = [told(inputs, inputs.key_tokens, i) for i in taken.keys]
-    most = strongest_keys(total)
-    items = "".join(f"<li><bdi>{escape(visible(key_tokens[key]))}</bdi> {number(weight)}</li>" for key, weight in most)
-    said = "nothing"
-    if most:
-        said = WAYS[taken.name].total.format(weight=number(most[0][1]), key=visible(key_tokens[most[0][0]]))
-    tokens = " + ".join(visible(told(inputs, inputs.query_tokens, query)) for query in queries)
+    inputs = head_map.inputs
+    total = aggregate_queries(head_map.exact_rows(queries), range(len(queries)))
+    key_tokens = [token_name(inputs, inputs.key_tokens, i) for i in selection.keys]
+    strongest = [(key_tokens[key], number(weight)) for key, weight in strongest_keys(total)]
+    most = "nothing"
+    if strongest:
+        most = METHODS[method].total.format(weight=strongest[0][1], key=visible(strongest[0][0]))
+    tokens = " + ".join(visible(token_name(inputs, inputs.query_tokens, query)) for query in queries)
     with places[0]:
-        st.html(
-            f"<p class='attnviz-summary'>{escape(tokens)}: {escape(said)}.</p>"
-            f"<ol class='attnviz-strongest'>{items}</ol>"
-        )
-    shown = sorted(key for key, _ in strongest_keys(total, BARS))
-    ends = total.nan_to_num(0)
+        st.html(html.summary(f"{tokens}: {most}.") + html.strongest(strongest))
+    keys = sorted(key for key, _ in strongest_keys(total, BARS))
+    weights = total.nan_to_num(0)
     bars = row_bars(
-        total.numpy()[shown],
-        [key_tokens[key] for key in shown],
-        lowest=min(0.0, float(ends.min())),
-        highest=float(ends.max()) or 1.0,
+        total.numpy()[keys],
+        [key_tokens[key] for key in keys],
+        lowest=min(0.0, float(weights.min())),
+        highest=float(weights.max()) or 1.0,
     )
     with places[1]:
         chart(
@@ -234,8 +207,7 @@ def _several(taken: Taken, several: Sequence[str], places: Sequence[DeltaGenerat
         )
 
 
-def _toggle(row: str | None) -> None:
-    """Chooses a token, or lets go of it."""
+def _toggle(token: str) -> None:
+    """Chooses a token, or chooses it no longer."""
     chosen = st.session_state[TOKENS]
-    if row is not None:
-        st.session_state[TOKENS] = [one for one in chosen if one != row] if row in chosen else [*chosen, row]
+    st.session_state[TOKENS] = [one for one in chosen if one != token] if token in chosen else [*chosen, token]

@@ -1,35 +1,36 @@
 """Grouped-query attention, drawn: which query heads share keys and values."""
 
-from html import escape
-
 from attnviz.inputs import Inputs
+from attnviz.ui import html
 
 
-def shared(inputs: Inputs) -> bool:
-    """Whether query heads share keys (grouped-query or multi-query attention)."""
+def is_grouped(inputs: Inputs) -> bool:
+    """Returns whether query heads share keys and values (grouped-query or multi-query attention)."""
     return inputs.key.shape[0] < inputs.heads
 
 
-def picture(inputs: Inputs, head: int | None) -> str:
-    """A box for each head of keys and values, and in it the query heads that read it, in HTML; `head` is marked."""
+def picture(inputs: Inputs, head: int | None) -> html.Markup:
+    """Returns a box for each key-value head with the query heads that share it; `head` is marked."""
     boxes = []
-    for key_head in range(inputs.key.shape[0]):
-        readers = [one for one in range(inputs.heads) if inputs.kv_head(one) == key_head]
-        heads = "".join(f"<li{' class=attnviz-chosen' if one == head else ''}>{one}</li>" for one in readers)
-        marked = " attnviz-chosen" if head in readers else ""
-        boxes.append(f"<div class='attnviz-shared{marked}'><b>keys, values {key_head}</b><ul>{heads}</ul></div>")
-    return (
-        f"<div class='attnviz-groups' role='img' aria-label='{escape(said(inputs))}'>"
-        f"<p>{escape(said(inputs))}</p><div>{''.join(boxes)}</div></div>"
-    )
+    for kv_head in range(inputs.key.shape[0]):
+        sharing = [i for i in range(inputs.heads) if inputs.kv_head(i) == kv_head]
+        items = (html.element("li", i, class_="attnviz-chosen" if i == head else None) for i in sharing)
+        marked = " attnviz-chosen" if head in sharing else ""
+        label = html.element("b", f"keys, values {kv_head}")
+        boxes.append(html.element("div", label, html.element("ul", *items), class_=f"attnviz-shared{marked}"))
+    text = summary(inputs)
+    return html.element(
+        "div", html.element("p", text), html.element("div", *boxes),
+        class_="attnviz-groups", role="img", aria_label=text,
+    )  # fmt: skip
 
 
-def said(inputs: Inputs) -> str:
-    """How many heads share keys, in a sentence."""
-    heads, key_heads = inputs.heads, inputs.key.shape[0]
-    if key_heads == 1:
+def summary(inputs: Inputs) -> str:
+    """Returns how many heads share keys and values, in a sentence."""
+    heads, kv_heads = inputs.heads, inputs.key.shape[0]
+    if kv_heads == 1:
         return f"All {heads} query heads share one head of keys and values (multi-query attention)."
     return (
-        f"{heads} query heads share {key_heads} heads of keys and values, {heads // key_heads} each "
+        f"{heads} query heads share {kv_heads} heads of keys and values, {heads // kv_heads} each "
         "(grouped-query attention)."
     )

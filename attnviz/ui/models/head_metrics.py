@@ -1,8 +1,7 @@
 """Heads by what they do: a table and a scatter, in which each point is a head."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from html import escape
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -12,19 +11,20 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from attnviz.analysis.head_metrics import MEASURES, HeadMeasure, HeadMeasures, Without, head_measures
-from attnviz.analysis.work import is_affordable
+from attnviz.analysis.work import heads_work, is_affordable
 from attnviz.figures.scatter import SHAPES, scatter
 from attnviz.formatting import number
 from attnviz.layer import Layer
-from attnviz.ui import cache
+from attnviz.ui import cache, html
 from attnviz.ui.chart import chart
+from attnviz.ui.head_controls import open_head
+from attnviz.ui.head_map import selected_map
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds
-from attnviz.ui.models.one_head import OneHead, open_head
-from attnviz.ui.models.selection import LookedAt
+from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.widgets import help_text
 
-MENU = {measure.name: measure for measure in MEASURES}
+MENU = {metric.name: metric for metric in MEASURES}
 ACROSS, UP = "Distance", "Entropy"  # of the scatter, to begin with
 LEFT_OUT: dict[str, Without] = {"Nothing": "none", "The first token": "first", "Special tokens": "special"}
 TABLE = "heads-table"
@@ -33,11 +33,11 @@ HEIGHT, WIDTH = 400, 112  # of a chart, and of a column of the table
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What the heads of these layers do."""
+class MetricsTable:
+    """The metrics of heads, with the heads' names."""
 
     layers: Sequence[Layer]
-    measures: HeadMeasures  # its layers are those of the whole list
+    metrics: HeadMeasures  # its layers are indices of the whole list
 
     @property
     def names(self) -> list[str]:
@@ -46,117 +46,121 @@ class Found:
 
     @property
     def heads(self) -> list[tuple[int, int]]:
-        return list(zip(self.measures.layers.tolist(), self.measures.heads.tolist(), strict=True))
+        return list(zip(self.metrics.layers.tolist(), self.metrics.heads.tolist(), strict=True))
 
     @property
     def values(self) -> dict[str, Float[np.ndarray, " heads"]]:
-        """The measures that some head has."""
-        return {name: values for name, values in self.measures.values.items() if not np.isnan(values).all()}
+        """The metrics that have a number for at least one head."""
+        return {name: values for name, values in self.metrics.values.items() if not np.isnan(values).all()}
 
 
-def show(seen: LookedAt) -> None:
-    """Draws the heads as points and as rows, and the opened one as a map."""
+def show(selection: ModelSelection) -> None:
+    """Draws the heads as points and as rows of a table, and the selected one as a map."""
     places = st.columns(3, gap="medium")
     with places[0]:
-        across = _measure("Across", ACROSS)
+        across = _choose_metric("Across", ACROSS)
     with places[1]:
-        up = _measure("Up", UP)
+        up = _choose_metric("Up", UP)
     with places[2]:
         without = st.selectbox(
             "Leave out", list(LEFT_OUT), key="leave-out", bind="query-params",
             help="What is left out does not count as a query, and what lies on it as a key does not count either.",
         )  # fmt: skip
     notes = st.container()
-    found = _found(seen, LEFT_OUT[without])
-    if len({*found.measures.layers.tolist()}) < len(seen.layers):
-        notes.caption(f"These are the heads of {plain(seen.shown.name)}: all would be too many for so long a text.")
-    for one in dict.fromkeys((across, up)):
-        if one.name not in found.values:
-            notes.info(f"No head here has a number for “{one.name}”. Choose another measure, or leave nothing out.")
-    opened = next((i for i, head in enumerate(found.heads) if head == (seen.layer, seen.head)), None)
+    table = _compute(selection, LEFT_OUT[without])
+    if len({*table.metrics.layers.tolist()}) < len(selection.layers):
+        name = plain(selection.layer.name)
+        notes.caption(f"These are the heads of {name}: all would be too many for so long a text.")
+    metrics = list(dict.fromkeys((across, up)))
+    for metric in metrics:
+        if metric.name not in table.values:
+            notes.info(f"No head here has a number for “{metric.name}”. Choose another measure, or leave nothing out.")
+    row = next((i for i, head in enumerate(table.heads) if head == (selection.index, selection.head)), None)
     left, right = st.columns([0.56, 0.44], gap="medium")
     with left:
-        _scatter(found, across, up, opened)
-        explained = (f"<p><b>{one.name}.</b> {escape(_about(one))}</p>" for one in dict.fromkeys((across, up)))
-        st.html(f"<div class='attnviz-measures'>{_shapes(seen)}{_unseen(found, across, up)}{''.join(explained)}</div>")
+        _show_scatter(table, across, up, row)
+        explained = (html.element("p", html.element("b", f"{one.name}."), f" {_definition(one)}") for one in metrics)
+        texts = [*_kinds_legend(selection), *_missing_points(table, metrics)]
+        st.html(html.element("div", html.paragraphs(texts), *explained, class_="attnviz-measures"))
     with right:
-        _map(seen, notes)
-    _table(found, opened)
+        _show_map(selection, notes)
+    _show_table(table, row)
 
 
-def _measure(label: str, start: str) -> HeadMeasure:
+def _choose_metric(label: str, start: str) -> HeadMeasure:
     name = st.selectbox(label, list(MENU), list(MENU).index(start), key=label.lower(), bind="query-params")
     return MENU[name]
 
 
-def _found(seen: LookedAt, without: Without) -> Found:
-    """The measures of all heads, or of those of one layer where all would be too many."""
-    work = [layer.inputs.heads * layer.inputs.queries * layer.inputs.keys for layer in seen.layers]
-    shown = list(range(len(work))) if is_affordable(sum(work)) else [seen.layer]
-
-    def make() -> HeadMeasures:
-        return head_measures([seen.layers[i] for i in shown], without_queries=without, without_keys=without)
-
-    made = cache.once(make, "what heads do", seen.example, without, shown)
-    return Found(seen.layers, HeadMeasures(np.array(shown)[made.layers], made.heads, made.values))
-
-
-def _about(measure: HeadMeasure) -> str:
-    """What a measure is."""
-    return help_text(type(measure)).split("\n\n")[0].replace("\n", " ")
+def _compute(selection: ModelSelection, without: Without) -> MetricsTable:
+    """Returns the metrics of all heads, or of those of one layer if all take too much work."""
+    work = heads_work(selection.layers, selection.mechanisms)
+    indices = list(range(len(selection.layers))) if is_affordable(work) else [selection.index]
+    layers = [selection.layers[i] for i in indices]
+    metrics = cache.once(
+        lambda: head_measures(layers, without_queries=without, without_keys=without),
+        *("head metrics", selection.source, without, indices),
+    )
+    return MetricsTable(selection.layers, replace(metrics, layers=np.array(indices)[metrics.layers]))
 
 
-def _title(measure: HeadMeasure) -> str:
-    return measure.name if measure.unit == "share" else f"{measure.name}, {measure.unit}"
+def _definition(metric: HeadMeasure) -> str:
+    return help_text(type(metric)).split("\n\n")[0].replace("\n", " ")
 
 
-def _said(measure: HeadMeasure, value: float) -> str:
-    """A measure of a head, with its unit."""
+def _title(metric: HeadMeasure) -> str:
+    return metric.name if metric.unit == "share" else f"{metric.name}, {metric.unit}"
+
+
+def value_text(metric: HeadMeasure, value: float) -> str:
+    """Returns a head's number with its unit."""
     if np.isnan(value):
         return "none"
-    return f"{number(value)} {measure.unit}" if measure.unit != "share" else number(value)
+    return number(value) if metric.unit == "share" else f"{number(value)} {metric.unit}"
 
 
-def _numbers(layers: Sequence[Layer]) -> list[tuple[int, int]]:
-    """The kind of each layer's attention, and which of its kind the layer is, both as numbers."""
-    all_kinds = [attention_kinds.kind(layer) for layer in layers]
-    order = list(dict.fromkeys(all_kinds))
-    return [(order.index(kind), all_kinds[:i].count(kind)) for i, kind in enumerate(all_kinds)]
+def _numbered_kinds(layers: Sequence[Layer]) -> list[tuple[int, int]]:
+    """Returns for each layer the number of its kind of attention, and which of its kind it is."""
+    groups = [attention_kinds.group(layer) for layer in layers]
+    order = list(dict.fromkeys(groups))
+    return [(order.index(group), groups[:i].count(group)) for i, group in enumerate(groups)]
 
 
-def _shapes(seen: LookedAt) -> str:
-    """Which shape is which kind of attention, in HTML, where there are several."""
-    called = {}
-    for layer, (kind, _) in zip(seen.layers, _numbers(seen.layers), strict=True):
-        called[kind] = attention_kinds.called(layer, seen.model.decodes)
-    marks = [f"{list(SHAPES.values())[kind % len(SHAPES)]} {escape(name)}" for kind, name in called.items()]
-    return f"<p>{' · '.join(marks)}</p>" if len(marks) > 1 else ""
+def _kinds_legend(selection: ModelSelection) -> list[str]:
+    """Returns which shape is which kind of attention, if there are several."""
+    names = {
+        kind: attention_kinds.name(layer, selection.model.is_encoder_decoder)
+        for layer, (kind, _) in zip(selection.layers, _numbered_kinds(selection.layers), strict=True)
+    }
+    shapes = list(SHAPES.values())
+    return [" · ".join(f"{shapes[kind % len(shapes)]} {name}" for kind, name in names.items())] * (len(names) > 1)
 
 
-def _unseen(found: Found, across: HeadMeasure, up: HeadMeasure) -> str:
-    """How many heads have no point, and why, in HTML."""
-    said = ""
-    for one in dict.fromkeys((across, up)):
-        values = found.measures.values[one.name]
-        if 0 < (none := int(np.isnan(values).sum())) < len(values):
-            said += f"<p>{none} of {len(values)} heads have no {one.name.lower()} and no point; the table has them.</p>"
-    return said
+def _missing_points(table: MetricsTable, metrics: Sequence[HeadMeasure]) -> list[str]:
+    """Returns how many heads have no point, and why."""
+    counts = {metric.name: int(np.isnan(table.metrics.values[metric.name]).sum()) for metric in metrics}
+    total = len(table.heads)
+    return [
+        f"{count} of {total} heads have no {name.lower()} and no point; the table has them."
+        for name, count in counts.items()
+        if 0 < count < total
+    ]
 
 
-def _scatter(found: Found, across: HeadMeasure, up: HeadMeasure, opened: int | None) -> None:
-    x, y = (found.measures.values[one.name] for one in (across, up))
-    numbers = _numbers(found.layers)
+def _show_scatter(table: MetricsTable, across: HeadMeasure, up: HeadMeasure, selected: int | None) -> None:
+    x, y = (table.metrics.values[metric.name] for metric in (across, up))
+    kinds = _numbered_kinds(table.layers)
     picture = scatter(
         x,
         y,
         [
-            f"{name}: {across.name.lower()} {_said(across, a)}, {up.name.lower()} {_said(up, b)}"
-            for name, a, b in zip(found.names, x.tolist(), y.tolist(), strict=True)
+            f"{name}: {across.name.lower()} {value_text(across, a)}, {up.name.lower()} {value_text(up, b)}"
+            for name, a, b in zip(table.names, x.tolist(), y.tolist(), strict=True)
         ],
-        np.array([numbers[i][1] for i, _ in found.heads]),
-        [] if opened is None else [opened],
+        np.array([kinds[i][1] for i, _ in table.heads]),
+        [] if selected is None else [selected],
         titles=(_title(across), _title(up)),
-        kinds=[numbers[i][0] for i, _ in found.heads],
+        kinds=[kinds[i][0] for i, _ in table.heads],
         aspect=0.7,  # beside a map that is as high as it is wide
     )
     if len(x) > MANY:
@@ -169,42 +173,44 @@ def _scatter(found: Found, across: HeadMeasure, up: HeadMeasure, opened: int | N
         description=f"{len(x)} heads, each a point: {across.name} across, {up.name} up. The table has them, too.",
         height=HEIGHT,
         hint="Each point is a head. Click to open it.",
-        on_click=lambda point, _: open_head(found.layers, *found.heads[point]),
+        on_click=lambda point, _: open_head(table.layers, *table.heads[point]),
     )
 
 
-def _map(seen: LookedAt, notes: DeltaGenerator) -> None:
-    """The opened head."""
+def _show_map(selection: ModelSelection, notes: DeltaGenerator) -> None:
+    """Draws the selected head."""
     try:
-        opened = OneHead(seen.example, seen.layers, seen.layer, seen.head, seen.special, seen.part)
+        head_map = selected_map(selection)
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
     chart(
-        opened.figure(seen.colors.end([opened.weights])),
+        head_map.chart(largest=selection.colors.end([head_map.weights])),
         "opened-map",
-        title=opened.title,
+        title=head_map.title,
         label="Attention weights of the opened head",
-        name=f"attention {opened.title}",
-        description=f"{opened.title}: {opened.screen.size}.",
+        name=f"attention {head_map.title}",
+        description=f"{head_map.title}: {head_map.size}.",
         height=HEIGHT,
         hint="Point at a cell.",
-        on_view=opened.screen.on_view,
+        on_view=head_map.on_view,
     )
 
 
-def _table(found: Found, opened: int | None) -> None:
-    """All heads as rows; one that is selected is opened."""
-    layers = [found.layers[i].name for i, _ in found.heads]
-    table = pd.DataFrame({"Layer": layers, "Head": found.measures.heads, **found.values})
+def _show_table(table: MetricsTable, selected: int | None) -> None:
+    """Draws all heads as rows; a click on one opens it."""
+    layers = [table.layers[i].name for i, _ in table.heads]
+    frame = pd.DataFrame({"Layer": layers, "Head": table.metrics.heads, **table.values})
 
     def select() -> None:
-        if rows := st.session_state[TABLE]["selection"]["rows"]:
-            open_head(found.layers, *found.heads[rows[0]])
+        if clicked := st.session_state[TABLE]["selection"]["rows"]:
+            open_head(table.layers, *table.heads[clicked[0]])
 
-    st.session_state[TABLE] = {"selection": {"rows": [] if opened is None else [opened], "columns": [], "cells": []}}
+    st.session_state[TABLE] = {
+        "selection": {"rows": [] if selected is None else [selected], "columns": [], "cells": []}
+    }
     st.dataframe(
-        table,
+        frame,
         hide_index=True,
         key=TABLE,
         on_select=select,
@@ -212,15 +218,15 @@ def _table(found: Found, opened: int | None) -> None:
         column_config={
             "Layer": st.column_config.TextColumn(pinned=True),
             "Head": st.column_config.NumberColumn(pinned=True),
-            **{name: _column(MENU[name], values) for name, values in found.values.items()},
+            **{name: _column(MENU[name], values) for name, values in table.values.items()},
         },
         alt="Heads by what they do",
     )
 
 
-def _column(measure: HeadMeasure, values: Float[np.ndarray, " heads"]) -> ColumnConfig:
+def _column(metric: HeadMeasure, values: Float[np.ndarray, " heads"]) -> ColumnConfig:
     """A bar and a number for each head."""
-    most = 1.0 if measure.unit == "share" else float(np.nanmax(values)) or 1.0
+    most = 1.0 if metric.unit == "share" else float(np.nanmax(values)) or 1.0
     return st.column_config.ProgressColumn(
-        _title(measure), width=WIDTH, help=plain(_about(measure)), format="%.2f", min_value=0.0, max_value=most
+        _title(metric), width=WIDTH, help=plain(_definition(metric)), format="%.2f", min_value=0.0, max_value=most
     )

@@ -1,11 +1,13 @@
-"""The layers of a model in a table: what each looks at, and how sure its weights are."""
+"""The layers of a model in a table: who sees whom in each, and its fidelity."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from html import escape
 
 from attnviz.layer import Fidelity, Layer, LayerId
+from attnviz.ui import html
+from attnviz.ui.models.grouped_query import is_grouped
 
+HEADINGS = ("Layers", "Heads", "Tokens", "Who sees whom", "Weights")
 LABELS = {Fidelity.VERIFIED: "verified", Fidelity.UNVERIFIED: "unverified", Fidelity.WEIGHTS_ONLY: "weights only"}
 MEANINGS = {
     Fidelity.VERIFIED: "recomputed from the model's queries and keys, and compared with its own in a few rows",
@@ -14,28 +16,24 @@ MEANINGS = {
 }
 
 
-def table(layers: Sequence[Layer], chosen: int) -> str:
-    """Layers that are alike in one row, in HTML; the row of the chosen one is marked."""
+def table(layers: Sequence[Layer], selected: int) -> html.Markup:
+    """Returns a table in which layers that are alike share a row; that of the selected layer is marked."""
     rows: dict[tuple[str, ...], list[int]] = {}
     for i, layer in enumerate(layers):
-        rows.setdefault(_told(layer), []).append(i)
-    body = ""
-    for told, places in rows.items():
-        marked = " class=attnviz-chosen" if chosen in places else ""
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in told)
-        body += f"<tr{marked}><th>{escape(named([layers[i].id for i in places]))}</th>{cells}</tr>"
-    head = "".join(f"<th>{name}</th>" for name in ("Layers", "Heads", "Tokens", "Who sees whom", "Weights"))
-    return f"<table class='attnviz-table'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        rows.setdefault(_cells(layer), []).append(i)
+    marked = next(row for row, indices in enumerate(rows.values()) if selected in indices)
+    names = (ranges([layers[i].id for i in indices]) for indices in rows.values())
+    return html.table(HEADINGS, [(name, *cells) for name, cells in zip(names, rows, strict=True)], marked=marked)
 
 
-def explained(layers: Sequence[Layer]) -> str:
-    """What each fidelity that occurs means, in a line."""
-    found = {layer.fidelity for layer in layers}
-    return " · ".join(f"**{LABELS[one]}**: {meaning}" for one, meaning in MEANINGS.items() if one in found)
+def fidelity_legend(layers: Sequence[Layer]) -> str:
+    """Returns what each fidelity of these layers means, in a line."""
+    present = {layer.fidelity for layer in layers}
+    return " · ".join(f"**{LABELS[one]}**: {meaning}" for one, meaning in MEANINGS.items() if one in present)
 
 
-def named(layers: Sequence[LayerId]) -> str:
-    """The names of layers, neighbors as one: “encoder 0–5, decoder 0”."""
+def ranges(layers: Sequence[LayerId]) -> str:
+    """Returns the names of layers, neighbors as one: “encoder 0–5, decoder 0”."""
     runs: list[list[LayerId]] = []
     for layer in layers:
         if runs and _follows(layer, runs[-1][-1]):
@@ -52,9 +50,9 @@ def _follows(layer: LayerId, before: LayerId) -> bool:
     return numbered and layer == replace(before, index=before.index + 1)  # type: ignore[operator]
 
 
-def _told(layer: Layer) -> tuple[str, ...]:
+def _cells(layer: Layer) -> tuple[str, ...]:
     inputs, mechanism = layer.inputs, layer.mechanism
-    shared = f", {inputs.key.shape[0]} of keys" if inputs.key.shape[0] < inputs.heads else ""
+    shared = f", {inputs.key.shape[0]} of keys" if is_grouped(inputs) else ""
     tokens = f"{inputs.queries:,}" + (f" at {inputs.keys:,}" if inputs.queries != inputs.keys else "")
-    sees = "—" if layer.locked else mechanism.mask.describe()
-    return f"{inputs.heads}{shared}", tokens, sees, LABELS[layer.fidelity] if layer.fidelity else "—"
+    visible = "—" if layer.locked else mechanism.mask.describe()
+    return f"{inputs.heads}{shared}", tokens, visible, LABELS[layer.fidelity] if layer.fidelity else "—"

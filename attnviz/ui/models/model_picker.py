@@ -129,7 +129,7 @@ def _facts(shown: Example, layers: Trace) -> str:
     heads = sorted({layer.inputs.heads for layer in layers})
     of = f"{heads[0]}" if len(heads) == 1 else f"{heads[0]} to {heads[-1]}"
     who = "the model" if model.limit < MOST_TOKENS else "attnviz"
-    limit = f"; {who} reads at most {model.limit:,} tokens" if "text" in model.reads else ""
+    limit = f"; {who} reads at most {model.limit:,} tokens" if "text" in model.modality else ""
     name = f"{shortened(shown.name) if model_cache.is_path(shown.name) else model.name} ({type(model.model).__name__})"
     return f"{name}: {len(layers)} attention layers of {of} heads, {parameters:,} parameters{limit}"
 
@@ -249,10 +249,10 @@ def _keep_link(name: str, refused: ValueError | None, layers: Trace) -> None:
 def _given(name: str, told: DeltaGenerator) -> Example:
     """What the model of that name is given to read or to see."""
     model, given = model_cache.model(name, model_cache.HUB), Example("" if name == MINILM else name, "")
-    if "text" in model.reads:
+    if "text" in model.modality:
         given = replace(given, text=st.text_input("Text", EXAMPLE, key="text", bind="query-params"))
         given = replace(given, pair=_pair(model))
-    uploaded = _picture(model, told) if "picture" in model.reads else None
+    uploaded = _picture(model, told) if "picture" in model.modality else None
     return WithPicture(given.name, given.text, given.pair, uploaded) if uploaded else given
 
 
@@ -262,7 +262,7 @@ def _picture(model: Model, told: DeltaGenerator) -> File | None:
     about = "The largest square from its middle is what the model sees."
     brought = st.file_uploader("Picture", kinds, key="picture", max_upload_size=PICTURE_MB, help=about)
     file = File(brought.name, brought.getvalue()) if brought else None
-    view = model.view
+    view = model.image_inputs
     if view is not None:
         try:
             seen = view.pixels(file.data if file else None)[0]
@@ -280,6 +280,6 @@ def _picture(model: Model, told: DeltaGenerator) -> File | None:
 
 def _pair(model: Model) -> str:
     label, about = "Second text", "Another sentence, which the model reads after the first."
-    if model.decodes:
+    if model.is_encoder_decoder:
         label, about = "Written so far", "What the decoder has written; without it, it writes by itself."
     return st.text_input(label, key="second", bind="query-params", help=about, width=260)

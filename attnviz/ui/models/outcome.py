@@ -23,8 +23,7 @@ from attnviz.models.intervention_run import (
     sentence_similarity,
 )
 from attnviz.models.interventions import Intervention
-from attnviz.models.model import Model
-from attnviz.models.text_inputs import Reading
+from attnviz.models.model import Model, ModelInputs
 from attnviz.ui.interventions import UNCHANGED
 from attnviz.ui.models.model_picker import Example
 
@@ -69,7 +68,7 @@ def _outcome(_example: IntervenedExample, key: str) -> Outcome:
     model, intervention = _example.model(), _example.intervention
     given = _example.text, _example.pair, _example.image.data if _example.image else None
     before = model.layers(*given)
-    read = model.reading(*given)
+    read = model.encode(*given)
     output = model.output(read) if model.outputs else None
     if intervention.is_empty:
         run, sentence = InterventionRun(before, output), UNCHANGED
@@ -84,7 +83,7 @@ def _outcome(_example: IntervenedExample, key: str) -> Outcome:
     written = ""
     if output is not None and run.output is not None and model.outputs == "next token":
         tokens = likeliest_tokens(model, output, run.output)
-        if model.decodes:
+        if model.is_encoder_decoder:
             written = written_sentence(_written(model, read), is_typed=bool(_example.pair.strip()))
     return Outcome(run.layers, shift, sentence, tokens, written)
 
@@ -101,9 +100,9 @@ def _check_work(layers: Sequence[Layer], intervention: Intervention) -> None:
 def _output_sentence(example: IntervenedExample, before: Tensor | None, after: Tensor | None) -> str:
     model = example.model()
     if before is None or after is None:
-        return (PICTURE if model.reads == "picture" else NEITHER).format(name=model.name)
+        return (PICTURE if model.modality == "picture" else NEITHER).format(name=model.name)
     if model.outputs == "next token":
-        article = "The decoder’s" if model.decodes else "The"
+        article = "The decoder’s" if model.is_encoder_decoder else "The"
         return token_sentence(likeliest_tokens(model, before, after), kl_divergence(before, after), article)
     if example.pair.strip():
         return similarity_sentence(*sentence_similarity(model, [example.intervention], example.text, example.pair))
@@ -137,7 +136,7 @@ def similarity_sentence(before: float, after: float) -> str:
     )
 
 
-def _written(model: Model, read: Reading) -> str:
+def _written(model: Model, read: ModelInputs) -> str:
     """What the decoder has written, as text, or token by token where the tokenizer has no text for them."""
     text = str(model.tokenizer.decode(read.batch["decoder_input_ids"][0, 1:]))
     return text if text.strip() or read.target is None else " ".join(read.target.tokens[1:])

@@ -2,27 +2,14 @@
 
 from dataclasses import dataclass
 
-from attnviz.analysis.head_maps import HeadChoice, Special
-from attnviz.layer import Layer, Trace
 from attnviz.models.model import Model
-from attnviz.ui.color_range import ColorRange
 from attnviz.ui.models.model_picker import Example
-from attnviz.ui.models.viewport import ALL, Part
+from attnviz.ui.selection import Selection
 
 
-@dataclass(frozen=True, eq=False)
-class LookedAt:
-    """The layers of an example, and which one and which head is chosen."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ModelSelection(Selection):
+    """A selection whose source is an example through a model."""
 
-    example: Example
+    source: Example
     model: Model
-    layers: Trace
-    layer: int
-    head: HeadChoice
-    special: Special
-    colors: ColorRange
-    part: Part = ALL  # of a map of the chosen layer
-
-    @property
-    def shown(self) -> Layer:
-        return self.layers[self.layer]

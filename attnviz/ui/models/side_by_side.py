@@ -1,8 +1,7 @@
 """Two texts or two models side by side."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
-from html import escape
+from dataclasses import replace
 
 import streamlit as st
 import torch
@@ -18,14 +17,13 @@ from attnviz.models.hub import allowed
 from attnviz.models.image_inputs import FORMATS
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
-from attnviz.ui import cache
+from attnviz.ui import cache, html, viewport
 from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import AGGREGATES, head_names
+from attnviz.ui.head_map import HeadMap, selected_map
 from attnviz.ui.markdown import plain
-from attnviz.ui.models import viewport
 from attnviz.ui.models.model_picker import PICTURE_MB, Example, choices, still_there
-from attnviz.ui.models.one_head import OneHead
-from attnviz.ui.models.selection import LookedAt
+from attnviz.ui.models.selection import ModelSelection
 
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
 SAME = "As on the left"
@@ -41,84 +39,67 @@ CHANGED = ChangeSentences(  # before is the left, after the right
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Side(OneHead):
-    """One head on one text, with what is written above it."""
-
-    model: str = field(init=False)  # its name
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "model", self.example.model().name)
-
-    @property
-    def read(self) -> str:
-        """What is read, or what is seen."""
-        image = self.example.image
-        return visible(self.example.text or (image.name if image else "a drawing"))[:LONGEST]
-
-
-def show(seen: LookedAt) -> None:
-    """Draws a head on the text of the page, and a head on a second text or in a second model."""
+def show(selection: ModelSelection) -> None:
+    """Draws the head on the text of the page, and a head on a second text or in a second model."""
     top, notes = st.container(), st.container()
     with top:
-        example, layers, layer, head = _right(seen, notes)
+        other = _choose_right(selection, notes)
     try:
-        left = Side(seen.example, seen.layers, seen.layer, seen.head, seen.special, seen.part)
-        part = seen.part if viewport.is_long(seen.shown.inputs) else viewport.part(layers[layer].inputs)
-        right = Side(example, layers, layer, head, seen.special, part)
+        maps = selected_map(selection), selected_map(other)
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
-    end = seen.colors.end([left.weights, right.weights])
-    linked = alike(left, right)
-    for side, key, column in zip((left, right), KEYS, st.columns(2, gap="medium"), strict=True):
+    end = selection.colors.end([one.weights for one in maps])
+    linked = are_alike(*maps)
+    for one, head_map, key, column in zip((selection, other), maps, KEYS, st.columns(2, gap="medium"), strict=True):
         with column:
-            _map(side, key, end, linked)
+            _show_map(one, head_map, key, end, linked)
     st.caption(
         "**What you are seeing.** Both maps have one range of colors: equal colors are equal weights. "
         + ("" if linked else "Their cells do not stand for the same tokens, so each is read by itself.")
     )
-    if linked and not left.screen.reduced and st.toggle("Difference", key="difference", bind="query-params"):
-        _difference(left, right)
+    is_whole = all(one.downsampled is None for one in maps)
+    if linked and is_whole and st.toggle("Difference", key="difference", bind="query-params"):
+        _show_difference(*maps)
 
 
-def _map(side: Side, key: str, end: float, linked: bool) -> None:
+def _show_map(selection: ModelSelection, head_map: HeadMap, key: str, largest: float, linked: bool) -> None:
+    model, image = selection.model.name, selection.source.image
+    read = visible(selection.source.text or (image.name if image else "a drawing"))[:LONGEST]
     st.html(
-        f"<p class='attnviz-summary'>{escape(side.title)}</p>"
-        f"<p class='attnviz-note attnviz-one-line'>{escape(side.model)}: <bdi>{escape(side.read)}</bdi></p>"
+        html.summary(head_map.title)
+        + html.element("p", f"{model}: ", html.element("bdi", read), class_="attnviz-note attnviz-one-line")
     )
     chart(
-        side.figure(end, LINK if linked else ""),
+        head_map.chart(largest=largest, link=LINK if linked else ""),
         key,
         label=f"Attention weights on the {'left' if key == KEYS[0] else 'right'}",
-        name=f"attention {side.title} {key}",
-        description=f"{side.model}, {side.title}: {side.screen.size}.",
+        name=f"attention {head_map.title} {key}",
+        description=f"{model}, {head_map.title}: {head_map.size}.",
         height=HEIGHT,
         hint="Point at a cell: it is marked on both sides." if linked else "Point at a cell to read it.",
-        on_view=side.screen.on_view,
+        on_view=head_map.on_view,
     )
 
 
-def _difference(left: Side, right: Side) -> None:
-    """The right map minus the left one, cell by cell."""
+def _show_difference(left: HeadMap, right: HeadMap) -> None:
+    """Draws the right map minus the left one, cell by cell."""
     maps = torch.from_numpy(left.weights), torch.from_numpy(right.weights)
-    became = kinds(*maps).numpy()
+    cell_kinds = kinds(*maps).numpy()
     tokens = (
         [a if a == b else f"{a} / {b}" for a, b in zip(*both, strict=True)]
-        for both in zip(left.screen.tokens, right.screen.tokens, strict=True)
-    )
-    picture = difference_figure(
-        difference(*maps).numpy(),
-        became == REMOVED,
-        became == ADDED,
-        *tokens,
-        charts=KEYS,
-        sentences=CHANGED,
-        link=LINK,
+        for both in zip(left.labels, right.labels, strict=True)
     )
     chart(
-        picture,
+        difference_figure(
+            difference(*maps).numpy(),
+            cell_kinds == REMOVED,
+            cell_kinds == ADDED,
+            *tokens,
+            charts=KEYS,
+            sentences=CHANGED,
+            link=LINK,
+        ),
         "sides-difference",
         title="Right − left",
         label="What is different on the right",
@@ -129,16 +110,16 @@ def _difference(left: Side, right: Side) -> None:
     )
 
 
-def alike(left: Side, right: Side) -> bool:
-    """Whether cells at the same place are worth comparing: maps of as many tokens, at least half of them the same."""
-    pairs = list(zip(left.screen.tokens, right.screen.tokens, strict=True))
+def are_alike(left: HeadMap, right: HeadMap) -> bool:
+    """Returns whether cells at the same place are worth comparing: as many tokens, at least half of them the same."""
+    pairs = ((left.query_tokens, right.query_tokens), (left.key_tokens, right.key_tokens))
     if any(len(ours) != len(theirs) for ours, theirs in pairs):
         return False
     return all(2 * sum(a == b for a, b in zip(*both, strict=True)) >= len(both[0]) for both in pairs)
 
 
-def _right(seen: LookedAt, notes: DeltaGenerator) -> tuple[Example, Sequence[Layer], int, HeadChoice]:
-    """The example on the right, or the last that could be read, with its layers, the chosen one and its head."""
+def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSelection:
+    """Draws the widgets of the right side, and returns what they say, or the last example that could be read."""
     model_place, text_place, layer_place, head_place = st.columns([0.25, 0.4, 0.2, 0.15])
     anywhere = allowed() is None
     with model_place:
@@ -147,52 +128,63 @@ def _right(seen: LookedAt, notes: DeltaGenerator) -> tuple[Example, Sequence[Lay
             "Model on the right", [SAME, *choices()], key="right-model", bind="query-params",
             help=about if anywhere else None, accept_new_options=anywhere,
         )  # fmt: skip
-    asked = replace(seen.example, name=seen.example.name if name in (SAME, None) else name)
+    chosen = replace(selection.source, name=selection.source.name if name in (SAME, None) else name)
     with text_place:
-        asked = _given(asked)
-    shown = cache.or_last_good("on the right", asked.read, lambda: Example(text=TWIN).read(), notes)
-    shown, layers = still_there(shown, Example(text=TWIN))
+        chosen = _choose_input(chosen)
+    example = cache.or_last_good("on the right", chosen.read, lambda: Example(text=TWIN).read(), notes)
+    example, layers = still_there(example, Example(text=TWIN))
     with layer_place:
-        layer = _layer(seen, layers, notes)
+        index = _choose_layer(selection, layers, notes)
     with head_place:
-        head = _head(seen, layers[layer], notes)
-    return shown, layers, layer, head
+        head = _choose_head(selection, layers[index], notes)
+    # Where both sides are long, they have one viewport.
+    own_viewport = viewport.is_long(selection.layer.inputs)
+    return replace(
+        selection,
+        source=example,
+        model=example.model(),
+        layers=layers,
+        mechanisms=[layer.mechanism for layer in layers],
+        index=index,
+        head=head,
+        viewport=selection.viewport if own_viewport else viewport.choose(layers[index].inputs),
+    )
 
 
-def _given(asked: Example) -> Example:
+def _choose_input(example: Example) -> Example:
     """What is read or seen on the right; of a model that cannot be loaded it is the text."""
     try:
-        reads: Collection[str] = asked.model().reads
+        reads: Collection[str] = example.model().modality
     except ValueError:  # which is said where the example is read
         reads = ["text"]
     if "text" not in reads:
-        brought = st.file_uploader("Picture on the right", PICTURES, key="right-picture", max_upload_size=PICTURE_MB)
+        uploaded = st.file_uploader("Picture on the right", PICTURES, key="right-picture", max_upload_size=PICTURE_MB)
         return replace(
-            asked, text="", pair="", image=File(brought.name, brought.getvalue()) if brought else asked.image
+            example, text="", pair="", image=File(uploaded.name, uploaded.getvalue()) if uploaded else example.image
         )
-    return replace(asked, text=st.text_input("Text on the right", TWIN, key="right-text", bind="query-params"))
+    return replace(example, text=st.text_input("Text on the right", TWIN, key="right-text", bind="query-params"))
 
 
-def _layer(seen: LookedAt, layers: Sequence[Layer], notes: DeltaGenerator) -> int:
+def _choose_layer(selection: ModelSelection, layers: Sequence[Layer], notes: DeltaGenerator) -> int:
     """The position of the chosen layer; that of the left is the one of its name, or else of its place."""
     names = [layer.name for layer in layers]
     chosen = st.selectbox("Layer on the right", [SAME, *names], key="right-layer", bind="query-params")
     if chosen != SAME:
         return names.index(chosen)
-    if seen.shown.name in names:
-        return names.index(seen.shown.name)
-    place = min(seen.layer, len(names) - 1)
-    notes.info(plain(f"There is no {seen.shown.name} on the right: it is {names[place]} that is shown there."))
+    if selection.layer.name in names:
+        return names.index(selection.layer.name)
+    place = min(selection.index, len(names) - 1)
+    notes.info(plain(f"There is no {selection.layer.name} on the right: it is {names[place]} that is shown there."))
     return place
 
 
-def _head(seen: LookedAt, layer: Layer, notes: DeltaGenerator) -> HeadChoice:
+def _choose_head(selection: ModelSelection, layer: Layer, notes: DeltaGenerator) -> HeadChoice:
     """The chosen head; that of the left is the one of its place, or the last where there are fewer."""
     heads = head_names(layer.inputs.heads)
     chosen = st.selectbox("Head on the right", [SAME, *heads, *AGGREGATES], key="right-head", bind="query-params")
     if chosen != SAME:
         return heads.index(chosen) if chosen in heads else AGGREGATES[chosen]
-    if isinstance(seen.head, int) and seen.head >= len(heads):
-        notes.info(f"There is no head {seen.head} on the right: it is head {len(heads) - 1} that is shown there.")
+    if isinstance(selection.head, int) and selection.head >= len(heads):
+        notes.info(f"There is no head {selection.head} on the right: it is head {len(heads) - 1} that is shown there.")
         return len(heads) - 1
-    return seen.head
+    return selection.head

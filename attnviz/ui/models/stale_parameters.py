@@ -1,37 +1,32 @@
 """What the link still says of another model or text."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import streamlit as st
 
-from attnviz.analysis.head_maps import shown_positions
-from attnviz.ui import pinned_query
+from attnviz.ui import pinned_query, viewport
 from attnviz.ui.head_controls import AGGREGATES, head_names
-from attnviz.ui.models import aggregation, model_picker, products, side_by_side, viewport, what_if
-from attnviz.ui.models.selection import LookedAt
+from attnviz.ui.models import aggregation, model_picker, products, side_by_side, what_if
+from attnviz.ui.models.selection import ModelSelection
+from attnviz.ui.selection import similar_layers
 
 
-def clear(seen: LookedAt) -> None:
+def clear(selection: ModelSelection) -> None:
     """Takes what is not there out of the link: Streamlit would show the beginning instead, and leave it.
 
     While the model that is asked for cannot be shown, the link may still mean it, and stays.
     """
     if model_picker.REFUSED in st.session_state:
         return
-    inputs = seen.shown.inputs
-    positions = shown_positions(inputs.queries, inputs.special_queries, seen.special)
-    queries = _named(positions, inputs.query_tokens)
-    keys = _named(shown_positions(inputs.keys, inputs.special_keys, seen.special), inputs.key_tokens)
-    opening = seen.example.opening.query
-    start = queries[positions.index(opening)] if opening in positions else pinned_query.NOBODY
-    _only("pinned", [pinned_query.NOBODY, *queries], start)
-    _only(products.KEY, [products.STRONGEST, *keys], products.STRONGEST)
+    inputs, queries, first = selection.layer.inputs, selection.query_names, selection.first_row
+    _only(pinned_query.KEY, [pinned_query.NOBODY, *queries], pinned_query.NOBODY if first is None else queries[first])
+    _only(products.KEY, [products.STRONGEST, *selection.key_names], products.STRONGEST)
     _only(aggregation.TOKENS, queries)
-    _only(aggregation.HEADS, aggregation.choices(seen.layers, aggregation.stacked(seen.layers, seen.layer)))
-    _only(what_if.ABLATED, what_if.heads_by_name(seen.layers))
+    _only(aggregation.HEADS, aggregation.choices(selection.layers, similar_layers(selection.layers, selection.index)))
+    _only(what_if.ABLATED, what_if.heads_by_name(selection.layers))
     if st.session_state.get("right-model", st.query_params.get("right-model")) in (None, side_by_side.SAME):
-        most = max(layer.inputs.heads for layer in seen.layers)
-        _only("right-layer", [side_by_side.SAME, *(layer.name for layer in seen.layers)], side_by_side.SAME)
+        most = max(layer.inputs.heads for layer in selection.layers)
+        _only("right-layer", [side_by_side.SAME, *(layer.name for layer in selection.layers)], side_by_side.SAME)
         _only("right-head", [side_by_side.SAME, *head_names(most), *AGGREGATES], side_by_side.SAME)
     if (
         not viewport.is_long(inputs) and st.session_state.get("inspect") != "Side by side"
@@ -40,10 +35,6 @@ def clear(seen: LookedAt) -> None:
             _only(key, ())
     if not inputs.special_keys:
         _only("special-tokens", ())
-
-
-def _named(positions: Sequence[int], tokens: Sequence[str]) -> list[str]:
-    return pinned_query.numbered(positions, [tokens[i] for i in positions])
 
 
 def _only(key: str, there: Collection[str], start: str | None = None) -> None:

@@ -15,14 +15,14 @@ from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.ui import html, interventions
 from attnviz.ui.chart import chart
-from attnviz.ui.color_range import ColorRange, largest_weight
+from attnviz.ui.head_controls import open_head
+from attnviz.ui.head_map import selected_map
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import describe_parts
-from attnviz.ui.models.layer_table import named
-from attnviz.ui.models.one_head import OneHead, open_head
+from attnviz.ui.models.layer_table import ranges
 from attnviz.ui.models.outcome import IntervenedExample, Outcome, outcome
-from attnviz.ui.models.selection import LookedAt
+from attnviz.ui.models.selection import ModelSelection
 
 PREFIX = "if"
 ABLATED, WHERE = "if-off", "if-where"
@@ -44,10 +44,10 @@ WHAT_YOU_SEE = (
 )
 
 
-def show(selection: LookedAt) -> None:
+def show(selection: ModelSelection) -> None:
     """Draws the presets, the effect on the output, and the map of the chosen head as trained and changed."""
     if not _unlocked(selection):
-        st.info(plain(f"Nothing can be changed in {selection.model.name}. {selection.shown.locked_reason}"))
+        st.info(plain(f"Nothing can be changed in {selection.model.name}. {selection.layer.locked_reason}"))
         return
     top = st.container()
     with st.expander("Change it yourself", key="if-own", icon=":material/tune:", bind="query-params"):
@@ -62,7 +62,7 @@ def show(selection: LookedAt) -> None:
         changes = describe(selection.layers, example.intervention) or html.Markup("&nbsp;")
         st.html(html.summary(result.sentence, role="status") + html.note(changes))
         if locked := [layer.id for layer in selection.layers if layer.locked]:
-            st.caption(plain(f"Nothing can be changed in {named(locked)}, whose queries and keys are not known."))
+            st.caption(plain(f"Nothing can be changed in {ranges(locked)}, whose queries and keys are not known."))
     _show_maps(selection, example, result)
     left, right = st.columns([0.45, 0.55], gap="medium")
     with left:
@@ -76,7 +76,7 @@ def describe(layers: Sequence[Layer], intervention: Intervention) -> str:
     """Returns what is changed and where, in words; nothing where nothing is."""
     unlocked = [i for i, layer in enumerate(layers) if not layer.locked]
     places = unlocked if intervention.layers is None else intervention.layers
-    where = "all layers" if set(unlocked) <= set(places) else named([layers[i].id for i in places])
+    where = "all layers" if set(unlocked) <= set(places) else ranges([layers[i].id for i in places])
     sentences = []
     if parts := describe_parts(intervention.score, (), intervention.mask, intervention.normalizer):
         sentences.append(f"Changed in {where}. {parts}")
@@ -91,12 +91,12 @@ def describe(layers: Sequence[Layer], intervention: Intervention) -> str:
 # What can be chosen
 
 
-def _unlocked(selection: LookedAt) -> list[int]:
+def _unlocked(selection: ModelSelection) -> list[int]:
     """The positions of the layers whose attention can be changed."""
     return [i for i, layer in enumerate(selection.layers) if not layer.locked]
 
 
-def _choose(selection: LookedAt) -> tuple[Intervention, list[str]]:
+def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
     """Draws the widgets; returns the intervention, and why some of it was refused."""
     refused: list[str] = []
     *columns, where_column = st.columns(4, gap="small")
@@ -115,11 +115,11 @@ def _choose(selection: LookedAt) -> tuple[Intervention, list[str]]:
     return Intervention(**parts, ablated=ablated, layers=_places(selection)[where]), refused
 
 
-def _places(selection: LookedAt) -> dict[str, tuple[int, ...]]:
+def _places(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
     """Where the mechanism can be changed, by name: in all layers, in those of one kind, or in one."""
     every = _unlocked(selection)
-    same_kind = [i for i in every if selection.layers[i].kind == selection.shown.kind]
-    here = [i for i in every if i == selection.layer]
+    same_kind = [i for i in every if selection.layers[i].kind == selection.layer.kind]
+    here = [i for i in every if i == selection.index]
     places = {EVERYWHERE: tuple(every), SAME_KIND: tuple(same_kind), HERE: tuple(here)}
     return {name: layers for name, layers in places.items() if name != SAME_KIND or 0 < len(same_kind) < len(every)}
 
@@ -134,27 +134,27 @@ def heads_by_name(layers: Sequence[Layer]) -> dict[str, tuple[int, int]]:
     }
 
 
-def presets(selection: LookedAt) -> dict[str, Intervention]:
+def presets(selection: ModelSelection) -> dict[str, Intervention]:
     """Returns interventions worth trying, by name."""
     places = _places(selection)
     everywhere, same_kind = places[EVERYWHERE], places.get(SAME_KIND, places[EVERYWHERE])
     found = {"Everything as trained": Intervention(layers=everywhere)}
-    if not selection.shown.locked:
-        heads = tuple((selection.layer, head) for head in range(selection.shown.inputs.heads))
+    if not selection.layer.locked:
+        heads = tuple((selection.index, head) for head in range(selection.layer.inputs.heads))
         if isinstance(selection.head, int):
             found["Ablate this head"] = Intervention(ablated=(heads[selection.head],), layers=everywhere)
         found["Ablate this layer’s heads"] = Intervention(ablated=heads, layers=everywhere)
     found["Temperature 4"] = Intervention(normalizer=Softmax(4.0), layers=everywhere)
-    if selection.shown.kind is Kind.CAUSAL:
+    if selection.layer.kind is Kind.CAUSAL:
         found["Only the last 4 tokens"] = Intervention(SlidingWindow(4), layers=same_kind)
         found["See the future"] = Intervention(Full(), layers=same_kind)
-    elif selection.shown.kind is Kind.SELF:
+    elif selection.layer.kind is Kind.SELF:
         found["Only the neighbors"] = Intervention(Band(1), layers=same_kind)
         found["Only what came before"] = Intervention(Causal(), layers=same_kind)
     return found
 
 
-def _write(selection: LookedAt, intervention: Intervention) -> None:
+def _write(selection: ModelSelection, intervention: Intervention) -> None:
     """Makes the widgets show an intervention."""
     interventions.write_parts(PREFIX, None, intervention)
     places = _places(selection).items()
@@ -164,57 +164,53 @@ def _write(selection: LookedAt, intervention: Intervention) -> None:
 
 
 def _run(
-    selection: LookedAt, intervention: Intervention, refused: list[str], notes: DeltaGenerator
+    selection: ModelSelection, intervention: Intervention, refused: list[str], notes: DeltaGenerator
 ) -> IntervenedExample:
     """The example under the intervention, or under the last one that could be run."""
 
     def run() -> IntervenedExample:
-        example = IntervenedExample.under(intervention, selection.example)
+        example = IntervenedExample.under(intervention, selection.source)
         outcome(example)
         return example
 
-    unchanged = IntervenedExample.under(Intervention(), selection.example)
-    return interventions.run_or_last(LAST, selection.example, run, unchanged, refused, notes)
+    unchanged = IntervenedExample.under(Intervention(), selection.source)
+    return interventions.run_or_last(LAST, selection.source, run, unchanged, refused, notes)
 
 
 # The charts
 
 
-def _show_maps(selection: LookedAt, example: IntervenedExample, result: Outcome) -> None:
+def _show_maps(selection: ModelSelection, example: IntervenedExample, result: Outcome) -> None:
     """Draws the map of the chosen head on both sides, in one range of colors."""
-    examples = ((selection.example, selection.layers), (example, result.layers))
     try:
-        maps = [
-            OneHead(one, layers, selection.layer, selection.head, selection.special, selection.part)
-            for one, layers in examples
-        ]
+        maps = [selected_map(one) for one in (selection, selection.with_layers(example, result.layers))]
     except ValueError as problem:  # too long to be drawn; the rest is not
         st.info(plain(str(problem)))
         return
-    end = 1.0 if selection.colors == ColorRange.ONE else largest_weight([one.weights for one in maps])
+    end = selection.colors.end([one.weights for one in maps])
 
     def draw(side: int) -> str:
         shown, title = maps[side], SIDES[side]
         st.html(html.element("p", title, " ", html.element("small", shown.title), class_="attnviz-change"))
         chart(
-            shown.figure(end, "what-if"),
+            shown.chart(largest=end, link="what-if"),
             KEYS[side],
             label=f"{title}: attention weights",
             name=f"attention {shown.title} {title.lower()}",
-            description=f"{title}, {shown.title}: {shown.screen.size}. The arrow keys move from cell to cell.",
+            description=f"{title}, {shown.title}: {shown.size}. The arrow keys move from cell to cell.",
             height=HEIGHT,
             hint="Point at a cell: it is marked in both maps.",
-            on_view=shown.screen.on_view,
+            on_view=shown.on_view,
         )
-        if selection.shown.locked:
+        if selection.layer.locked:
             return "As the model itself has computed it."
         intervention = example.intervention if side else Intervention()
-        return interventions.describe_head(intervention, selection.shown.mechanism, selection.layer, selection.head)
+        return interventions.describe_head(intervention, selection.layer.mechanism, selection.index, selection.head)
 
     interventions.show_sides(draw)
 
 
-def _show_mass_shift(selection: LookedAt, example: IntervenedExample, result: Outcome) -> None:
+def _show_mass_shift(selection: ModelSelection, example: IntervenedExample, result: Outcome) -> None:
     """Draws the mass shift of each head of each layer; an ablated head has no color."""
     shares, ablated = result.mass_shift.copy(), example.intervention.ablated
     names = [
@@ -225,7 +221,7 @@ def _show_mass_shift(selection: LookedAt, example: IntervenedExample, result: Ou
     for place in ablated:
         shares[place] = np.nan
     rows, columns = shares.shape
-    chosen = [selection.layer * columns + selection.head] if isinstance(selection.head, int) else []
+    chosen = [selection.index * columns + selection.head] if isinstance(selection.head, int) else []
     picture = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
     if rows <= LABELED:
         labels = [str(html.Markup.escape(layer.name)) for layer in selection.layers]

@@ -1,32 +1,27 @@
 """One row of scores under every normalizer."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import streamlit as st
 import torch
 
-from attnviz.analysis.head_maps import HeadChoice, RowSummary, Special, row_summary
+from attnviz.analysis.head_maps import RowSummary, row_summary
 from attnviz.figures.bars import row_bars
 from attnviz.formatting import number, visible
-from attnviz.layer import Layer
-from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS
-from attnviz.sources import Source
 from attnviz.ui import widgets
 from attnviz.ui.chart import chart
+from attnviz.ui.head_map import selected_map
 from attnviz.ui.markdown import plain
-from attnviz.ui.view import head_weights
+from attnviz.ui.selection import Selection
 from attnviz.ui.widgets import title
 
 MOST = 24  # keys that fit side by side in a small picture
 CARD = 300
 
 
-def show(
-    source: Source, layers: Sequence[Layer], layer: int, head: HeadChoice, shared: Mechanism, pinned: int | None
-) -> None:
+def show(selection: Selection, pinned: int | None) -> None:
     """The pinned query's weights under each normalizer, as bars with what they add up to."""
     if pinned is None:
         st.info("Pin a query above to see its row of scores under every normalizer.")
@@ -37,15 +32,15 @@ def show(
     made: dict[str, np.ndarray] = {}
     refused: dict[str, str] = {}
     for one in normalizers:
-        mechanism = replace(shared, normalizer=one)
+        mechanism = replace(selection.mechanism, normalizer=one)
         try:
-            made[title(type(one))] = head_weights(source, layers, layer, mechanism, head, Special.SHOWN)[pinned]
+            made[title(type(one))] = selected_map(selection.with_mechanism(mechanism)).weights[pinned]
         except ValueError as problem:
             refused[title(type(one))] = str(problem)
     if not made:
         st.error(plain(next(iter(refused.values()))))
         return
-    inputs = layers[layer].inputs
+    inputs = selection.layer.inputs
     st.markdown(f"What **{plain(visible(inputs.query_tokens[pinned]))}** gives to each key, normalizer by normalizer:")
     # The keys that any normalizer gives most, in their order.
     strongest = np.max([np.abs(np.nan_to_num(weights)) for weights in made.values()], axis=0)

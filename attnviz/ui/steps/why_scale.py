@@ -11,6 +11,7 @@ from attnviz.formatting import number
 from attnviz.lessons.scaling import KEYS, QUERIES, WIDTHS, Scaling, scaling
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
+from attnviz.ui.html import Markup, element
 
 
 def show() -> None:
@@ -18,7 +19,7 @@ def show() -> None:
     found: Scaling = cache.once(scaling, "scaling")
     place = st.container()
     width = st.select_slider("Width d of the vectors", WIDTHS, 64, key="d", bind="query-params", width=420)
-    place.html(f"<p class='attnviz-why'>{said(found, width)}</p>")
+    place.html(element("p", sentence(found, width), class_="attnviz-why"))
     widths = np.array(WIDTHS, dtype="f4")
     views: tuple[tuple[str, str, str, Tensor, dict[str, Any]], ...] = (
         ("spread", "Dot products spread", "Their variance.",
@@ -49,15 +50,15 @@ def show() -> None:
     )
 
 
-def said(found: Scaling, width: int) -> str:
-    """One width in numbers, as HTML."""
+def sentence(found: Scaling, width: int) -> Markup:
+    """What scaling does at one width, in numbers."""
     at = found.widths.index(width)
     (plain, scaled), (peak, calm), (small, large) = (
         (number(float(one[0, at])), number(float(one[1, at])))
         for one in (found.variance, found.greatest, found.gradient)
     )
-    return (
-        f"At d = {width} dot products have a variance of <b>{plain}</b> (in theory {width}); divided by √{width}, "
-        f"<b>{scaled}</b> (1). The greatest of {KEYS} weights is <b>{peak}</b> on average instead of <b>{calm}</b>, "
-        f"and the gradient of the softmax <b>{small}</b> instead of <b>{large}</b>."
-    )
+    return Markup(
+        "At d = {} dot products have a variance of <b>{}</b> (in theory {}); divided by √{}, <b>{}</b> (1). "
+        "The greatest of {} weights is <b>{}</b> on average instead of <b>{}</b>, "
+        "and the gradient of the softmax <b>{}</b> instead of <b>{}</b>."
+    ).format(width, plain, width, width, scaled, KEYS, peak, calm, small, large)

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from attnviz.layer import Layer
-from attnviz.lessons.steps import Translated
+from attnviz.lessons.steps import TranslatorExample
 from attnviz.masks import Full
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
 from attnviz.translator import VARIANTS, Translation, Translator
@@ -269,7 +269,7 @@ def steps_link(translator: Translator, translation: Translation, use: Use, layer
     """Returns a link to every number of a head on the Steps page, or why there is none."""
     english = " ".join(translation.english)
     try:
-        Translated(english, translator.variant, use, layer, head)
+        TranslatorExample(english, translator.variant, use, layer, head)
     except ValueError as problem:
         return html.element("p", problem, class_="attnviz-nolink")
     parameters = {

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attnviz.lessons.steps.work import Head, Kind, Work
+from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsExample
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive
 from attnviz.translator import EXAMPLES, VARIANTS, load
@@ -16,11 +16,11 @@ USES: dict[Use, str] = {
 
 
 @dataclass(frozen=True)
-class Translated(Kind):
+class TranslatorExample(StepsExample):
     """The queries, keys and values of one head, from the last step of translating a sentence.
 
-    Row i of the decoder is where French word i comes out: it is called so in encoder–decoder attention, and after the
-    word that went in there in the decoder's self-attention.
+    Row i of the decoder is where French word i comes out. In encoder–decoder attention it has the name of that word,
+    in the decoder's self-attention that of the word that goes in there.
     """
 
     english: str = EXAMPLES[0]
@@ -43,13 +43,13 @@ class Translated(Kind):
             )
 
     @property
-    def vectors(self) -> str:
+    def origin(self) -> str:
         return (
             f"Queries, keys and values of head {self.head} in layer {self.layer} of the translator’s {USES[self.use]}, "
             "as they were when it translated the sentence."
         )
 
-    def begin(self, work: Work) -> tuple[Mechanism, list[Head]]:
+    def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
         translation = load(self.similarity).translate(self.english)
         layer = translation.layers(use=self.use)[self.layer]
         inputs, made = layer.inputs, "made by the translator, with learned weights"
@@ -57,7 +57,7 @@ class Translated(Kind):
         if self.use == "cross":
             queries = tuple(step.word for step in translation.steps)
         query, key, value = (one[self.head].double() for one in (inputs.query, inputs.key, inputs.value))
-        q = work.given("Q0", "Q", "queries", query, queries, made, head=0, of_queries=True)
-        k = work.given("K0", "K", "keys", key, keys, made, head=0)
-        v = work.given("V0", "V", "values", value, keys, made, head=0)
+        q = computation.add_given("Q0", "Q", "queries", query, queries, made, head=0, of_queries=True)
+        k = computation.add_given("K0", "K", "keys", key, keys, made, head=0)
+        v = computation.add_given("V0", "V", "values", value, keys, made, head=0)
         return layer.mechanism, [(q, k, v)]

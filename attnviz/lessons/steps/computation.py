@@ -1,59 +1,56 @@
-"""The matrices as they are made, one after the other; and what an example gives to begin with."""
+"""The computation of an example, matrix by matrix, and what an example gives to it."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.lessons.steps.edits import LARGEST, Edits
-from attnviz.lessons.steps.matrix import How, Matrix
+from attnviz.lessons.steps.matrix import Matrix, Operation
 from attnviz.lessons.steps.operations import Given, Masked
 from attnviz.mechanism import Mechanism
 
-Head = tuple[Matrix, Matrix, Matrix]  # queries, keys and values
+HeadMatrices = tuple[Matrix, Matrix, Matrix]  # queries, keys and values
 
 
-class Kind:
-    """A kind of example: where queries, keys and values come from, and how they attend.
-
-    It is a frozen dataclass, whose repr is what was asked.
-    """
+class StepsExample:
+    """Where queries, keys and values come from, and the mechanism. A frozen dataclass; its repr is a cache key."""
 
     @property
-    def vectors(self) -> str:
-        """Where queries, keys and values come from, in a sentence."""
+    def origin(self) -> str:
+        """Where queries, keys and values come from, as a sentence."""
         raise NotImplementedError
 
-    def begin(self, work: "Work") -> tuple[Mechanism, list[Head]]:
-        """Makes the queries, keys and values of each head, and says how they attend.
+    def build(self, computation: "Computation") -> tuple[Mechanism, list[HeadMatrices]]:
+        """Adds the first matrices; returns the mechanism and the queries, keys and values of each head.
 
-        Raises ValueError, in words, for an example that cannot be written out.
+        Raises ValueError if the example cannot be written out.
         """
         raise NotImplementedError
 
 
-class Work:
-    """The matrices that are there by now, with the numbers that were written by hand in the place of their own."""
+class Computation:
+    """The matrices that are made so far. Edits replace single numbers of them."""
 
     def __init__(self, edits: Edits) -> None:
         self.edits = edits
         self.matrices: dict[str, Matrix] = {}
 
-    def given(
+    def add_given(
         self,
         name: str,
         symbol: str,
         about: str,
         numbers: Float[Tensor, "rows columns"],
         rows: tuple[str, ...],
-        why: str,
+        origin: str,
         *,
         stage: str = "vectors",
         head: int | None = None,
         of_queries: bool = False,
     ) -> Matrix:
-        """A matrix that nothing here computes; `why` says where its numbers come from."""
-        columns = numbered(numbers.shape[1])
-        return self._add(name, symbol, about, stage, Given(numbers, why), (), rows, columns, head, of_queries)
+        """Adds a matrix that is not computed here; `origin` says where its numbers come from."""
+        columns = column_names(numbers.shape[1])
+        return self._add(name, symbol, about, stage, Given(numbers, origin), (), rows, columns, head, of_queries)
 
     def add(
         self,
@@ -61,14 +58,14 @@ class Work:
         symbol: str,
         about: str,
         stage: str,
-        how: How,
+        operation: Operation,
         *sources: Matrix,
         head: int | None = None,
         of_queries: bool = True,
     ) -> Matrix:
-        """A matrix made of others."""
-        columns = how.columns(*sources)
-        return self._add(name, symbol, about, stage, how, sources, sources[0].rows, columns, head, of_queries)
+        """Adds a matrix made of others."""
+        columns = operation.columns(*sources)
+        return self._add(name, symbol, about, stage, operation, sources, sources[0].rows, columns, head, of_queries)
 
     def _add(
         self,
@@ -76,14 +73,14 @@ class Work:
         symbol: str,
         about: str,
         stage: str,
-        how: How,
+        operation: Operation,
         sources: tuple[Matrix, ...],
         rows: tuple[str, ...],
         columns: tuple[str, ...],
         head: int | None,
         of_queries: bool,
     ) -> Matrix:
-        computed = how(*(source.values for source in sources))
+        computed = operation(*(source.values for source in sources))
         values, edited = computed.clone(), torch.zeros(computed.shape, dtype=torch.bool)
         for (row, column), value in self.edits.get(name, {}).items():
             if not (0 <= row < len(rows) and 0 <= column < len(columns)):
@@ -95,14 +92,14 @@ class Work:
                     "Write another one, or nothing to have it computed again."
                 )
             values[row, column], edited[row, column] = value, True
-        if not bool((values.isfinite() | values.isneginf() & isinstance(how, Masked)).all()):
+        if not bool((values.isfinite() | values.isneginf() & isinstance(operation, Masked)).all()):
             raise ValueError("A row would add up to 0, and nothing can be divided by that. Write another number.")
         self.matrices[name] = Matrix(
-            name, symbol, about, stage, head, rows, columns, of_queries, how, sources, computed, values, edited
+            name, symbol, about, stage, head, rows, columns, of_queries, operation, sources, computed, values, edited
         )
         return self.matrices[name]
 
 
-def numbered(count: int) -> tuple[str, ...]:
-    """Names of so many columns of a vector."""
+def column_names(count: int) -> tuple[str, ...]:
+    """Returns the names of the columns of vectors: “1”, “2” …"""
     return tuple(str(i + 1) for i in range(count))

@@ -1,0 +1,104 @@
+"""The whole computation of an example."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+
+from attnviz.inputs import Inputs
+from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsExample, column_names
+from attnviz.lessons.steps.edits import Edits
+from attnviz.lessons.steps.matrix import Matrix
+from attnviz.lessons.steps.operations import Biased, Concatenated, Divided, Exp, Masked, Product, RowTotals, Scaled
+from attnviz.masks import Full
+from attnviz.mechanism import Mechanism
+from attnviz.scores import Dot, General, ScaledDot
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Every matrix of an example, in the order of the computation."""
+
+    matrices: Mapping[str, Matrix]
+    inputs: Inputs  # queries, keys and values, edits included
+    mechanism: Mechanism  # with edits in the weights of its score
+    stages: tuple[str, ...]  # names of the stages, in their order
+
+    def for_head(self, head: int) -> tuple[Matrix, ...]:
+        """Returns the matrices of one head and those of no head, and at the end the outputs of all heads."""
+        outputs = [one for one in self.matrices.values() if one.stage in ("output", "heads")]
+        others = [one for one in self.matrices.values() if one not in outputs and one.head in (None, head)]
+        return (*others, *outputs)
+
+
+def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
+    """Computes all matrices of an example, in float64; `edits` replace single numbers.
+
+    Raises ValueError if the example cannot be written out, or if an edit is no number, is in no matrix, or makes
+    a later number infinite.
+
+    Example:
+        >>> from attnviz.lessons.steps import SentenceExample
+        >>> steps = compute_steps(SentenceExample("to be or not"))
+        >>> steps.stages
+        ('vectors', 'similarity', 'scaling', 'exp', 'softmax', 'output')
+        >>> steps.matrices["weights0"].values.shape
+        torch.Size([4, 4])
+    """
+    computation = Computation(edits or {})
+    mechanism, heads = example.build(computation)
+    queries, keys, _ = heads[0]
+    bound = mechanism.bind(len(queries.rows), len(keys.rows), len(heads))
+    outputs = [_output(computation, i, head, bound, len(heads)) for i, head in enumerate(heads)]
+    if len(outputs) > 1:
+        computation.add("heads", "Concat", "heads side by side", "heads", Concatenated(), *outputs)
+    if unknown := [name for name in computation.edits if name not in computation.matrices]:
+        raise ValueError(f"There is no matrix {unknown[0]} here. There are {', '.join(computation.matrices)}.")
+    query, key, value = (torch.stack([one.values for one in role]) for role in zip(*heads, strict=True))
+    if "W" in computation.matrices:
+        mechanism = replace(mechanism, score=General(weight=computation.matrices["W"].values))
+    stages = tuple(dict.fromkeys(one.stage for one in computation.matrices.values()))
+    return Steps(computation.matrices, Inputs(query, key, value, queries.rows, keys.rows), mechanism, stages)
+
+
+def _output(computation: Computation, head: int, vectors: HeadMatrices, bound: Mechanism, heads: int) -> Matrix:
+    """One head, from its queries, keys and values to its output."""
+    add = partial(computation.add, head=head)
+    query, key, value = vectors
+    score = _similarity(computation, head, query, key, bound)
+    if bound.biases:
+        score = add(f"biased{head}", "+ B", "with biases", "biases", Biased(bound.biases, head), score)
+    if bound.mask != Full():
+        at = torch.tensor(0), torch.tensor(head), torch.arange(len(query.rows))[:, None], torch.arange(len(key.rows))
+        allowed = bound.mask(*at).expand(score.values.shape)
+        score = add(f"masked{head}", "+ M", "masked", "mask", Masked(allowed), score)
+    exp = add(f"exp{head}", "exp", "of each, less the row’s greatest", "exp", Exp(), score)
+    total = add(f"sum{head}", "Σ", "row sums", "softmax", RowTotals(), exp)
+    weights = add(f"weights{head}", "A", "weights", "softmax", Divided(), exp, total)
+    symbol = "AV" if heads == 1 else f"head_{head}"
+    return add(f"output{head}", symbol, "values, added up by weight", "output", Product(), weights, value)
+
+
+def _similarity(computation: Computation, head: int, query: Matrix, key: Matrix, mechanism: Mechanism) -> Matrix:
+    """The scores of one head. One that is no product of matrices is refused."""
+    add, score = partial(computation.add, head=head), mechanism.score
+    dot = Product(transposed=True)
+    if isinstance(score, General):
+        d_q, d_k = query.values.shape[1], key.values.shape[1]
+        if "W" not in computation.matrices:  # which all heads share
+            numbers = score.matrix(d_q, d_k).to(query.values)
+            computation.add_given("W", "W", "of the score", numbers, column_names(d_q), "learned", stage="similarity")
+        mapped = add(
+            f"mapped{head}", "QW", "queries, mapped to keys", "similarity", Product(), query, computation.matrices["W"]
+        )
+        return add(f"raw{head}", "QWK^T", "their dot products", "similarity", dot, mapped, key)
+    if score not in (Dot(), ScaledDot()):
+        raise ValueError(
+            f"{score} is not written out here; dot product, scaled dot product and general are. Choose one of them."
+        )
+    raw = add(f"raw{head}", "QK^T", "dot products", "similarity", dot, query, key)
+    if isinstance(score, Dot):
+        return raw
+    d_k = key.values.shape[1]
+    return add(f"scaled{head}", f"QK^T/√{d_k}", f"divided by √{d_k}", "scaling", Scaled(d_k), raw)

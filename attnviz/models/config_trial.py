@@ -1,0 +1,73 @@
+"""A trial of a config whose tables could take all memory or the whole day to compute: built in a process of its own.
+
+Some architectures compute tables of positions number by number while they are built, which nothing can interrupt from
+within. The process has a limit of time and memory; its start takes about 5 seconds, so plain configs do without.
+"""
+
+import json
+import re
+import resource
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from attnviz.models.bounded_json import nested_objects
+from attnviz.models.config import build, too_large
+
+TABLE = 1 << 25  # numbers that are computed without a trial
+SECONDS, BYTES = 60, 4 << 30  # of a trial
+REFUSED = 3
+ROOT = Path(__file__).parents[2]
+POSITIONS = re.compile(r"position|length|context|ctx")
+WIDTH = re.compile(r"dim|d_model|embd|width|size")
+
+
+def check_trial(name: str, config: dict[str, Any], tensors: int) -> None:
+    """Raises ValueError if the config describes a large table and cannot be built within the limits."""
+    if largest_table(config) > TABLE:
+        _run(name, json.dumps(config, sort_keys=True), tensors)
+
+
+def largest_table(config: dict[str, Any]) -> int:
+    """Returns how many numbers a table of positions can have, at most, by the names of the config's numbers.
+
+    Example:
+        >>> largest_table({"max_position_embeddings": 512, "hidden_size": 768})
+        393216
+    """
+    largest = 0
+    for part in nested_objects(config):
+        sides = {key: _largest(value) for key, value in part.items() if "vocab" not in key}
+        image, patch = (sides.get(key, 0) for key in ("image_size", "patch_size"))
+        positions = [number for key, number in sides.items() if POSITIONS.search(key)]
+        positions.append((image // max(1, patch)) ** 2 * max(1, sides.get("num_frames", 1)))
+        widths = [number for key, number in sides.items() if WIDTH.search(key) and key not in ("image_size",)]
+        largest = max(largest, max(positions) * max(widths, default=1))
+    return largest
+
+
+def _largest(value: Any) -> int:
+    numbers = value if isinstance(value, list) else [value]
+    return max((number for number in numbers if isinstance(number, int)), default=0)
+
+
+@lru_cache(maxsize=64)
+def _run(name: str, config: str, tensors: int) -> None:
+    command = [sys.executable, "-m", "attnviz.models.config_trial", name, str(tensors)]
+    try:
+        done = subprocess.run(command, input=config, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT)  # noqa: S603
+    except subprocess.TimeoutExpired as error:
+        raise too_large(name) from error
+    if done.returncode:
+        raise ValueError(done.stdout) if done.returncode == REFUSED else too_large(name)
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    try:
+        build(sys.argv[1], json.load(sys.stdin), int(sys.argv[2]))
+    except ValueError as problem:
+        sys.stdout.write(str(problem))
+        sys.exit(REFUSED)

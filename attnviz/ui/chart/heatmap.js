@@ -1,0 +1,356 @@
+// A map of queries and keys. The pointer or the arrow keys pick a cell, which a sentence tells, and a fan has the
+// weights of its query. Maps of one link share the cell and the part in view. A map can be zoomed; of a downsampled map
+// a zoom asks for the figure of its viewport.
+
+import { changeOf, strongest } from "./change.js";
+import { ReadingController } from "./controller.js";
+import { drawFan } from "./fan.js";
+import { number } from "./number.js";
+
+/** @typedef {import("./types").Cell} Cell */
+/** @typedef {import("./types").Pair} Pair */
+/** @typedef {import("./types").Header & { spec: import("./types").HeatmapSpec }} HeatmapHeader */
+
+const DOUBLE_CLICK = 300; // milliseconds, as plotly has it
+const AXES = /** @type {const} */ (["xaxis", "yaxis"]);
+const EDGES = 70; // pixels that labels and titles take, before they are drawn
+/** @type {Set<HeatmapController>} */
+const open = new Set();
+
+/** @extends {ReadingController<import("./types").HeatmapSpec>} */
+export class HeatmapController extends ReadingController {
+  zoomKey = "";
+  viewed = ""; // the cells in view that were asked for last
+  isRelabelling = false;
+  isFollowing = false; // another chart of the link is zoomed
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  waiting; // a click that may be the first half of a double click
+  released = 0;
+  /** @type {Map<string, string>} */
+  cellSentences = new Map();
+
+  /**
+   * @param {import("./chart.js").Chart} chart
+   * @param {HeatmapHeader} header
+   */
+  constructor(chart, header) {
+    super(chart, header);
+    open.add(this);
+    this.update(header);
+  }
+
+  close() {
+    super.close();
+    open.delete(this);
+    clearTimeout(this.waiting);
+  }
+
+  /** @param {HeatmapHeader} header */
+  update(header) {
+    super.update(header);
+    this.cellSentences = new Map(this.spec.cellSentences.map(([row, column, text]) => [`${row} ${column}`, text]));
+    const { row = 0, column = 0 } = this.cursor ?? {};
+    if (row >= this.weights.length || (column ?? 0) >= this.weights[0].length) this.cursor = null;
+    this.viewed = String([0, this.size.rows - 1, 0, this.size.columns - 1]);
+  }
+
+  get weights() {
+    return /** @type {import("./types").Row[]} */ (this.header.figure.data[0].z);
+  }
+
+  get size() {
+    return { rows: this.spec.queryTokens.length, columns: this.spec.keyTokens.length };
+  }
+
+  // The picture ----------------------------------------------------------------------------------------------------
+
+  get greatestHeight() {
+    // Without a fan it is about as wide as high.
+    return this.spec.fan ? 900 : Math.max(this.header.height, this.chart.width);
+  }
+
+  get isSmall() {
+    return !this.spec.fan && !this.chart.isWide;
+  }
+
+  /** The fan is beside the map, or, on a narrow screen, below it. */
+  get below() {
+    return this.spec.fan && !this.chart.isWide ? Math.min(420, 60 + this.size.columns * this.chart.lineHeight) : 0;
+  }
+
+  /** @param {import("./types").Layout} layout */
+  arrange(layout) {
+    const { chart, spec } = this;
+    if (spec.fan && chart.isWide) layout.margin.r = Math.max(200, Math.min(330 * chart.letters, chart.width * 0.4));
+    if (this.below) layout.margin.b = this.below + 96;
+    if (spec.zoomKey === this.zoomKey && !chart.reset.hidden) this.#keepZoom(layout);
+    this.zoomKey = spec.zoomKey;
+    const { l = 0, r = 0, t = 0, b = 0 } = layout.margin;
+    const area = chart.graph.area ?? { w: chart.width - l - r - EDGES, h: chart.height - t - b - EDGES };
+    Object.assign(layout.xaxis, ticks(spec.keyLabels, layout.xaxis.range, area.w, chart.lineHeight));
+    Object.assign(layout.yaxis, ticks(spec.queryLabels, layout.yaxis.range, area.h, chart.lineHeight));
+  }
+
+  async drawn() {
+    await this.zoomed();
+    this.read(this.cursor);
+    for (const peer of this.#peers()) if (peer.spec.difference) peer.read(peer.cursor); // it tells our weights
+  }
+
+  /** The other maps of the same link and size, once they are drawn. */
+  #peers() {
+    const { spec, size } = this;
+    /** @param {HeatmapController} peer */
+    const isLike = (peer) =>
+      peer !== this && peer.chart.drawn && peer.spec.link === spec.link && String(Object.values(peer.size)) === String(Object.values(size));
+    return spec.link ? [...open].filter(isLike) : [];
+  }
+
+  // Zoom -----------------------------------------------------------------------------------------------------------
+
+  /** Labels of the part in view, the charts that follow it, and the question for a figure of it. */
+  async zoomed() {
+    const { chart, spec } = this;
+    const { graph } = chart;
+    if (!chart.drawn) return;
+    if (!this.isRelabelling) {
+      const home = this.header.figure.layout;
+      const isHome = AXES.every((axis) => graph.range(axis).every((end, i) => Math.abs(end - home[axis].range[i]) < 1e-6));
+      chart.reset.hidden = isHome && !spec.downsampled?.viewport;
+      const { w = 0, h = 0 } = graph.area ?? {};
+      const x = ticks(spec.keyLabels, graph.range("xaxis"), w, chart.lineHeight);
+      const y = ticks(spec.queryLabels, graph.range("yaxis"), h, chart.lineHeight);
+      if (String([graph.tickvals("xaxis"), graph.tickvals("yaxis")]) !== String([x.tickvals, y.tickvals])) {
+        this.isRelabelling = true;
+        await graph.relayout({
+          "xaxis.tickvals": x.tickvals,
+          "xaxis.ticktext": x.ticktext,
+          "yaxis.tickvals": y.tickvals,
+          "yaxis.ticktext": y.ticktext,
+        });
+        this.isRelabelling = false;
+      }
+      for (const peer of this.#peers()) peer.#follow(graph.range("xaxis"), graph.range("yaxis"));
+    }
+    this.#askForViewport();
+  }
+
+  /**
+   * Shows the part that another chart of the link shows.
+   * @param {Pair} x
+   * @param {Pair} y
+   */
+  async #follow(x, y) {
+    const { graph } = this.chart;
+    const ranges = [...graph.range("xaxis"), ...graph.range("yaxis")];
+    if ([...x, ...y].every((end, i) => Math.abs(end - ranges[i]) <= 1e-6)) return;
+    this.isFollowing = true; // it is the other chart that asks for the viewport
+    await graph.relayout({ "xaxis.range": x, "yaxis.range": y });
+    this.isFollowing = false;
+  }
+
+  /**
+   * The part in view stays in view, as far as the new figure has it.
+   * @param {import("./types").Layout} layout
+   */
+  #keepZoom(layout) {
+    for (const axis of AXES) {
+      const [low, high] = [Math.min(...layout[axis].range), Math.max(...layout[axis].range)];
+      const [from, to] = this.chart.graph.range(axis).map((end) => Math.max(low, Math.min(high, end)));
+      if (from !== to) layout[axis].range = [from, to];
+    }
+  }
+
+  unzoom() {
+    if (this.spec.downsampled?.viewport) return this.chart.report("view", { cells: null, stamp: this.header.stamp });
+    const { xaxis, yaxis } = this.header.figure.layout;
+    this.chart.graph.relayout({ "xaxis.range": [...xaxis.range], "yaxis.range": [...yaxis.range] });
+  }
+
+  #askForViewport() {
+    if (!this.header.views || this.isRelabelling || this.isFollowing) return;
+    const home = this.header.figure.layout;
+    const cells = [...visibleCells(this.chart.graph.range("yaxis"), home.yaxis.range), ...visibleCells(this.chart.graph.range("xaxis"), home.xaxis.range)];
+    if (this.viewed === String(cells)) return;
+    this.viewed = String(cells);
+    this.chart.report("view", { cells, stamp: this.header.stamp });
+  }
+
+  // Reading and clicking -------------------------------------------------------------------------------------------
+
+  /** @param {PointerEvent} event to the left of the map is the label of a row, without a column */
+  cellAt(event) {
+    const { graph, drawn } = this.chart;
+    if (!drawn || !graph.area) return null;
+    const pixels = this.chart.pixelsOf(event);
+    const { l, t, w, h } = graph.area;
+    if (pixels[1] < t || pixels[1] > t + h || pixels[0] > l + w) return null;
+    const [column, row] = graph.point(pixels).map(Math.round);
+    if (row < 0 || row >= this.weights.length) return null;
+    if (pixels[0] < l) return { row, column: null };
+    return column < 0 || column >= this.weights[0].length ? null : { row, column };
+  }
+
+  /**
+   * @param {Cell} cell
+   * @param {PointerEvent} up
+   */
+  release(cell, up) {
+    clearTimeout(this.waiting);
+    if (this.chart.reset.hidden) return this.click(cell);
+    // In a zoomed map it may be the first half of the double click that zooms out again.
+    const isSecond = up.timeStamp - this.released < DOUBLE_CLICK;
+    this.released = up.timeStamp;
+    if (!isSecond) this.waiting = setTimeout(() => this.click(cell), DOUBLE_CLICK);
+  }
+
+  /** The first and the last row and column in view. */
+  get #bounds() {
+    const [[left, right], [top, bottom]] = AXES.map((axis) => {
+      const range = this.chart.graph.range(axis);
+      return [Math.ceil(Math.min(...range)), Math.floor(Math.max(...range))];
+    });
+    return { left, right, top, bottom };
+  }
+
+  first() {
+    const { top, left } = this.#bounds;
+    return { row: this.header.pinned ?? top, column: left };
+  }
+
+  /**
+   * @param {Cell} cell
+   * @param {[number, number]} step
+   */
+  next({ row, column }, [down, along]) {
+    const { left, right, top, bottom } = this.#bounds;
+    return {
+      row: Math.max(top, Math.min(bottom, row + down)),
+      column: Math.max(left, Math.min(right, (column ?? 0) + along)),
+    };
+  }
+
+  /**
+   * @param {Cell} cell
+   * @param {boolean} last
+   */
+  end({ row }, last) {
+    return { row, column: last ? this.#bounds.right : this.#bounds.left };
+  }
+
+  /**
+   * @param {Cell} cell
+   * @param {string} key
+   */
+  act(cell, key) {
+    const { pinned } = this.header;
+    if (key !== "Escape" || pinned === null) return super.act(cell, key);
+    this.click({ row: pinned });
+    return true;
+  }
+
+  /** @param {Cell | null} cell */
+  readAll(cell) {
+    for (const controller of [this, ...this.#peers()]) controller.read(cell);
+  }
+
+  /** @param {Cell | null} cell */
+  read(cell) {
+    this.cursor = cell;
+    const { chart, spec } = this;
+    if (!chart.drawn) return;
+    const row = cell ? cell.row : this.header.pinned;
+    if (row === null) chart.say(chart.hint, true);
+    else {
+      const weights = this.weights[row];
+      const column = cell?.column ?? strongest(spec.difference ? weights.map(Math.abs) : weights);
+      if (column === null) chart.say(spec.sentences.emptyRow, false, { query: spec.queryTokens[row] });
+      else this.#tell(row, column);
+    }
+    chart.redraw();
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} column
+   */
+  #tell(row, column) {
+    const { chart, spec } = this;
+    const { sentences, downsampled, difference } = spec;
+    const weight = this.weights[row][column];
+    // The cell of a downsampled map names the tokens of its largest weight.
+    const [query, key] = downsampled
+      ? [downsampled.queryNames[downsampled.queryPositions[row][column]], downsampled.keyNames[downsampled.keyPositions[row][column]]]
+      : [spec.queryTokens[row], spec.keyTokens[column]];
+    const words = { query, key, weight: spec.wholeNumbers ? String(weight) : number(weight) };
+    if (!difference) {
+      const template = this.cellSentences.get(`${row} ${column}`);
+      return chart.say(template ?? (Number.isNaN(weight) ? sentences.masked : sentences.allowed), false, words);
+    }
+    const peers = this.#peers();
+    const [before, after] = difference.charts.map((name) => peers.find((peer) => peer.header.key === name)?.weights[row][column]);
+    if (before === undefined || after === undefined) return chart.say("");
+    const change = difference.sentences[changeOf(before, after)];
+    chart.say(change, false, { ...words, before: number(before), after: number(after) });
+  }
+
+  // Over the map ---------------------------------------------------------------------------------------------------
+
+  draw() {
+    const { chart, cursor } = this;
+    const { pinned } = this.header;
+    const stroke = chart.accent;
+    if (pinned !== null) this.frame(pinned, null, { fill: "none", stroke, "stroke-width": 3 });
+    if (cursor && cursor.row !== pinned) this.frame(cursor.row, null, { fill: "none", stroke, "stroke-width": 1.5 });
+    if (cursor && cursor.column !== null) this.frame(cursor.row, cursor.column, { fill: "none", stroke, "stroke-width": 3 });
+    if (this.spec.fan) drawFan(this, cursor?.row ?? pinned, cursor?.column ?? null);
+  }
+
+  /**
+   * A frame around a cell, or without a column around a row.
+   * @param {number} row
+   * @param {number | null} column
+   * @param {Record<string, string | number>} style
+   */
+  frame(row, column, style) {
+    const { graph } = this.chart;
+    if (!graph.area) return;
+    const { l, t, w, h } = graph.area;
+    /** @type {(value: number, start: number, length: number) => number} */
+    const clamp = (value, start, length) => Math.max(start, Math.min(start + length, value));
+    const [x0, y0] = graph.pixels([(column ?? 0) - 0.5, row - 0.5]);
+    const [x1, y1] = graph.pixels([(column ?? 0) + 0.5, row + 0.5]);
+    const [left, right] = column === null ? [l, l + w] : [clamp(x0, l, w), clamp(x1, l, w)];
+    let top = clamp(y0, t, h);
+    let height = clamp(y1, t, h) - top;
+    if (height > 0 && height < 6) [top, height] = [top - 3, height + 6]; // around a thin row, not over it
+    if (height > 0 && right > left) this.chart.add("rect", { x: left, y: top, width: right - left, height, ...style });
+  }
+}
+
+/**
+ * As many labels as fit a range, at least a line apart.
+ * @param {string[]} labels
+ * @param {Pair} range
+ * @param {number} pixels
+ * @param {number} lineHeight
+ */
+export function ticks(labels, range, pixels, lineHeight) {
+  const [from, to] = [Math.min(...range), Math.max(...range)];
+  const step = Math.max(1, Math.ceil((lineHeight * (to - from)) / pixels));
+  const tickvals = labels.map((_, i) => i).filter((i) => i % step === 0 && i >= from && i <= to);
+  return { tickvals, ticktext: tickvals.map((i) => labels[i]) };
+}
+
+/**
+ * The first and the last cell that a range shows, within those that there are.
+ * @param {Pair} range
+ * @param {Pair} whole
+ * @returns {Pair}
+ */
+export function visibleCells(range, whole) {
+  const from = Math.max(Math.min(...range), Math.min(...whole)) + 0.5;
+  const to = Math.min(Math.max(...range), Math.max(...whole)) - 0.5;
+  const [first, last] = [from, to].map((end) => Number(end.toFixed(3)));
+  return [Math.floor(first), Math.max(Math.floor(first), Math.ceil(last))];
+}

@@ -1,0 +1,170 @@
+// A point that can be dragged. It moves in the browser alone, by the pointer or by the arrow keys, as an arrow from the
+// origin, and is reported where it is let go.
+
+import { Controller, isPlain } from "./controller.js";
+import { keepEqual } from "./payload.js";
+
+/** @typedef {import("./types").Pair} Pair */
+
+const REACH = 32; // pixels around the point that a finger need not hit any better
+const TAP = 8; // pixels that a finger may move
+/** @type {Record<string, Pair>} */
+const STEPS = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
+
+/** @extends {Controller<import("./types").PlaneSpec>} */
+export class PlaneController extends Controller {
+  /** @type {Pair | null} where the point is while it is dragged */
+  dragged = null;
+  /** @type {Pair | null} where it was dropped, until a figure knows of that */
+  dropped = null;
+  drops = 0;
+
+  /**
+   * @param {import("./chart.js").Chart} chart
+   * @param {import("./types").Header & { spec: import("./types").PlaneSpec }} header
+   */
+  constructor(chart, header) {
+    super(chart, header);
+    const { stage } = chart;
+    const { signal } = this.closed;
+    /** @param {TouchEvent} event */
+    const hold = (event) => chart.drawn && this.#isNear(event.touches[0]) && event.preventDefault();
+    stage.addEventListener("touchstart", hold, { passive: false, signal });
+    for (const kind of ["keyup", "blur"]) stage.addEventListener(kind, () => this.#report(), { signal });
+  }
+
+  /** @param {import("./types").Header & { spec: import("./types").PlaneSpec }} header */
+  update(header) {
+    header.figure.data = keepEqual(this.header.figure.data, header.figure.data);
+    super.update(header);
+  }
+
+  async drawn() {
+    const { chart, header } = this;
+    // Where the figure does not know of the last drop yet, or the point is under way, the point stays put.
+    if (header.drop >= this.drops) this.dropped = null;
+    chart.graph.setVisible(this.spec.drag, true);
+    chart.clearOverlay();
+    const { dragged, dropped } = this;
+    const place = dragged ?? dropped;
+    if (place) this.#moveTo(place);
+    else chart.say(chart.hint, true);
+    this.dragged = dragged;
+  }
+
+  read() {}
+
+  /** @param {PointerEvent} down */
+  press(down) {
+    if (!this.chart.drawn) return;
+    // A finger scrolls the page, unless it goes down on the point, or is lifted where it went down.
+    if (down.pointerType === "touch" && !this.#isNear(down)) return this.#follow(down, true);
+    down.preventDefault();
+    this.chart.stage.focus({ preventScroll: true });
+    this.#moveTo(this.#pointAt(down));
+    this.#follow(down, false);
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const step = STEPS[event.key];
+    if (!step || event.target !== this.chart.stage || !isPlain(event)) return;
+    event.preventDefault();
+    const [x, y] = this.#place;
+    const far = this.spec.drag.step * (event.shiftKey ? 5 : 1);
+    this.#moveTo([x + step[0] * far, y + step[1] * far]);
+  }
+
+  /** Where the point is. */
+  get #place() {
+    return this.dragged ?? this.dropped ?? this.spec.drag.start;
+  }
+
+  /** @param {{ clientX: number, clientY: number }} pointer */
+  #pointAt(pointer) {
+    return this.chart.graph.point(this.chart.pixelsOf(pointer));
+  }
+
+  /** @param {{ clientX: number, clientY: number }} pointer */
+  #isNear(pointer) {
+    const [left, top] = this.chart.pixelsOf(pointer);
+    const [x, y] = this.chart.graph.pixels(this.#place);
+    return Math.hypot(left - x, top - y) <= REACH;
+  }
+
+  /**
+   * Follows one pointer until it is lifted. A tap moves the point only then.
+   * @param {PointerEvent} down
+   * @param {boolean} tap
+   */
+  #follow(down, tap) {
+    const followed = new AbortController();
+    /** @type {(kind: string, action: (event: PointerEvent) => void) => void} */
+    const listen = (kind, action) =>
+      window.addEventListener(kind, (event) => action(/** @type {PointerEvent} */ (event)), { signal: followed.signal });
+    let frame = 0;
+    listen("pointermove", (move) => {
+      if (tap || move.pointerId !== down.pointerId || frame) return;
+      frame = requestAnimationFrame(() => {
+        frame = 0;
+        if (!followed.signal.aborted) this.#moveTo(this.#pointAt(move));
+      });
+    });
+    listen("pointercancel", () => {
+      followed.abort();
+      this.#report();
+    });
+    listen("pointerup", (up) => {
+      if (up.pointerId !== down.pointerId) return;
+      followed.abort();
+      if (!tap || Math.hypot(up.clientX - down.clientX, up.clientY - down.clientY) < TAP) this.#moveTo(this.#pointAt(up));
+      this.#report();
+    });
+  }
+
+  /** @param {Pair} point */
+  #moveTo(point) {
+    this.dragged = /** @type {Pair} */ (point.map((value) => snap(value, this.spec.drag)));
+    this.chart.graph.setVisible(this.spec.drag, false);
+    this.#drawArrow(this.dragged);
+    const [x, y] = this.dragged.map((value) => String(value).replace("-", "−"));
+    this.chart.say(this.spec.drag.sentence, false, { x, y });
+  }
+
+  /** @param {Pair} tip */
+  #drawArrow(tip) {
+    const { chart } = this;
+    const [[x0, y0], [x1, y1]] = [chart.graph.pixels([0, 0]), chart.graph.pixels(tip)];
+    const length = Math.hypot(x1 - x0, y1 - y0);
+    const [along, up] = length ? [(x1 - x0) / length, (y1 - y0) / length] : [0, 0];
+    const [back, wide] = [Math.min(16, length), 7];
+    const [x, y] = [x1 - back * along, y1 - back * up];
+    const { color } = this.spec.drag;
+    const head = `M${x1} ${y1}L${x - wide * up} ${y + wide * along}L${x + wide * up} ${y - wide * along}Z`;
+    chart.clearOverlay();
+    chart.add("line", { x1: x0, y1: y0, x2: x, y2: y, stroke: color, "stroke-width": 5 });
+    chart.add("path", { d: head, fill: color });
+    chart.add("circle", { cx: x1, cy: y1, r: 12, fill: "none", stroke: color, "stroke-width": 3 });
+  }
+
+  #report() {
+    const { dragged: point, dropped, chart, header } = this;
+    if (!point) return;
+    this.dragged = null;
+    chart.announce();
+    if (!dropped && String(point) === String(this.spec.drag.start)) return void chart.show(header); // as it was
+    this.dropped = point;
+    this.drops = Math.max(this.drops, header.drop) + 1;
+    chart.report("drag", { x: point[0], y: point[1], drop: this.drops, stamp: header.dragStamp });
+  }
+}
+
+/**
+ * @param {number} value
+ * @param {{ limits: Pair, step: number }} drag
+ * @returns {number} the value within the limits, rounded to the step
+ */
+export function snap(value, { limits, step }) {
+  const inside = Math.max(limits[0], Math.min(limits[1], value));
+  return Number((Math.round(inside / step) * step).toFixed(6)) + 0; // no −0
+}

@@ -1,0 +1,104 @@
+// What Python sends: attnviz/figures/chart_spec.py in camel case, and the arguments of attnviz.ui.chart.chart.
+
+export type Pair = [number, number];
+/** A cell of a heatmap or a mosaic, or the number of a point as its row. Column null: the label of a row. */
+export type Cell = { row: number; column: number | null };
+export type Row = Float32Array;
+
+export interface PlainSpec {
+  mode: "plain";
+  rows: number | null;
+  columns: number | null;
+}
+export interface PointsSpec {
+  mode: "points";
+  sentences: string[];
+  bars: boolean;
+  aspect: number | null;
+}
+export interface MosaicSpec {
+  mode: "mosaic";
+  names: string[];
+  rows: number;
+  columns: number;
+  height: number;
+  width: number;
+  tileHeight: number;
+  tileWidth: number;
+  aspect: number | null;
+}
+export type Change = "neither" | "kept" | "reweighted" | "removed" | "added";
+export interface HeatmapSpec {
+  mode: "heatmap";
+  queryTokens: string[];
+  keyTokens: string[];
+  queryLabels: string[];
+  keyLabels: string[];
+  sentences: { allowed: string; masked: string; emptyRow: string };
+  cellSentences: [number, number, string][];
+  wholeNumbers: boolean;
+  zoomKey: string;
+  link: string;
+  fan: boolean;
+  difference: { charts: [string, string]; sentences: Record<Change, string> } | null;
+  downsampled: {
+    queryNames: string[];
+    keyNames: string[];
+    queryPositions: Row[];
+    keyPositions: Row[];
+    viewport: boolean;
+  } | null;
+}
+export interface PlaneSpec {
+  mode: "plane";
+  rows: number;
+  aspect: number;
+  drag: {
+    start: Pair;
+    limits: Pair;
+    step: number;
+    color: string;
+    shapes: number[];
+    annotations: number[];
+    sentence: string;
+  };
+}
+export type Spec = PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec;
+
+/** A layout of plotly; the rest of it is passed on as it is. */
+export interface Layout {
+  margin: { l?: number; r?: number; t?: number; b?: number };
+  xaxis: { range: Pair; [name: string]: unknown };
+  yaxis: { range: Pair; [name: string]: unknown };
+  coloraxis: { cmax?: number };
+  dragmode?: string | false;
+  [name: string]: unknown;
+}
+export interface Figure {
+  data: { x?: Row; y?: Row; z?: Row[]; [name: string]: unknown }[];
+  layout: Layout;
+}
+export interface Header {
+  figure: Figure;
+  spec: Spec;
+  stamp: number;
+  themes: Record<string, unknown>;
+  label: string;
+  description: string;
+  height: number;
+  pinned: number | null;
+  hint: string;
+  title: string;
+  grows: boolean;
+  clicks: boolean;
+  paints: boolean;
+  drags: boolean;
+  views: boolean;
+  dragStamp: number;
+  drop: number;
+  key: string;
+  name: string;
+  plotly: string;
+}
+/** Tells Python, or whoever shows the chart, what a person did: "click", "stroke", "drag" or "view". */
+export type Report = (event: string, value: unknown) => void;

@@ -1,0 +1,197 @@
+"""Head maps as they are drawn: whole, or of a long text the viewport in fewer cells.
+
+A map is computed by a function of the selection, and kept under what was asked for.
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from attnviz.analysis.downsampling import Reduced, pooled, thumbnails
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Map, head_map
+from attnviz.analysis.work import check_heads
+from attnviz.figures import Chart, downsampled_map, heatmap
+from attnviz.figures.chart_spec import HeatmapSpec
+from attnviz.figures.downsampled_map import cell_names
+from attnviz.figures.sentences import CELL_SENTENCES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
+from attnviz.inputs import Inputs
+from attnviz.ui import cache, viewport
+from attnviz.ui.chart import Cells
+from attnviz.ui.selection import Selection
+from attnviz.ui.viewport import WHOLE, Viewport
+
+CELLS = 320  # of a downsampled map, along each side
+THUMBNAIL_CELLS = 768  # a side of the mosaic has about so many, shared by the heads along it
+SENTENCES: dict[HeadChoice, CellSentences] = {
+    Aggregate.MEAN: CellSentences(GIVES_ON_AVERAGE),
+    Aggregate.MAXIMUM: CellSentences(GIVES_AT_MOST),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class HeadMap:
+    """The weights of one head, or of several as one, in the cells that are drawn."""
+
+    inputs: Inputs
+    title: str
+    sentences: CellSentences
+    queries: Sequence[int]  # the positions in view
+    keys: Sequence[int]
+    weights: Float[np.ndarray, "rows columns"]  # NaN where not allowed
+    compute: Callable[[slice], Map]  # the exact weights of the queries in a slice at all keys that are shown
+    cache_key: tuple[object, ...]  # what tells it from other maps
+    downsampled: Reduced | None = None  # of a long text: which positions each cell stands for
+    viewport: Viewport = WHOLE
+
+    @property
+    def query_tokens(self) -> list[str]:
+        """The tokens of the queries in view."""
+        return [self.inputs.query_tokens[i] for i in self.queries]
+
+    @property
+    def key_tokens(self) -> list[str]:
+        return [self.inputs.key_tokens[i] for i in self.keys]
+
+    @property
+    def labels(self) -> tuple[list[str], list[str]]:
+        """The names of rows and columns: a token, or a position where a row or column stands for several."""
+        if self.downsampled is None:
+            return self.query_tokens, self.key_tokens
+        return cell_names(self.downsampled, self.inputs.query_tokens, self.inputs.key_tokens)
+
+    @property
+    def size(self) -> str:
+        """How many tokens it has, in words."""
+        fewer = ", in fewer cells" if self.weights.size < len(self.queries) * len(self.keys) else ""
+        return f"{len(self.queries)} queries by {len(self.keys)} keys{fewer}"
+
+    def position_at(self, row: int, column: int) -> tuple[int, int] | None:
+        """Returns the positions of a cell's query and key, those of its largest weight; None where none is allowed."""
+        if self.downsampled is None:
+            return self.queries[row], self.keys[column]
+        query = int(self.downsampled.query[row, column])
+        return None if query < 0 else (query, int(self.downsampled.key[row, column]))
+
+    def exact_rows(self, queries: Sequence[int]) -> Map:
+        """Returns the weights of the queries at these positions at all keys that are shown, not downsampled."""
+        return cache.once(
+            lambda: torch.cat([self.compute(slice(i, i + 1)) for i in queries]),
+            *("rows", list(queries), *self.cache_key),
+        )
+
+    def chart(self, *, largest: float, link: str = "", fan: bool = False) -> Chart[HeatmapSpec]:
+        """Returns the map with colors up to `largest`; charts of one `link` mark the same cell."""
+        if self.downsampled is None:
+            return heatmap(
+                self.weights,
+                *self.labels,
+                largest=largest,
+                sentences=self.sentences,
+                zoom_key=zoom_key(self.inputs),
+                link=link,
+                fan=fan,
+            )
+        return downsampled_map(
+            self.downsampled,
+            self.inputs.query_tokens,
+            self.inputs.key_tokens,
+            largest=largest,
+            allowed=self.sentences.allowed,
+            zoom_key=f"{zoom_key(self.inputs)} {self.viewport}",
+            link=link,
+            viewport=self.viewport != WHOLE,
+        )
+
+    @property
+    def on_view(self) -> Callable[[Cells | None], None] | None:
+        """What a zoom does: in a long map it moves the viewport, so that it is computed anew."""
+        return None if self.downsampled is None else self._look_closer
+
+    def _look_closer(self, cells: Cells | None) -> None:
+        assert self.downsampled is not None
+        whole = slice(0, self.inputs.queries), slice(0, self.inputs.keys)
+        viewport.move(*(self.downsampled.part(*cells) if cells else whole))
+
+
+def selected_map(selection: Selection) -> HeadMap:
+    """Returns the map of the selected head. Raises ValueError if that takes too much work, or nothing is left of it."""
+    check_heads([selection.layer], [selection.mechanism])
+    inputs, mechanism, head = selection.layer.inputs, selection.mechanism, selection.head
+    compute = partial(head_map, inputs, mechanism, head, selection.special)
+    sentences = SENTENCES.get(head, CELL_SENTENCES)
+    return compute_map(selection, compute, selection.title, sentences, (selection.index, mechanism, head))
+
+
+def compute_map(
+    selection: Selection,
+    compute: Callable[[slice], Map],
+    title: str,
+    sentences: CellSentences,
+    key: tuple[object, ...],
+) -> HeadMap:
+    """Returns the map that `compute` gives, a slice of the queries at a time, for the inputs of the selected layer.
+
+    `key` tells it from other maps of the same source. Raises ValueError if no query or key is left to show.
+    """
+    inputs, special = selection.layer.inputs, selection.special
+    key = (selection.source, special, *key)
+    if selection.viewport is None or not viewport.is_long(inputs):
+        weights = cache.once(lambda: compute(slice(None)).numpy(), "map", *key)
+        return HeadMap(inputs, title, sentences, selection.queries, selection.keys, weights, compute, key)
+    part = selection.viewport.within(inputs)
+    rows, keys = slice(*part.queries), slice(*part.keys)
+    found = cache.once(
+        lambda: pooled(compute, inputs, CELLS, CELLS, rows=rows, keys=keys, special=special),
+        *("downsampled map", part, *key),
+    )
+    queries, keys_in_view = found.queries.tolist(), found.keys.tolist()
+    return HeadMap(
+        inputs, title, sentences, queries, keys_in_view, found.weights.numpy(), compute, key, found, part
+    )  # fmt: skip
+
+
+def selected_thumbnails(selection: Selection) -> Float[np.ndarray, "heads height width"]:
+    """Returns small maps of all heads of the mosaic, layer by layer. Raises ValueError if that takes too much work."""
+    indices = selection.mosaic_layers
+    layers, mechanisms = [selection.layers[i] for i in indices], [selection.mechanisms[i] for i in indices]
+    check_heads(layers, mechanisms)
+    size = THUMBNAIL_CELLS // (max(selection.layer.inputs.heads, len(layers)) if selection.all_layers else 6)
+    return cache.once(
+        lambda: thumbnails(layers, mechanisms, size, selection.special).numpy(),
+        *("thumbnails", selection.source, selection.special, indices, mechanisms, size),
+    )
+
+
+def check_maps(selection: Selection) -> Selection:
+    """Returns the selection, with its maps computed and kept. Raises ValueError if that cannot be done."""
+    selected_thumbnails(selection)
+    selected_map(selection)
+    return selection
+
+
+def hide_row(shown: HeadMap, row: int, sentences: CellSentences) -> HeadMap:
+    """Returns the map without the weights of a row, which is still to be predicted."""
+    weights = shown.weights.copy()
+    weights[row] = np.nan
+    return replace(shown, weights=weights, sentences=sentences)
+
+
+def hide_thumbnail_rows(
+    maps: Float[np.ndarray, "heads height width"], queries: int, row: int
+) -> Float[np.ndarray, "heads height width"]:
+    """Returns small maps of so many queries without all that one row went into, as torch's adaptive pooling shares
+    rows out."""
+    height = maps.shape[1]
+    hidden = maps.copy()
+    hidden[:, [i for i in range(height) if i * queries // height <= row < -(-(i + 1) * queries // height)]] = np.nan
+    return hidden
+
+
+def zoom_key(inputs: Inputs) -> str:
+    """Returns a key for charts of these tokens, whatever is computed of them: with the same key the zoom stays."""
+    return str(zlib.crc32("\0".join((*inputs.query_tokens, "", *inputs.key_tokens)).encode(errors="replace")))

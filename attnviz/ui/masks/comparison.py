@@ -1,0 +1,58 @@
+"""One head under two mechanisms, A and B: both maps, and what changes from one to the other."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, UInt8
+
+from attnviz.analysis.difference import difference, kinds
+from attnviz.analysis.head_maps import HeadChoice
+from attnviz.inputs import Inputs
+from attnviz.mechanism import Mechanism
+from attnviz.ui.color_range import largest_weight
+from attnviz.ui.head_map import HeadMap, selected_map
+from attnviz.ui.selection import Selection
+
+SIDES = ("A", "B")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The selected head under mechanisms A and B, and what changes from the first to the second."""
+
+    selection: Selection
+    mechanisms: tuple[Mechanism, Mechanism]
+    maps: tuple[HeadMap, HeadMap]
+    change: Float[np.ndarray, "queries keys"]  # B − A
+    kinds: UInt8[np.ndarray, "queries keys"]  # indices in difference.KINDS
+
+    @property
+    def inputs(self) -> Inputs:
+        return self.selection.layer.inputs
+
+    @property
+    def head(self) -> HeadChoice:
+        return self.selection.head
+
+    @property
+    def mask_head(self) -> int:
+        """The head whose mask is shown; the first where several heads are shown as one."""
+        return self.head if isinstance(self.head, int) else 0
+
+    @property
+    def allowed(self) -> tuple[Bool[np.ndarray, "queries keys"], Bool[np.ndarray, "queries keys"]]:
+        before, after = self.maps
+        return ~np.isnan(before.weights), ~np.isnan(after.weights)
+
+    @property
+    def largest(self) -> float:
+        """The weight at the end of the color scale of both maps."""
+        return largest_weight([head_map.weights for head_map in self.maps])
+
+
+def compare(selection: Selection, mechanisms: tuple[Mechanism, Mechanism]) -> Comparison:
+    """Returns the selected head under both mechanisms. Raises ValueError if that cannot be computed."""
+    before, after = (selected_map(selection.with_mechanism(mechanism)) for mechanism in mechanisms)
+    weights = torch.from_numpy(before.weights), torch.from_numpy(after.weights)
+    return Comparison(selection, mechanisms, (before, after), difference(*weights).numpy(), kinds(*weights).numpy())

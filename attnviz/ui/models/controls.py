@@ -1,0 +1,29 @@
+"""What can be chosen on every tab of Models: the model and its input, a layer, a head, and how maps are drawn."""
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.ui import head_controls, viewport
+from attnviz.ui.models import model_picker, stale_parameters
+from attnviz.ui.models.selection import ModelSelection
+
+
+def choose(notes: DeltaGenerator) -> ModelSelection:
+    """Draws the widgets and returns what they say; what is in the way of a model stands in `notes`."""
+    example, layers = model_picker.example(notes)
+    with st.sidebar:
+        index, head = head_controls.choose_layer_and_head(layers, example.opening)
+        special, _, colors = head_controls.choose_display([layers[index]], 0)  # the mosaic always has all layers
+    selection = ModelSelection(
+        source=example,
+        model=example.model(),
+        layers=layers,
+        mechanisms=[layer.mechanism for layer in layers],
+        index=index,
+        head=head,
+        special=special,
+        colors=colors,
+        viewport=viewport.choose(layers[index].inputs),
+    )
+    stale_parameters.clear(selection)
+    return selection

@@ -1,0 +1,86 @@
+"""Serves plotly.js and the JavaScript modules of the components, once for a year: their addresses change with them."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from plotly.offline import get_plotlyjs, get_plotlyjs_version
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+_HERE = Path(__file__).parent
+_MODULES = {
+    f"{component}/{file.name}": file.read_bytes()
+    for component in ("chart", "matrices")
+    for file in sorted((_HERE / component).glob("*.js"))
+}
+_VERSION = hashlib.sha256(b"\0".join(_MODULES.values())).hexdigest()[:16]
+_PLOTLY = f"/vendor/plotly-{get_plotlyjs_version()}.min.js"
+_BASE = f"/vendor/attnviz-{_VERSION}/"
+# A hint for the browser to compile all functions while the script arrives, off the main thread. Without it most of the
+# script is parsed twice, the second time on the main thread.
+_COMPILE_AHEAD = "//# allFunctionsCalledOnLoad\n"
+_HEADERS = {"cache-control": "public, max-age=31536000, immutable"}
+
+
+def files() -> dict[str, bytes]:
+    """Returns all scripts by their paths below the app's own address."""
+    return {_PLOTLY: (_COMPILE_AHEAD + get_plotlyjs()).encode()} | {
+        _BASE + name: script for name, script in _MODULES.items()
+    }
+
+
+def routes() -> list[Route]:
+    """Returns a route for each script."""
+
+    def route(path: str, script: bytes) -> Route:
+        async def serve(request: Request) -> Response:
+            return Response(script, media_type="text/javascript", headers=_HEADERS)
+
+        return Route(path, serve)
+
+    return [route(path, script) for path, script in files().items()]
+
+
+def preloads(component: str = "chart") -> list[str]:
+    """Returns the values of `Link` headers with which a page asks for the scripts of a component before it is shown."""
+    modules = [name for name in _MODULES if name.startswith(f"{component}/")]
+    return [
+        f"<{_address(_PLOTLY)}>; rel=preload; as=script",
+        *(f"<{_address(_BASE + name)}>; rel=modulepreload" for name in modules),
+    ]
+
+
+def plotly_address() -> str:
+    """Returns the address of plotly.js."""
+    return _address(_PLOTLY)
+
+
+@st.cache_resource(show_spinner=False)
+def mount(component: str) -> Callable[..., Any]:
+    """Returns a component made of the HTML, the CSS and the modules in its folder, which begin at streamlit.js.
+
+    Streamlit wants its script as one text: this one imports the modules, all of them at once.
+    """
+    folder = _HERE / component
+    names = [name for name in _MODULES if name.startswith(f"{component}/")]
+    script = f"""const base = new URL({json.dumps(_address(_BASE))}, location.href);
+    for (const name of {json.dumps(names)}) {{
+      const link = document.createElement("link");
+      Object.assign(link, {{ rel: "modulepreload", href: new URL(name, base).href }});
+      document.head.append(link);
+    }}
+    const {{ default: show }} = await import(new URL("{component}/streamlit.js", base).href);
+    export default show;
+    """
+    html, css = ((folder / f"{component}.{kind}").read_text(encoding="utf-8") for kind in ("html", "css"))
+    return st.components.v2.component(f"attnviz_{component}", html=html, css=css, js=script, isolate_styles=False)
+
+
+def _address(path: str) -> str:
+    """A path below the address at which the app is served."""
+    return str(st.get_option("server.baseUrlPath")).rstrip("/") + path

@@ -1,0 +1,99 @@
+"""What is looked at: a head of one layer of a source, and how its maps are drawn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from attnviz.analysis.head_maps import HeadChoice, Special, shown_positions
+from attnviz.layer import Kind, Layer
+from attnviz.mechanism import Mechanism
+from attnviz.sources import Source
+from attnviz.ui import pinned_query
+from attnviz.ui.color_range import ColorRange
+from attnviz.ui.viewport import Viewport
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Selection:
+    """A head of one layer of a source, and how its maps are drawn. It holds what is chosen, and no weights.
+
+    The widgets of a page make it, and every part of the page shows something of it; what is computed from it is in
+    `head_map`.
+    """
+
+    source: Source  # its `repr` is the key under which what is computed is kept
+    layers: Sequence[Layer]
+    mechanisms: Sequence[Mechanism]  # one for each layer
+    index: int  # of the layer
+    head: HeadChoice
+    special: Special = Special.SHOWN
+    colors: ColorRange = ColorRange.SHOWN
+    all_layers: bool = False  # whether the mosaic has all layers that fit into it, or this one alone
+    viewport: Viewport | None = None  # None: maps are drawn whole, however long the text is
+
+    @property
+    def layer(self) -> Layer:
+        return self.layers[self.index]
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism of the layer."""
+        return self.mechanisms[self.index]
+
+    @property
+    def mosaic_layers(self) -> list[int]:
+        """The indices of the layers in the mosaic."""
+        return similar_layers(self.layers, self.index) if self.all_layers else [self.index]
+
+    @property
+    def queries(self) -> list[int]:
+        """The positions of the queries that are shown."""
+        inputs = self.layer.inputs
+        return shown_positions(inputs.queries, inputs.special_queries, self.special)
+
+    @property
+    def keys(self) -> list[int]:
+        """The positions of the keys that are shown."""
+        inputs = self.layer.inputs
+        return shown_positions(inputs.keys, inputs.special_keys, self.special)
+
+    @property
+    def query_names(self) -> list[str]:
+        """The queries as menus name them: “10 · it”."""
+        return pinned_query.numbered(self.queries, [self.layer.inputs.query_tokens[i] for i in self.queries])
+
+    @property
+    def key_names(self) -> list[str]:
+        return pinned_query.numbered(self.keys, [self.layer.inputs.key_tokens[i] for i in self.keys])
+
+    @property
+    def first_row(self) -> int | None:
+        """The row of the query that the source opens with, if it is shown."""
+        opening = self.source.opening.query
+        return self.queries.index(opening) if opening in self.queries else None
+
+    @property
+    def title(self) -> str:
+        """The head's name: “encoder 3, head 1”."""
+        return f"{self.layer.name}, {f'head {self.head}' if isinstance(self.head, int) else f'{self.head} of heads'}"
+
+    def with_mechanism(self, mechanism: Mechanism) -> "Selection":
+        """Returns the same selection with another mechanism in its layer."""
+        return replace(
+            self, mechanisms=[mechanism if i == self.index else one for i, one in enumerate(self.mechanisms)]
+        )
+
+    def with_layers(self, source: Source, layers: Sequence[Layer]) -> "Selection":
+        """Returns the same selection of another source, each layer with its own mechanism."""
+        return replace(self, source=source, layers=layers, mechanisms=[layer.mechanism for layer in layers])
+
+
+def similar_layers(layers: Sequence[Layer], index: int) -> list[int]:
+    """Returns the layers that fit into one mosaic with this one: of its stack, with as many heads and tokens."""
+    return [i for i, layer in enumerate(layers) if mosaic_group(layer) == mosaic_group(layers[index])]
+
+
+def mosaic_group(layer: Layer) -> tuple[object, ...]:
+    """Returns what layers that fit into one mosaic have in common."""
+    inputs = layer.inputs
+    sizes = (inputs.heads, inputs.queries, inputs.keys, len(inputs.special_queries), len(inputs.special_keys))
+    return layer.id.stack, layer.kind is Kind.CROSS, *sizes

@@ -1,0 +1,111 @@
+"""Static files, served so that a first visit is fast: cached, compressed, announced early and sent without delay."""
+
+import gzip
+import os
+import socket
+import stat
+from collections.abc import Sequence
+
+from anyio import to_thread
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# What compression makes smaller; fonts and pictures are compressed already.
+COMPRESSIBLE = ("text/", "application/javascript", "application/json", "image/svg+xml")
+CACHE_BYTES = 64 << 20
+
+
+def disable_nagle() -> None:
+    """Sets TCP_NODELAY on the sockets that this process listens on; accepted connections inherit it.
+
+    Headers and body of a response are two writes. With Nagle's algorithm the second one waits until the first is
+    acknowledged, which takes a browser up to 40 ms a file. asyncio sets the option only for sockets that name their
+    protocol, which Streamlit's does not, and Streamlit has no public way to its socket.
+    """
+    for descriptor in range(3, 256):
+        try:
+            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                continue
+        except OSError:  # not an open descriptor
+            continue
+        with socket.socket(fileno=os.dup(descriptor)) as listening:
+            if listening.family in (socket.AF_INET, socket.AF_INET6) and listening.type == socket.SOCK_STREAM:
+                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class StaticFileCache:
+    """Middleware that answers requests for immutable files from memory, compressed once.
+
+    A page of Streamlit is more than a hundred such files, which Streamlit sends uncompressed, each through several
+    threads. At most CACHE_BYTES of what the app has served with `cache-control: immutable` are cached.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.files: dict[str, tuple[list[tuple[bytes, bytes]], bytes]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not _is_plain_request(scope):
+            await self.app(scope, receive, send)
+            return
+        path = scope["path"]
+        if path in self.files:
+            headers, body = self.files[path]
+            # A copy, because other middleware may add to it.
+            await send({"type": "http.response.start", "status": 200, "headers": [*headers]})
+            await send({"type": "http.response.body", "body": body})
+            return
+        start: Message = {}
+        parts: list[bytes] = []
+
+        async def send_and_copy(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                start.update(message)
+            elif _is_immutable(start):
+                parts.append(message.get("body", b""))
+            await send(message)
+
+        await self.app(scope, receive, send_and_copy)
+        if parts and sum(map(len, parts)) + sum(len(body) for _, body in self.files.values()) <= CACHE_BYTES:
+            self.files[path] = await to_thread.run_sync(_compressed, Headers(raw=start["headers"]), b"".join(parts))
+
+
+class PreloadLinks:
+    """Middleware that adds a `Link` header to HTML pages, so that a browser requests those files before any script
+    has run."""
+
+    def __init__(self, app: ASGIApp, links: Sequence[str]) -> None:
+        self.app = app
+        self.link = (b"link", ", ".join(links).encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_links(message: Message) -> None:
+            if message["type"] == "http.response.start" and _is_page(message):
+                message["headers"] = [*message["headers"], self.link]
+            await send(message)
+
+        await self.app(scope, receive, send_with_links)
+
+
+def _is_page(start: Message) -> bool:
+    return Headers(raw=start["headers"]).get("content-type", "").startswith("text/html")
+
+
+def _is_plain_request(scope: Scope) -> bool:
+    """Whether a whole file is requested, without conditions, by a client that accepts gzip."""
+    headers = Headers(scope=scope)
+    conditions = {"range", "if-none-match", "if-modified-since"}.intersection(headers)
+    return scope["method"] == "GET" and not conditions and "gzip" in headers.get("accept-encoding", "")
+
+
+def _is_immutable(start: Message) -> bool:
+    headers = Headers(raw=start["headers"])
+    return start["status"] == 200 and "immutable" in headers.get("cache-control", "") and "set-cookie" not in headers
+
+
+def _compressed(headers: Headers, body: bytes) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    same = {name: headers[name] for name in ("content-type", "cache-control", "content-encoding") if name in headers}
+    if "content-encoding" not in same and same["content-type"].startswith(COMPRESSIBLE):
+        same["content-encoding"], body = "gzip", gzip.compress(body, 6)
+    same |= {"content-length": str(len(body)), "vary": "accept-encoding"}
+    return [(name.encode(), value.encode()) for name, value in same.items()], body

@@ -1,0 +1,137 @@
+"""What can be chosen on the Steps page: the example, its edits, the head and the query."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import get_args
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.lessons.steps import (
+    FEWEST_WORDS,
+    MOST_WORDS,
+    Edits,
+    SentenceExample,
+    Steps,
+    StepsExample,
+    TranslatorExample,
+)
+from attnviz.masks import Causal, Full, Mask
+from attnviz.translator.model import HEADS, LAYERS, Use
+from attnviz.ui import cache, mechanism_controls, pinned_query, widgets
+from attnviz.ui.head_controls import head_names
+from attnviz.ui.markdown import plain
+from attnviz.ui.similarity_picker import similarity
+from attnviz.ui.steps import edits
+
+SECOND = "die Katze setzte sich"
+MASKS: dict[str, Mask] = {"Full": Full(), "Causal": Causal()}
+QUERY = "query"  # in the session and in the link
+_FIELDS = {one.name: one.metadata for one in fields(SentenceExample)}
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """An example with its edits, computed, and the head and the query of it that are shown."""
+
+    example: StepsExample
+    edits: Edits
+    steps: Steps
+    head: int
+    row: int
+    problem: str  # why the chosen example cannot be shown; empty if it is the one that is
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What the controls hold: an example, which may be refused when it is made, and a head."""
+
+    make: Callable[[], StepsExample]
+    fallback: StepsExample
+    head: int = 0
+
+
+def choose(notes: DeltaGenerator) -> Selection:
+    """Shows the controls in the sidebar, and what is wrong with them in `notes`."""
+    with st.sidebar:
+        choice = _choose_example()
+        place = st.container()
+    chosen_edits, lost = edits.linked_edits(choice.make)
+    if lost:
+        notes.warning(plain(lost))
+
+    def computed(example: StepsExample, changes: Edits) -> tuple[StepsExample, Edits, Steps]:
+        return example, changes, edits.cached_steps(example, changes)
+
+    example, kept_edits, steps = cache.or_last_good(
+        "steps", lambda: computed(choice.make(), chosen_edits), lambda: computed(choice.fallback, {}), notes
+    )
+    with place:
+        row = _choose_query(steps.inputs.query_tokens)
+    head = min(choice.head, steps.inputs.heads - 1)  # the last good example may have fewer
+    return Selection(example, kept_edits, steps, head, row, edits.refusal(choice.make, chosen_edits))
+
+
+def show_query(tokens: tuple[str, ...], row: int) -> None:
+    """Chooses another query."""
+    if row < len(tokens):
+        st.session_state[QUERY] = pinned_query.numbered(range(len(tokens)), tokens)[row]
+
+
+def _choose_query(tokens: tuple[str, ...]) -> int:
+    names = pinned_query.numbered(range(len(tokens)), tokens)
+    return names.index(st.selectbox("Query", names, min(1, len(names) - 1), key=QUERY, bind="query-params"))
+
+
+def _choose_example() -> _Choice:
+    kind = st.selectbox(
+        "Attention", list(EXAMPLES), key="attention", bind="query-params",
+        help=" ".join(f"**{name}**: {about}." for name, (about, _) in EXAMPLES.items()),
+    )  # fmt: skip
+    return EXAMPLES[kind][1]()
+
+
+def _choose_sentence(cross: bool) -> _Choice:
+    text = st.text_input(
+        _FIELDS["text"]["label"], SentenceExample.text, key="sentence", bind="query-params",
+        help=f"{FEWEST_WORDS} to {MOST_WORDS} words.",
+    )  # fmt: skip
+    second = None
+    if cross:
+        about = "Keys and values are made of it."
+        second = st.text_input(_FIELDS["second"]["label"], SECOND, key="second", bind="query-params", help=about)
+    d_k, heads = _choose_number("d_k"), _choose_number("heads")
+    names = head_names(heads)
+    head = names.index(st.selectbox("Head shown", names, key="head-shown", bind="query-params")) if heads > 1 else 0
+    mask = st.selectbox("Mask", list(MASKS), key="masked", bind="query-params", help="Causal: no key after the query.")
+    biases = mechanism_controls.choose_biases("Biases", ())
+    return _Choice(partial(SentenceExample, text, second, d_k, heads, MASKS[mask], biases), SentenceExample(), head)
+
+
+def _choose_translator_head() -> _Choice:
+    english = st.text_input("English", TranslatorExample.english, key="english", bind="query-params")
+    variant = similarity()
+    uses: tuple[Use, ...] = get_args(Use)
+    use = st.selectbox(
+        "Use", uses, uses.index(TranslatorExample.use), key="translator-use", bind="query-params",
+        help="Self-attention of the encoder or of the decoder, or cross: encoder–decoder attention.",
+    )  # fmt: skip
+    layer, head = (
+        int(st.selectbox(label, list(map(str, range(count))), key=f"translator-{label.lower()}", bind="query-params"))
+        for label, count in (("Layer", LAYERS), ("Head", HEADS))
+    )
+    return _Choice(partial(TranslatorExample, english, variant, use, layer, head), TranslatorExample())
+
+
+EXAMPLES: dict[str, tuple[str, Callable[[], _Choice]]] = {
+    "Self": ("keys and values from the same sentence", lambda: _choose_sentence(cross=False)),
+    "Cross": ("keys and values from a second sentence", lambda: _choose_sentence(cross=True)),
+    "Translator": ("a head of the small translator of the Transformer page", _choose_translator_head),
+}
+
+
+def _choose_number(name: str) -> int:
+    about = _FIELDS[name]
+    limits = {"min_value": about["min"], "max_value": about["max"], "value": getattr(SentenceExample, name)}
+    return widgets.whole_number(about["label"], **limits, key=name.replace("_", "-"), bind="query-params")

@@ -1,0 +1,80 @@
+"""Numbers written by hand, which are in the link with the stage that is shown."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from attnviz.lessons.steps import Edits, Matrix, Steps, StepsExample, compute_steps, format_edits, parse_edits
+from attnviz.ui import cache
+
+# Names in the link; the session has them with this page's name before them.
+EDITS, STAGE = "edits", "stage"
+PROBLEM = "steps problem"  # why the last edit was refused; in the session
+
+
+def cached_steps(example: StepsExample, edits: Edits) -> Steps:
+    """The computed example. Raises ValueError if it cannot be written out, or with these edits."""
+    return cache.once(lambda: compute_steps(example, edits), "steps", example, format_edits(edits))
+
+
+def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
+    """Returns the edits of the link that fit the example, and a sentence about those that do not."""
+    try:
+        edits = parse_edits(link_value(EDITS))
+    except ValueError as problem:
+        return {}, f"The numbers written by hand are left out. {problem}"
+    try:
+        matrices = cached_steps(make(), {}).matrices
+    except ValueError:  # which the page shows
+        return {}, ""
+    kept = {
+        name: {cell: value for cell, value in cells.items() if _has_cell(matrices.get(name), *cell)}
+        for name, cells in edits.items()
+    }
+    kept = {name: cells for name, cells in kept.items() if cells}
+    lost = sum(map(len, edits.values())) - sum(map(len, kept.values()))
+    count = "1 number" if lost == 1 else f"{lost} numbers"
+    return kept, f"{count} written by hand had a place that is not here, and can’t be shown." if lost else ""
+
+
+def refusal(make: Callable[[], StepsExample], edits: Edits) -> str:
+    """Why the example cannot be shown; empty if it can."""
+    try:
+        cached_steps(make(), edits)
+    except ValueError as problem:
+        return str(problem)
+    return ""
+
+
+def edit(example: StepsExample, edits: Edits, matrix: str, row: int, column: int, text: str) -> None:
+    """Writes a number by hand; an empty text has it computed again. The link keeps it, or PROBLEM why not."""
+    changed = {name: dict(cells) for name, cells in edits.items()}
+    try:
+        if text:
+            changed.setdefault(matrix, {})[row, column] = float(text)
+        else:
+            changed.get(matrix, {}).pop((row, column), None)
+        cached_steps(example, changed)
+    except ValueError as problem:
+        st.session_state[PROBLEM] = str(problem)
+    else:
+        set_link_value(EDITS, format_edits(changed))
+
+
+def link_value(name: str) -> str:
+    """What the link has under a name, or had when this page was last open."""
+    value = st.query_params.get(name) or st.session_state.get(f"steps {name}", "")
+    set_link_value(name, value)
+    return value
+
+
+def set_link_value(name: str, value: str) -> None:
+    st.session_state[f"steps {name}"] = value
+    if value and st.query_params.get(name) != value:
+        st.query_params[name] = value
+    elif not value and name in st.query_params:
+        del st.query_params[name]
+
+
+def _has_cell(matrix: Matrix | None, row: int, column: int) -> bool:
+    return matrix is not None and row < len(matrix.rows) and column < len(matrix.columns)

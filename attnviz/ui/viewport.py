@@ -1,0 +1,62 @@
+"""The part of a long map that is in view, from two sliders that follow a zoom into the map."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from attnviz.inputs import Inputs
+
+MOST_CELLS = 1 << 20  # of a map that is sent whole: 4 MB to a browser
+Span = tuple[int, int | None]  # the first position, and the one after the last; None is the end
+SLIDERS = "part-of-queries", "part-of-keys"  # and in the link
+
+
+@dataclass(frozen=True)
+class Viewport:
+    """The part of a long map that is in view, in positions."""
+
+    queries: Span = (0, None)
+    keys: Span = (0, None)
+
+    def within(self, inputs: Inputs) -> "Viewport":
+        """Returns the part of it that these inputs have; the whole axis if they have none of it."""
+        return Viewport(_within(self.queries, inputs.queries), _within(self.keys, inputs.keys))
+
+
+WHOLE = Viewport()
+
+
+def is_long(inputs: Inputs) -> bool:
+    """Returns whether a map of these inputs has more cells than are sent to a browser."""
+    return inputs.queries * inputs.keys > MOST_CELLS
+
+
+def token_name(inputs: Inputs, tokens: Sequence[str], position: int) -> str:
+    """Returns a token, in a long text with its position, because others are like it."""
+    return f"{tokens[position]} ({position})" if is_long(inputs) else tokens[position]
+
+
+def choose(inputs: Inputs) -> Viewport:
+    """Draws the sliders and returns what they say; a map that is not long has no sliders."""
+    if not is_long(inputs):
+        return WHOLE
+    with st.sidebar:
+        return Viewport(_slider("Queries", inputs.queries, SLIDERS[0]), _slider("Keys", inputs.keys, SLIDERS[1]))
+
+
+def move(queries: slice, keys: slice) -> None:
+    """Makes this the part that the sliders show."""
+    for key, part in zip(SLIDERS, (queries, keys), strict=True):
+        st.session_state[key] = part.start, part.stop - 1
+
+
+def _slider(label: str, count: int, key: str) -> Span:
+    first, last = sorted(st.slider(label, 0, count - 1, (0, count - 1), key=key, bind="query-params"))
+    return first, last + 1
+
+
+def _within(span: Span, count: int) -> Span:
+    first, end = span
+    end = count if end is None else min(end, count)
+    return (0, None) if first >= end or (first, end) == (0, count) else (first, end)
