@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from attnviz.text import checked, shortened, too_long
+from attnviz.text import check_text, shorten_token, too_long_error
 from attnviz.translator.lexicon import (
     ADJECTIVES,
     ADVERBS,
@@ -111,12 +111,12 @@ def check(text: str) -> tuple[str, ...]:
     Raises ValueError, in words for the person who typed it, when it is empty, too long, or has a word that is not
     known; it names the nearest that are.
     """
-    typed = re.sub(r"n['’]t\b", " not", checked(text).strip().replace("!", "."), flags=re.IGNORECASE)
+    typed = re.sub(r"n['’]t\b", " not", check_text(text).strip().replace("!", "."), flags=re.IGNORECASE)
     words = re.findall(r"[.?]|[^\s.?]+", typed)
     if words and words[-1] not in MARKS:
         words.append("?" if words[0].lower() in ASKED else ".")
     if len(words) > LONGEST:
-        raise too_long(len(words), LONGEST, "this translator")
+        raise too_long_error(len(words), LONGEST, "this translator")
     for word in words:
         if word.lower() not in TYPED:
             raise ValueError(_unknown(word))
@@ -127,7 +127,7 @@ def _unknown(word: str) -> str:
     near = [TYPED[one] for one in difflib.get_close_matches(word.lower(), TYPED, n=3, cutoff=0.6)]
     near = near or [noun.english for noun in NOUNS if noun.kind == "animal"][:3]
     told = " or ".join(filter(None, (", ".join(f"“{one}”" for one in near[:-1]), f"“{near[-1]}”")))
-    return f"This translator does not know the word “{shortened(word)}”. It knows {len(ENGLISH)} words: try {told}."
+    return f"This translator does not know the word “{shorten_token(word)}”. It knows {len(ENGLISH)} words: try {told}."
 
 
 class _Guide:

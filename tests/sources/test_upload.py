@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import rotated
-from attnviz.sources.files import read
+from attnviz.sources.files import read_file
 from attnviz.sources.upload import File, Upload, from_arrays
 
 SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
@@ -214,7 +214,7 @@ def test_the_script_writes_the_samples_again():
     written = make.samples()
     assert {path.name for path in sample_files()} == set(written)
     for name, data in written.items():
-        new, kept = read(name, data), read(name, (SAMPLES / name).read_bytes())
+        new, kept = read_file(name, data), read_file(name, (SAMPLES / name).read_bytes())
         assert new.tokens == kept.tokens
         assert new.arrays.keys() == kept.arrays.keys()
         for label, array in new.arrays.items():

@@ -16,7 +16,7 @@ from attnviz.models.hub import MINILM, Away, allowed, named
 from attnviz.models.image_inputs import FORMATS
 from attnviz.models.model import Model
 from attnviz.models.text_inputs import MOST_TOKENS
-from attnviz.sources.source import NothingYet, Opening, Source
+from attnviz.sources.source import MissingInput, Opening, Source
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
 from attnviz.ui import cache, head_controls
@@ -216,7 +216,7 @@ def _away(name: str) -> ValueError:
     except ValueError as problem:
         return problem
     st.session_state["away"] = away
-    return NothingYet(download.takes(away))
+    return MissingInput(download.takes(away))
 
 
 def _in_the_way(name: str) -> None:
