@@ -155,7 +155,7 @@ BAD = {
     "layers": ({"q": MATRIX[None, None], "k": np.ones((2, 1, 3, 4))}, {}, "query has 1 layers, but key has 2"),
     "heads that do not divide": (MATRIX, {"heads": 3}, "cannot be cut into 3 equal heads. Choose one of 1, 2, 4"),
     "odd heads to turn": (np.ones((3, 5)), {"rotary": "interleaved"}, "each head needs an even count of them; here it"),
-    "no heads": (MATRIX, {"heads": 0}, "1 to 64 heads; 0 were asked for"),
+    "no heads": (MATRIX, {"heads": 0}, "1 to 64 heads; there cannot be 0"),
     "heads to share": ({"q": np.ones((3, 2, 4)), "k": np.ones((2, 2, 4))}, {}, "cannot share 2 key heads evenly"),
     "values": ({"q": MATRIX, "k": MATRIX, "v": MATRIX[:2]}, {}, "same heads and tokens"),
     "few tokens": (MATRIX, {"tokens": ["a"]}, "tokens names 1 tokens, but there are 3 queries"),
