@@ -1,7 +1,7 @@
 """Results that are kept for all sessions, bounded; and the last good result of a session.
 
-The key is text: the `repr` of what the result depends on. Streamlit would hash large arrays from a sample, and dataclasses inside
-dataclasses without their type.
+The key is text: the `repr` of what the result depends on. Streamlit would hash large arrays from a sample, and
+dataclasses inside dataclasses without their type.
 """
 
 import os
