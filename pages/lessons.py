@@ -1,26 +1,23 @@
 """Lessons: from a dictionary to the heads of a transformer, one page in one state at a time."""
 
-from html import escape
-
 import streamlit as st
 
 from attnviz.lessons.lesson_files import FOLDER, Lesson, lessons
 from attnviz.ui import presentation
+from attnviz.ui.html import Markup, element, join
 from attnviz.ui.markdown import plain
 
 
-def card(number: int, lesson: Lesson) -> str:
-    """A lesson as HTML. Its link is an ordinary one: it opens the page anew, with nothing of what was done there."""
-    link = escape(lesson.link(*([("present", "1")] if presentation.presenting() else [])))
-    questions = "".join(
-        f"<details><summary>{escape(question.ask)}</summary><p>{escape(question.answer)}</p></details>"
+def card(number: int, lesson: Lesson) -> Markup:
+    """A lesson. Its link is an ordinary one: it opens the page anew, with nothing of what was done there."""
+    link = lesson.link(*([(presentation.KEY, presentation.ON)] if presentation.presenting() else []))
+    questions = (
+        element("details", element("summary", question.ask), element("p", question.answer))
         for question in lesson.questions
     )
-    return (
-        f"<article class='attnviz-lesson'><span class='attnviz-number'>{number}</span>"
-        f"<div><a href='{link}' target='_self'>{escape(lesson.title)}</a><p>{escape(lesson.about)}</p>"
-        f"{questions}</div></article>"
-    )
+    title = element("a", lesson.title, href=link, target="_self")
+    about = element("div", title, element("p", lesson.about), *questions)
+    return element("article", element("span", number, class_="attnviz-number"), about, class_="attnviz-lesson")
 
 
 st.subheader("Lessons", anchor=False)
@@ -31,4 +28,4 @@ st.caption(
 good, broken = lessons(FOLDER)
 for problem in broken:
     st.error(plain(problem), icon=":material/error:")
-st.html(f"<div class='attnviz-lessons'>{''.join(card(*one) for one in enumerate(good, 1))}</div>")
+st.html(element("div", join(card(*one) for one in enumerate(good, 1)), class_="attnviz-lessons"))

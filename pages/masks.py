@@ -8,10 +8,10 @@ import streamlit as st
 from attnviz.ui import cache, mechanism_controls, pinned_query, source_picker
 from attnviz.ui.masks import (
     charts,
-    code,
     conventions,
     cost,
     empty_rows,
+    export,
     gallery,
     mask_editor,
     mass_shift,
@@ -59,7 +59,7 @@ if comparison:
         "Empty rows": partial(empty_rows.show, comparison),
         "Conventions": conventions.show,
         "Stacked layers": partial(receptive_field.show, comparison),
-        "Code": partial(code.show, comparison),
+        "Code": partial(export.show, comparison),
         "Gallery": gallery.show,
     }
     for tab, view in zip(st.tabs(list(views), key="look", bind="query-params"), views.values(), strict=True):

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.capture.attention_interface import NAME
-from attnviz.capture.layer_naming import Names
-from attnviz.capture.memory_budget import Room
+from attnviz.capture.attention_interface import register
+from attnviz.capture.layer_naming import LayerNames
+from attnviz.capture.memory_budget import MemoryBudget
 from attnviz.capture.model_lock import model_lock
-from attnviz.capture.recording import Exchange, Record, current
-from attnviz.capture.torch_interception import Intercepted, heads_of
+from attnviz.capture.recording import Intervene, Recording, current_recording
+from attnviz.capture.torch_interception import TorchInterception, heads_of
 from attnviz.layer import Trace
 
 __all__ = ["capture", "model_lock"]
@@ -28,7 +28,7 @@ def capture(
     special: Sequence[int] = (),
     decoder_tokens: Sequence[str] = (),
     decoder_special: Sequence[int] = (),
-    exchange: Exchange | None = None,
+    intervene: Intervene | None = None,
 ) -> Trace:
     """Every attention of one forward of `model` on `batch`, of one example, in the order in which they ran.
 
@@ -40,19 +40,26 @@ def capture(
     after the other in a layer and do not see each other. The values of a long text are rounded to float16, three
     digits, after that comparison: once queries, keys and values take more than 64 MB together.
 
-    `exchange` may attend otherwise: it is called with the place of each layer that has a mechanism, its inputs and
+    `intervene` may change a layer: it is called with the position of each layer that has a mechanism, its inputs and
     that mechanism, and returns None, or another mechanism and its output (heads, queries, d_v), with which the
-    forward goes on.
+    forward continues.
 
     One forward of a model object runs at a time, and the model is left as it was found. Raises ValueError for a
     model without attention.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> config = BertConfig(30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8)
+        >>> trace = capture(BertModel(config), {"input_ids": torch.tensor([[1, 2, 3]])})
+        >>> [(layer.name, layer.kind.value, layer.fidelity.value) for layer in trace]
+        [('encoder 0', 'self', 'verified'), ('encoder 1', 'self', 'verified')]
     """
     examples = _examples(batch)
     if not 0 <= example < examples:
         raise ValueError(f"There is no example {example}: the batch holds {examples}, counted from 0.")
     if tokens is None:
         tokens = batch.tokens(example) if hasattr(batch, "tokens") else ()
-    names = Names(
+    names = LayerNames(
         {module: name for name, module in model.named_modules()},
         bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False)),
         tuple(tokens),
@@ -60,33 +67,33 @@ def capture(
         tuple(decoder_tokens),
         tuple(decoder_special),
     )
-    with model_lock(model), _at_rest(model):
-        record = _forward(model, batch, Record(names, examples, example, Room(), exchange), NAME)
-        if record.chose:  # then it is told how it chose only where it computes by itself
-            record = _forward(model, batch, Record(names, examples, example, Room(), exchange), "eager")
-    layers = record.captured()
-    if not layers and not record.missing:
+    with model_lock(model), _evaluation_mode(model):
+        recording = _forward(model, batch, Recording(names, examples, example, MemoryBudget(), intervene), register())
+        if recording.chose_keys:  # it uses the keys that it chose only in its own attention
+            recording = _forward(model, batch, Recording(names, examples, example, MemoryBudget(), intervene), "eager")
+    layers = recording.unique_layers()
+    if not layers and not recording.missing:
         raise ValueError(
             f"{type(model).__name__} has no attention that can be shown: none of its parts weighs keys by a softmax."
         )
-    return Trace(tuple(layers), tuple(record.unshown()))
+    return Trace(tuple(layers), tuple(recording.missing_sentences()))
 
 
-def _forward(model: Any, batch: Mapping[str, Any], record: Record, implementation: str) -> Record:
+def _forward(model: Any, batch: Mapping[str, Any], recording: Recording, implementation: str) -> Recording:
     if any(getattr(part, "_can_set_attn_implementation", bool)() for part in model.modules()):
         model.set_attn_implementation(implementation)
-    token = current.set(record)
+    token = current_recording.set(recording)
     try:
-        with Intercepted(record, heads_of(_configs(model))).inside(model):
+        with TorchInterception(recording, heads_of(_configs(model))).inside(model):
             model(**batch)
     finally:
-        current.reset(token)
-    return record
+        current_recording.reset(token)
+    return recording
 
 
 @contextmanager
-def _at_rest(model: Any) -> Iterator[None]:
-    """Without dropout; whatever is changed meanwhile is as it was afterwards."""
+def _evaluation_mode(model: Any) -> Iterator[None]:
+    """Runs a model without dropout, and leaves it as it was."""
     training = {module: module.training for module in model.modules()}
     implementations = [(config, config._attn_implementation_internal) for config in _configs(model)]
     try:

@@ -1,5 +1,6 @@
 """What transformers calls in place of a model's own attention and of its own masks."""
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 
 from attnviz.capture.call import Call
 from attnviz.capture.lazy_mask import lazy_mask
-from attnviz.capture.recording import current
+from attnviz.capture.recording import current_recording
 from attnviz.mechanism import blocks
 
 NAME = "attnviz"
@@ -23,13 +24,17 @@ def attention(
     if attention_mask is not None and attention_mask.dtype == torch.bool:  # what torch understands, but eager adds
         least = torch.finfo(query.dtype).min
         attention_mask = torch.zeros_like(attention_mask, dtype=query.dtype).masked_fill(~attention_mask, least)
-    call, record = Call(module, query, key, value, attention_mask, more), current.get()
-    if record is None:  # someone else's forward of a model that is being captured
+    call, recording = Call(module, query, key, value, attention_mask, more), current_recording.get()
+    if recording is None:  # someone else's forward of a model that is being captured
         output = torch.cat([call.rows(*part)[0] for part in blocks(call.lengths[0])], dim=1)
     else:
-        output = record.interface(call)
+        output = recording.capture_call(call)
     return output.contiguous(), None
 
 
-AttentionInterface.register(NAME, attention)
-AttentionMaskInterface.register(NAME, lazy_mask)
+@cache
+def register() -> str:
+    """Makes this attention known to transformers, once, and returns the name of its implementation."""
+    AttentionInterface.register(NAME, attention)
+    AttentionMaskInterface.register(NAME, lazy_mask)
+    return NAME

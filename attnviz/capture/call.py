@@ -13,9 +13,9 @@ from attnviz.capture.lazy_mask import LazyMask
 from attnviz.masks import Causal
 from attnviz.mechanism import blocks
 
-HIDDEN = -9999.0  # what is added to the score of a key that may not be seen is lower: models take −10,000 or less
+MASKED = -9999.0  # what is added to the score of a key that may not be seen is lower: models take −10,000 or less
 # What says how scores change beyond a factor and a mask; under other names too, the check of a few rows finds it.
-CHANGES = ("softcap", "s_aux", "sinks")
+SCORE_CHANGES = ("softcap", "s_aux", "sinks")
 INDICES = ("indices", "block_indices")  # the keys that a model has chosen itself, in a form of its own
 
 
@@ -34,15 +34,15 @@ class Call:
     def lengths(self) -> tuple[int, int]:
         return self.query.shape[2], self.key.shape[2]
 
-    def own(self) -> Callable | None:
-        """The function that the model's own forward names as the one to take when nothing else is asked for."""
+    def own_function(self) -> Callable | None:
+        """The function that the model's own forward names as the one to take by default."""
         forward = inspect.unwrap(type(self.module).forward)
         names = (name for name in forward.__code__.co_names if "eager" in name)
         return next((made for name in names if callable(made := forward.__globals__.get(name))), None)
 
     def rows(self, first: int, last: int, sequences: slice = slice(None)) -> tuple[Tensor, Tensor]:
         """Output (sequences, rows, heads, width) and weights (sequences, heads, rows, keys) by that function."""
-        own = self.own()
+        own = self.own_function()
         if own is None:
             raise NotImplementedError(f"The attention of {type(self.module).__name__} is not known here.")
         cut = {name: self._cut(value, first, last, sequences) for name, value in self.more.items()}
@@ -55,7 +55,7 @@ class Call:
         """All rows, (sequences, queries, heads, width): the exact thing, without all scores at once."""
         queries, _ = self.lengths
         bias = self.more.get("position_bias")
-        if any(self.more.get(name) is not None for name in CHANGES):
+        if any(self.more.get(name) is not None for name in SCORE_CHANGES):
             return torch.cat([self.rows(*part)[0] for part in blocks(queries)], dim=1)
         if bias is None and (self.mask is None or self._causal()):
             parts = [self._by_torch(self.query, causal=self.mask is not None)]
@@ -65,7 +65,7 @@ class Call:
 
     def _rows_by_torch(self, first: int, last: int) -> Tensor:
         mask, bias = (self._cut(part, first, last) for part in (self.mask, self.more.get("position_bias")))
-        seen = slice(None) if mask is None else _looked_at(mask)
+        seen = slice(None) if mask is None else _visible_keys(mask)
         added = sum(part[..., seen] for part in (mask, bias) if part is not None)
         return self._by_torch(self.query[:, :, first:last], added, seen)
 
@@ -83,7 +83,7 @@ class Call:
         )
 
     def _causal(self) -> bool:
-        return isinstance(self.mask, LazyMask) and self.mask.known() == Causal() and self.mask.real_keys(0) is None
+        return isinstance(self.mask, LazyMask) and self.mask.rule() == Causal() and self.mask.real_keys(0) is None
 
     def _cut(self, value: Any, first: int, last: int, sequences: slice = slice(None)) -> Any:
         """The part of a tensor that belongs to these rows, where it has an axis for them."""
@@ -96,9 +96,9 @@ class Call:
         return value
 
 
-def _looked_at(mask: Tensor) -> slice:
+def _visible_keys(mask: Tensor) -> slice:
     """The keys from the first to the last that any of these rows sees; all, if a row sees none."""
-    seen = mask > HIDDEN
+    seen = mask > MASKED
     if not bool(seen.any(-1).all()):
         return slice(None)
     columns = seen.flatten(0, -2).any(0).nonzero()

@@ -14,7 +14,7 @@ EXACT = 64 << 20  # bytes of queries, keys and values up to which all of a captu
 LEAST, MOST = 2.0**-14, 65_504.0
 
 
-def lightened(layers: Sequence[Layer]) -> list[Layer]:
+def with_fp16_values(layers: Sequence[Layer]) -> list[Layer]:
     """The same layers, with values in float16 where all together take more than EXACT bytes.
 
     Queries and keys stay as they are, and so do finished weights, and values that float16 does not hold.
@@ -22,10 +22,10 @@ def lightened(layers: Sequence[Layer]) -> list[Layer]:
     computed = [layer.inputs for layer in layers if not layer.locked]
     if sum(tensor.nbytes for one in computed for tensor in (one.query, one.key, one.value)) <= EXACT:
         return list(layers)
-    return [layer if layer.locked else replace(layer, inputs=_halved(layer.inputs)) for layer in layers]
+    return [layer if layer.locked else replace(layer, inputs=_with_fp16_value(layer.inputs)) for layer in layers]
 
 
-def _halved(inputs: Inputs) -> Inputs:
+def _with_fp16_value(inputs: Inputs) -> Inputs:
     return replace(inputs, value=inputs.value.to(torch.float16)) if _fits(inputs.value) else inputs
 
 

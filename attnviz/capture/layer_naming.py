@@ -24,7 +24,7 @@ Side = tuple[tuple[str, ...], tuple[int, ...]]  # tokens, and the positions of t
 
 
 @dataclass(frozen=True)
-class Names:
+class LayerNames:
     """The tokens of a batch, and which side of which layer they stand on."""
 
     modules: dict[nn.Module, str]
@@ -34,7 +34,7 @@ class Names:
     decoder_tokens: tuple[str, ...] = ()
     decoder_special: tuple[int, ...] = ()
 
-    def cross(self, module: nn.Module) -> bool:
+    def is_cross(self, module: nn.Module) -> bool:
         marked = bool(getattr(module, "is_cross_attention", False))
         return marked or bool(CROSS.search(f"{self.modules[module]} {type(module).__name__}"))
 
@@ -43,11 +43,11 @@ class Names:
         path = self.modules[module]
         telling = [part for part in path.split(".") if not PLAIN.search(part)]
         index = next(iter(_numbers(path)), telling[-1] if telling else None)
-        return LayerId(stack(path) or "layer", index, self.cross(module))
+        return LayerId(stack(path) or "layer", index, self.is_cross(module))
 
     def sides(self, module: nn.Module, queries: int, keys: int) -> tuple[Side, Side]:
         """Tokens and special positions of the queries and of the keys."""
-        of, cross = stack(self.modules[module]), self.cross(module)
+        of, cross = stack(self.modules[module]), self.is_cross(module)
         given, written = (self.tokens, self.special), (self.decoder_tokens, self.decoder_special)
         if not self.is_encoder_decoder:
             written = given

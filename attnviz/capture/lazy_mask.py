@@ -1,4 +1,4 @@
-"""A mask that a model asks for and hands on: a rule, and n × n numbers only where the model computes with it."""
+"""A mask that is a rule, and becomes n × n numbers only where a model computes with it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,53 +11,56 @@ from transformers.masking_utils import bidirectional_mask_function, causal_mask_
 from attnviz.masks import Causal, Full, Mask
 
 aten = torch.ops.aten
+DEFAULTS = {"q_offset": 0, "kv_offset": 0, "attention_mask": None, "device": "cpu", "dtype": torch.float32}
 ALWAYS = {"allow_is_bidirectional_skip": False, "allow_is_causal_skip": False}
 
 
 class LazyMask(Tensor):
     """What transformers' `eager_mask` would return, of shape (examples, 1, queries, keys): 0 or the least number.
 
-    It holds what it was asked for, and makes the rows that are looked at. Whatever is computed with it is computed
-    with all of them, so that a model which changes its mask gets what its own attention gets.
+    It holds the arguments of `eager_mask`, and makes rows when they are needed. Other operations get all rows, so that
+    a model which changes its mask gets what its own attention gets.
     """
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
-    asked: dict[str, Any]
+    arguments: dict[str, Any]
     first: "LazyMask | None" = None  # of those that are the same, where this is another
 
     @staticmethod
-    def __new__(cls, asked: dict[str, Any]) -> "LazyMask":
-        shape = asked["batch_size"], 1, asked["q_length"], asked["kv_length"]
-        mask = Tensor._make_wrapper_subclass(cls, shape, dtype=asked["dtype"], device=torch.device(asked["device"]))
+    def __new__(cls, arguments: dict[str, Any]) -> "LazyMask":
+        shape = arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"]
+        mask = Tensor._make_wrapper_subclass(
+            cls, shape, dtype=arguments["dtype"], device=torch.device(arguments["device"])
+        )
         # A static cache changes its offsets in place later on.
-        whole = {name: int(asked[name]) for name in ("q_offset", "kv_offset")}
-        padding = asked["attention_mask"]
-        mask.asked = asked | whole | {"attention_mask": None if padding is None else padding.clone()}
+        whole = {name: int(arguments[name]) for name in ("q_offset", "kv_offset")}
+        padding = arguments["attention_mask"]
+        mask.arguments = arguments | whole | {"attention_mask": None if padding is None else padding.clone()}
         return mask
 
-    def again(self) -> "LazyMask":
+    def alias(self) -> "LazyMask":
         """The same mask as another tensor, as torch wants it of a view."""
-        other = LazyMask(self.asked)
+        other = LazyMask(self.arguments)
         other.first = self if self.first is None else self.first
         return other
 
     def rows(self, first: int, last: int) -> Tensor:
         """These rows, as numbers that are added to scores."""
-        asked = self.asked
-        part = {"q_length": last - first, "q_offset": asked["q_offset"] + first}
-        mask: Tensor = eager_mask(**(asked | part | ALWAYS))
+        arguments = self.arguments
+        part = {"q_length": last - first, "q_offset": arguments["q_offset"] + first}
+        mask: Tensor = eager_mask(**(arguments | part | ALWAYS))
         return mask
 
-    def known(self) -> Mask | None:
-        """The rule, without padding, where it is one of the two that are most often asked for."""
-        asked, (queries, keys) = self.asked, self.shape[2:]
+    def rule(self) -> Mask | None:
+        """The rule, without padding, where it is one of the two most frequent."""
+        arguments, (queries, keys) = self.arguments, self.shape[2:]
         rules = {causal_mask_function: Causal(), bidirectional_mask_function: Full()}
-        first = asked["q_offset"] == asked["kv_offset"] == 0 and queries <= keys
-        return rules.get(asked["mask_function"]) if first else None
+        first = arguments["q_offset"] == arguments["kv_offset"] == 0 and queries <= keys
+        return rules.get(arguments["mask_function"]) if first else None
 
     def real_keys(self, example: int) -> Tensor | None:
         """Which keys are real, or None if all are."""
-        padding, first = self.asked["attention_mask"], self.asked["kv_offset"]
+        padding, first = self.arguments["attention_mask"], self.arguments["kv_offset"]
         if padding is None or bool(padding.all()):
             return None
         real = padding[example, first : first + self.shape[-1]].bool().cpu()
@@ -68,7 +71,7 @@ class LazyMask(Tensor):
         cls, function: Callable, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if function is aten.alias.default or (function is aten.slice.Tensor and _whole(*args)):
-            return args[0].again()  # models cut a mask to the number of keys, which it has
+            return args[0].alias()  # models cut a mask to the number of keys, which it has
         return function(*tree_map(_made, args), **tree_map(_made, kwargs or {}))
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
@@ -83,10 +86,10 @@ def _made(value: Any) -> Any:
     return value.rows(0, value.shape[2]) if isinstance(value, LazyMask) else value
 
 
-def lazy_mask(**asked: Any) -> LazyMask | None:
+def lazy_mask(**arguments: Any) -> LazyMask | None:
     """What a model calls to get a mask, in place of `eager_mask`: None where that returns None."""
-    asked = {"q_offset": 0, "kv_offset": 0, "attention_mask": None, "device": "cpu", "dtype": torch.float32} | asked
-    asked.pop("config", None)
-    if asked.get("allow_is_bidirectional_skip") and eager_mask(**(asked | {"q_length": 1})) is None:
+    arguments = DEFAULTS | arguments
+    arguments.pop("config", None)
+    if arguments.get("allow_is_bidirectional_skip") and eager_mask(**(arguments | {"q_length": 1})) is None:
         return None
-    return LazyMask(asked)
+    return LazyMask(arguments)

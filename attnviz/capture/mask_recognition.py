@@ -12,7 +12,7 @@ Rows = Callable[[int, int], Tensor]  # which keys the queries from one to anothe
 KEPT = 1 << 25  # cells, so that those of 4,096 tokens are computed once
 
 
-def closed_form(allowed: Rows, queries: int, keys: int) -> Mask | None:
+def recognize_mask(allowed: Rows, queries: int, keys: int) -> Mask | None:
     """The mask that allows exactly these cells, or None: compared in all of them, in blocks of rows."""
     if queries * keys <= KEPT:
         cells = torch.cat([allowed(*part) for part in blocks(queries)])
@@ -28,7 +28,7 @@ def _compared(allowed: Rows, queries: int, keys: int) -> Mask | None:
         seen |= block.any(0)
         ahead = max(ahead, int(distance.where(block, -queries).max()))
         back = max(back, -int(distance.where(block, keys).min()))
-    padding = padded(seen)
+    padding = padding_mask(seen)
     for mask in _candidates(ahead, back, prefix=int(allowed(0, 1).sum())):
         whole = mask if padding is None else padding if mask == Full() else mask & padding
         if all(agrees(whole, allowed, *part, keys) for part in ((0, 1), (queries - 1, queries), *blocks(queries))):
@@ -36,7 +36,7 @@ def _compared(allowed: Rows, queries: int, keys: int) -> Mask | None:
     return None
 
 
-def padded(real: Tensor) -> Padding | None:
+def padding_mask(real: Tensor) -> Padding | None:
     """The mask that hides the keys that are not real, or None if all are."""
     count = int(real.sum())
     if count == len(real):

@@ -8,26 +8,26 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from attnviz.biases import Bias, Distances, SoftCap
-from attnviz.capture.call import HIDDEN, Call
+from attnviz.capture.call import MASKED, Call
 from attnviz.capture.lazy_mask import LazyMask
-from attnviz.capture.mask_recognition import Rows, agrees, closed_form, padded
-from attnviz.capture.memory_budget import Room, Unshown
-from attnviz.capture.opaque_parts import ModelBias, ModelMask, Table
+from attnviz.capture.mask_recognition import Rows, agrees, padding_mask, recognize_mask
+from attnviz.capture.memory_budget import MemoryBudget, NotCaptured
+from attnviz.capture.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.masks import Full, Mask, parse
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Normalizer, Sink, Softmax
 from attnviz.scores import ScaledDot
 
 
-class Parts:
-    """Mechanisms for the calls of one forward, which often share a mask or a bias."""
+class MechanismBuilder:
+    """Builds mechanisms for the calls of one forward, which often share a mask or a bias."""
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, budget: MemoryBudget) -> None:
+        self.budget = budget
         self._known: MutableMapping[Tensor, dict[int, Any]] = WeakTensorKeyDictionary()
 
     def mechanism(self, call: Call, sequences: slice) -> Mechanism:
-        """The mechanism of these sequences, one after the other as one. Raises Unshown where there is none."""
+        """The mechanism of these sequences, one after the other as one. Raises NotCaptured where there is none."""
         scaling, softcap, bias = (call.more.get(name) for name in ("scaling", "softcap", "position_bias"))
         mask, added = self._once(call.mask, call, sequences, self._mask)
         biases = (SoftCap(float(softcap)),) if softcap else ()
@@ -55,19 +55,19 @@ class Parts:
             return (Full() if groups == 1 else apart), ()
         if isinstance(given, LazyMask):
             if groups == 1:
-                return _asked(given, sequences.start, self.room), ()
+                return _known_mask(given, sequences.start, self.budget), ()
             given = given.rows(0, queries)
         cells = _cells(given, call, sequences)
-        allowed = cells if cells.dtype == torch.bool else cells > HIDDEN
+        allowed = cells if cells.dtype == torch.bool else cells > MASKED
         added = () if cells.dtype == torch.bool else self._bias(cells.where(allowed, 0), call, slice(0, groups))
         same = allowed[:1, :1]
         mask = None
         if torch.equal(same.expand_as(allowed), allowed):
             rows = same[0, 0].expand(queries, keys)
-            mask = closed_form(lambda first, last: rows[first:last], queries, keys)
+            mask = recognize_mask(lambda first, last: rows[first:last], queries, keys)
         if mask is None or (groups > 1 and mask != Full()):
-            self.room.take(allowed.nbytes, "the model's mask")
-            mask = ModelMask(Table(allowed.clone(), queries, keys))
+            self.budget.reserve(allowed.nbytes, "the model's mask")
+            mask = ModelMask(CellTable(allowed.clone(), queries, keys))
         return (mask if groups == 1 else apart if mask == Full() else apart & mask), added
 
     def _bias(self, given: Tensor, call: Call, sequences: slice) -> tuple[Bias, ...]:
@@ -77,40 +77,40 @@ class Parts:
         if len(cells) == 1 and (distances := _of_distance(cells[0].expand(-1, *call.lengths))) is not None:
             heads = call.query.shape[1]
             return (Distances(distances.expand(heads, -1).clone(), call.lengths[0]),)
-        self.room.take(cells.nbytes, "what the model adds to its scores")
-        return (ModelBias(Table(cells.clone(), *call.lengths)),)
+        self.budget.reserve(cells.nbytes, "what the model adds to its scores")
+        return (ModelBias(CellTable(cells.clone(), *call.lengths)),)
 
 
-def _asked(mask: LazyMask, example: int, room: Room) -> Mask:
-    """A mask that the model asked for by its rule, in closed form if it has one."""
+def _known_mask(mask: LazyMask, example: int, budget: MemoryBudget) -> Mask:
+    """Returns a mask of the catalogue for one that the model gives by its rule, or the rule itself."""
     queries, keys = mask.shape[2:]
-    if mask.asked["q_offset"] or mask.asked["kv_offset"]:
-        raise Unshown("its queries continue a cache. Give the model use_cache=False")
-    if known := mask.known():
+    if mask.arguments["q_offset"] or mask.arguments["kv_offset"]:
+        raise NotCaptured("its queries continue a cache. Give the model use_cache=False")
+    if known := mask.rule():
         real = mask.real_keys(example)
-        padding = None if real is None else padded(real)
+        padding = None if real is None else padding_mask(real)
         return known if padding is None else padding if known == Full() else known & padding
 
     def allowed(first: int, last: int) -> Tensor:
         return (mask.rows(first, last)[example, 0] == 0).cpu()
 
-    return closed_form(allowed, queries, keys) or _by_its_rule(mask, example, allowed, room)
+    return recognize_mask(allowed, queries, keys) or _by_its_rule(mask, example, allowed, budget)
 
 
-def _by_its_rule(mask: LazyMask, example: int, allowed: Rows, room: Room) -> Mask:
-    """The model's rule itself, if it can be asked about any positions; else what it says of all of them."""
-    function, real = mask.asked["mask_function"], mask.real_keys(example)
+def _by_its_rule(mask: LazyMask, example: int, allowed: Rows, budget: MemoryBudget) -> Mask:
+    """The model's rule itself, if it can be computed at any positions; else a table of what it says."""
+    function, real = mask.arguments["mask_function"], mask.real_keys(example)
     queries, keys = mask.shape[2:]
     rule: Mask = ModelMask(lambda b, h, q, k: function(*(at.to(mask.device) for at in (b + example, h, q, k))).cpu())
-    if real is not None and (padding := padded(real)):
+    if real is not None and (padding := padding_mask(real)):
         rule = rule & padding
-    if not mask.asked.get("use_vmap") and all(
+    if not mask.arguments.get("use_vmap") and all(
         agrees(rule, allowed, q, q + 1, keys) for q in {0, queries // 2, queries - 1}
     ):
         return rule
-    room.take(queries * keys, "the model's mask")
+    budget.reserve(queries * keys, "the model's mask")
     cells = torch.cat([allowed(*part) for part in blocks(queries)])
-    return ModelMask(Table(cells[None, None], queries, keys))
+    return ModelMask(CellTable(cells[None, None], queries, keys))
 
 
 def _cells(given: Tensor, call: Call, sequences: slice) -> Tensor:

@@ -5,18 +5,27 @@ from attnviz.formatting import byte_size
 MOST = 256 << 20  # bytes, for all layers of a capture together
 
 
-class Unshown(Exception):
-    """Why a layer cannot be shown, as the end of a sentence that begins with its name."""
+class NotCaptured(Exception):
+    """A layer cannot be shown; the message is the end of a sentence that begins with its name."""
 
 
-class Room:
+class MemoryBudget:
+    """The bytes that a capture may still take for masks, biases and weights.
+
+    Example:
+        >>> budget = MemoryBudget(100)
+        >>> budget.reserve(60, "its weights")
+        >>> budget.left
+        40
+    """
+
     def __init__(self, most: int = MOST) -> None:
         self.most = self.left = most
 
-    def take(self, size: int, what: str) -> None:
-        """Makes room for so many bytes, or raises Unshown."""
+    def reserve(self, size: int, what: str) -> None:
+        """Sets `size` bytes aside. Raises NotCaptured if fewer are left."""
         if size > self.left:
-            raise Unshown(
+            raise NotCaptured(
                 f"{what} would take {byte_size(size)}, and {byte_size(self.left)} of {byte_size(self.most)} are left "
                 "for all layers. Give it fewer tokens"
             )

@@ -42,7 +42,7 @@ class ModelBias(Bias):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class CellTable:
     """A rule that looks up cells (groups, heads, queries, keys), of which any axis may be 1 and stand for all.
 
     The positions of all groups follow each other: query q is number q % queries of group q // queries.

@@ -14,24 +14,24 @@ from transformers.masking_utils import causal_mask_function
 
 from attnviz.capture.call import Call
 from attnviz.capture.lazy_mask import lazy_mask
-from attnviz.capture.memory_budget import Unshown
-from attnviz.capture.recording import Record, current
+from attnviz.capture.memory_budget import NotCaptured
+from attnviz.capture.recording import Recording, current_recording
 
 SOFTMAXES = (softmax, torch.softmax, Tensor.softmax)
 ATTENTION = re.compile("att", re.IGNORECASE)
 SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
 
-class Intercepted(TorchFunctionMode):
+class TorchInterception(TorchFunctionMode):
     """While it is entered, softmax and scaled_dot_product_attention in attention modules are recorded.
 
     A softmax is taken for attention where it is (sequences, heads, queries, keys) or (sequences · heads, queries,
     keys), with as many heads as there are and as many queries and keys as the states that its module was given.
     """
 
-    def __init__(self, record: Record, heads: frozenset[int]) -> None:
+    def __init__(self, recording: Recording, heads: frozenset[int]) -> None:
         super().__init__()
-        self.record, self.heads = record, heads
+        self.recording, self.heads = recording, heads
         self.running: list[tuple[nn.Module, frozenset[int]]] = []
 
     @contextmanager
@@ -39,13 +39,13 @@ class Intercepted(TorchFunctionMode):
         """Entered, and told which module of the model is running and the lengths of what it was given."""
 
         def enter(module: nn.Module, given: tuple, more: dict) -> None:
-            if current.get() is self.record:  # and not another thread's forward
+            if current_recording.get() is self.recording:  # and not another thread's forward
                 tensors = (value for value in (*given, *more.values()) if isinstance(value, Tensor))
                 states = (one for one in tensors if one.ndim == 3 and one.is_floating_point())
                 self.running.append((module, frozenset(size for one in states for size in one.shape[:2])))
 
         def leave(module: nn.Module, given: tuple, result: Any) -> None:
-            if current.get() is self.record and self.running and self.running[-1][0] is module:
+            if current_recording.get() is self.recording and self.running and self.running[-1][0] is module:
                 self.running.pop()  # where it was entered: another hook may have failed before
 
         hooks = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in model.modules()]
@@ -59,10 +59,10 @@ class Intercepted(TorchFunctionMode):
 
     def __torch_function__(self, function: Callable, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self.record.busy or not self.running:
+        if self.recording.busy or not self.running:
             return function(*args, **kwargs)
         if function is multi_head_attention_forward:
-            return self._asked(inspect.signature(function).bind(*args, **kwargs).arguments)
+            return self._with_head_weights(inspect.signature(function).bind(*args, **kwargs).arguments)
         result = function(*args, **kwargs)
         if function is scaled_dot_product_attention:
             given = dict(zip(SDPA, args, strict=False)) | kwargs
@@ -73,41 +73,43 @@ class Intercepted(TorchFunctionMode):
                 self._finished(result)
         return result
 
-    def _asked(self, given: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
-        """What torch's own multi-head attention returns, asked for the weights of each head."""
+    def _with_head_weights(self, given: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
+        """Returns what torch's multi-head attention does, and records the weights of each head."""
         heads: Any = {"need_weights": True, "average_attn_weights": False}
         output, weights = multi_head_attention_forward(**given | heads)
         if weights is not None:
-            self.record.finished(self._attention()[0], weights if weights.ndim == 4 else weights[None])
+            self.recording.capture_weights(self._attention()[0], weights if weights.ndim == 4 else weights[None])
             weights = weights.mean(-3) if given.get("average_attn_weights", True) else weights
         return output, weights if given.get("need_weights", True) else None
 
     def _computed(self, query: Tensor, key: Tensor, value: Tensor, result: Tensor, more: dict[str, Any]) -> Tensor:
         """Keeps what torch computes an attention from, and gives its result."""
         module, mask = self._attention()[0], more.get("attn_mask")
-        with self.record.recording(module):
+        with self.recording.capturing(module):
             if query.ndim != 4:
-                raise Unshown(f"its queries have the shape {tuple(query.shape)}, in which heads cannot be told apart")
+                raise NotCaptured(
+                    f"its queries have the shape {tuple(query.shape)}, in which heads cannot be told apart"
+                )
             if more.get("is_causal"):
                 lengths = {"batch_size": len(query), "q_length": query.shape[2], "kv_length": key.shape[2]}
                 mask = lazy_mask(mask_function=causal_mask_function, dtype=query.dtype, **lengths)
             call = Call(module, query, key, value, mask, {"scaling": more.get("scale")})
-            result = self.record.computed(call, result.transpose(1, 2)).transpose(1, 2)
+            result = self.recording.capture_computed(call, result.transpose(1, 2)).transpose(1, 2)
         return result
 
     def _finished(self, weights: Tensor) -> None:
         module, lengths = self._attention()
-        if not ATTENTION.search(f"{self.record.names.modules[module]} {type(module).__name__}"):
+        if not ATTENTION.search(f"{self.recording.names.modules[module]} {type(module).__name__}"):
             return
         heads = _heads(module) or self.heads
-        with self.record.recording(module):
+        with self.recording.capturing(module):
             shape = tuple(weights.shape)
             if weights.ndim == 3:
-                of = [count for count in sorted(heads) if len(weights) % (count * self.record.examples) == 0]
+                of = [count for count in sorted(heads) if len(weights) % (count * self.recording.examples) == 0]
                 weights = weights.unflatten(0, (-1, of[0])) if len(of) == 1 else weights[None]
             if weights.ndim != 4 or weights.shape[1] not in heads or not lengths.issuperset(weights.shape[2:]):
-                raise Unshown(f"its weights have the shape {shape}, not one number for each head, query and key")
-            self.record.finished(module, weights)
+                raise NotCaptured(f"its weights have the shape {shape}, not one number for each head, query and key")
+            self.recording.capture_weights(module, weights)
 
     def _attention(self) -> tuple[nn.Module, frozenset[int]]:
         """The module that is running, other than torch's own, and the lengths that it was given."""

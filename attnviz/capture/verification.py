@@ -14,8 +14,8 @@ FULL, HALF = 1e-4, 3e-2  # share of the largest by which numbers may differ, by 
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
-    """What the model's own function makes of some rows of an example, whose sequences follow each other."""
+class SampledRows:
+    """Some rows of an example's output and weights, as the model's own function gives them."""
 
     rows: list[int]
     output: Tensor  # (rows, heads, width)
@@ -23,7 +23,7 @@ class Probe:
     tolerance: float
 
     @classmethod
-    def of(cls, call: Call, sequences: slice, output: Tensor | None = None) -> "Probe":
+    def of_call(cls, call: Call, sequences: slice, output: Tensor | None = None) -> "SampledRows":
         """The first row, the last and some between; from an output of all rows, where no function is known."""
         queries, keys = call.lengths
         groups = sequences.stop - sequences.start
@@ -39,13 +39,13 @@ class Probe:
             weights[i, :, sequence - sequences.start] = own_weights[0, :, 0]
         return cls(rows, torch.stack(outputs), weights.flatten(2), tolerance)
 
-    def computed(self, output: Tensor, sequences: slice) -> bool:
+    def has_output(self, output: Tensor, sequences: slice) -> bool:
         """Whether an output of all rows (sequences, queries, heads, width) is the model's own in these."""
         return self._near(output[sequences].flatten(0, 1)[self.rows].float().cpu(), self.output, self._size)
 
-    def explained(self, mechanism: Mechanism, inputs: Inputs) -> bool:
+    def given_by(self, mechanism: Mechanism, inputs: Inputs) -> bool:
         """Whether a mechanism gives these weights and outputs, in rows that see anything."""
-        weights, output, seen = _of_rows(mechanism, inputs, self.rows)
+        weights, output, seen = _attend_rows(mechanism, inputs, self.rows)
         same = True
         if self.weights is not None:
             own = self.weights.transpose(0, 1)[seen]
@@ -61,7 +61,7 @@ class Probe:
         return bool(((one - other).abs() <= self.tolerance * size).all())
 
 
-def _of_rows(mechanism: Mechanism, inputs: Inputs, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+def _attend_rows(mechanism: Mechanism, inputs: Inputs, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
     """Weights (heads, rows, keys), output (heads, rows, width), and which rows see any key."""
     key_heads = [inputs.kv_head(head) for head in range(inputs.heads)]
     zero, h = torch.tensor(0), torch.arange(inputs.heads)[:, None, None]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 
 from attnviz.biases import KERPLE, ALiBi, Bias, Sandwich, SoftCap, SSMax, T5Buckets
-from attnviz.export.layout import NUMPY, TORCH, Example, array, divided, drawn, real
-from attnviz.export.rules import Rule
+from attnviz.export.layout import NUMPY, TORCH, Target, array_definition, float_literal, quotient, random_definition
+from attnviz.export.rules import MaskCode
 from attnviz.normalizers import (
     Differential,
     Entmax,
@@ -36,8 +36,8 @@ ROOT = "query.shape[-1] ** -0.5"
 
 
 @dataclass(frozen=True)
-class Similarity:
-    """A score: what is done to query and key before their product, and what that is multiplied by."""
+class ScoreCode:
+    """The code of a score: what is done to query and key before their product, and the factor of the product."""
 
     scale: str = "1"
     lines: tuple[str, ...] = ()
@@ -46,18 +46,18 @@ class Similarity:
 
     @property
     def product(self) -> str:
-        """All scores in NumPy."""
+        """The code of all scores in NumPy."""
         if self.other or self.scale == "1":
             return self.other or "query @ key.swapaxes(-1, -2)"
         return f"query @ key.swapaxes(-1, -2) * {self.scale}".replace("* 1 / ", "/ ")
 
 
 @dataclass(frozen=True)
-class Change:
-    """A bias: what it adds to a score or, where it does not add, what it makes of it."""
+class BiasCode:
+    """The code of a bias: what it adds to a score or, if it does not add, the new score."""
 
     added: str = ""
-    made: str = ""
+    replaced: str = ""
     lines: tuple[str, ...] = ()  # before it
     definitions: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()  # definitions that need the mask
@@ -65,47 +65,49 @@ class Change:
     def result(self, score: str) -> str:
         if self.added.startswith("-"):
             return f"{score} - {self.added[1:]}"
-        return f"{score} + {self.added}" if self.added else self.made.format(score=score)
+        return f"{score} + {self.added}" if self.added else self.replaced.format(score=score)
 
 
-def of_score(score: Score, example: Example) -> Similarity:
-    """A score as text. Raises ValueError, in words, for weights too many to be written out."""
-    library, d_q, d_k = example.library, example.d_q, example.d_k
+def score_code(score: Score, target: Target) -> ScoreCode:
+    """Returns the code of a score. Raises ValueError for weights too many to be written out."""
+    library, d_q, d_k = target.library, target.d_q, target.d_k
     match score:
         case ScaledDot(scale):
-            return Similarity(ROOT if scale is None else real(scale))
+            return ScoreCode(ROOT if scale is None else float_literal(scale))
         case Dot():
-            return Similarity()
+            return ScoreCode()
         case Cosine(tau):
             lines = tuple(f"{name} = {library.normalized.format(name)}" for name in ("query", "key"))
-            return Similarity(divided("1", tau), lines)
+            return ScoreCode(quotient("1", tau), lines)
         case General(weight, seed):
             spread = (d_q * d_k) ** -0.5
             if weight is None and library is TORCH:
-                definition = drawn("weight", (d_q, d_k), seed * 8, spread)
+                definition = random_definition("weight", (d_q, d_k), seed * 8, spread)
             else:
-                definition = array("weight", score.matrix(d_q, d_k), library)
-            return Similarity(lines=("query = query @ weight",), definitions=(definition,))
+                definition = array_definition("weight", score.matrix(d_q, d_k), library)
+            return ScoreCode(lines=("query = query @ weight",), definitions=(definition,))
         case Additive():
             weights = dict(zip(("query_weight", "key_weight", "vector"), score.matrices(d_q, d_k), strict=True))
-            return Similarity(
+            return ScoreCode(
                 lines=("from_query, from_key = query @ query_weight.T, key @ key_weight.T",),
-                definitions=tuple(array(name, weight, library) for name, weight in weights.items()),
+                definitions=tuple(array_definition(name, weight, library) for name, weight in weights.items()),
                 other="np.tanh(from_query[..., :, None, :] + from_key[..., None, :, :]) @ vector",
             )
     raise ValueError(f"There is no code for the score {type(score).__name__}. Choose another one.")
 
 
-def of_bias(bias: Bias, rule: Rule | None, number: str, example: Example) -> Change:
-    """A bias as text. What it defines has the number after its name, apart from what another one defines."""
-    library, xp = example.library, example.library.name
-    bound = bias.bind(example.queries, example.keys, example.heads)
+def bias_code(bias: Bias, rule: MaskCode | None, number: str, target: Target) -> BiasCode:
+    """Returns the code of a bias. The names that it defines end in `number`, which tells two biases apart."""
+    library, xp = target.library, target.library.name
+    bound = bias.bind(target.queries, target.keys, target.heads)
     match bound:
         case ALiBi(form):
-            zero, head = torch.tensor(0), torch.arange(example.heads)
-            slopes = -bound(torch.zeros(example.heads), zero, head, torch.tensor(1), zero)
+            zero, head = torch.tensor(0), torch.arange(target.heads)
+            slopes = -bound(torch.zeros(target.heads), zero, head, torch.tensor(1), zero)
             back = "(q_idx - kv_idx)" if form == "causal" else "abs(q_idx - kv_idx)"
-            return Change(f"-slopes{number}[h] * {back}", definitions=(array(f"slopes{number}", slopes, library),))
+            return BiasCode(
+                f"-slopes{number}[h] * {back}", definitions=(array_definition(f"slopes{number}", slopes, library),)
+            )
         case T5Buckets(direction, buckets, max_distance, seed, table) if table is not None:
             bucket = bound.bucket(torch.arange(max_distance + 1), torch.tensor(0)).tolist()
             farthest = bucket.index(bucket[-1])  # from there on, all have one bucket
@@ -117,14 +119,14 @@ def of_bias(bias: Bias, rule: Rule | None, number: str, example: Example) -> Cha
             name, is_drawn = f"learned{number}", bound != bias and library is TORCH
             definitions = (
                 "# The bucket of each distance, and what a bucket adds in each head.",
-                array(f"bucket{number}", bucket[: farthest + 1], library),
-                drawn(name, table.shape, seed) if is_drawn else array(name, table, library),
+                array_definition(f"bucket{number}", bucket[: farthest + 1], library),
+                random_definition(name, table.shape, seed) if is_drawn else array_definition(name, table, library),
             )
-            return Change(f"{name}[place, h]", lines=(place,), definitions=definitions)
+            return BiasCode(f"{name}[place, h]", lines=(place,), definitions=definitions)
         case KERPLE("logarithmic", r1, r2):
-            return Change(f"-{real(r1)} * {xp}.log1p({real(r2)} * abs(q_idx - kv_idx))")
+            return BiasCode(f"-{float_literal(r1)} * {xp}.log1p({float_literal(r2)} * abs(q_idx - kv_idx))")
         case KERPLE("power", r1, r2):
-            return Change(f"-{real(r1)} * abs(q_idx - kv_idx) ** {real(r2)}")
+            return BiasCode(f"-{float_literal(r1)} * abs(q_idx - kv_idx) ** {float_literal(r2)}")
         case Sandwich(width, heads, span):
             double, single = (", dtype=torch.float64", ".float().to(device)") if library is TORCH else ("", "")
             definitions = (
@@ -132,33 +134,33 @@ def of_bias(bias: Bias, rule: Rule | None, number: str, example: Example) -> Cha
                 f"wavelengths{number} = 10000 ** ({xp}.arange(2, {width + 1}, 2{double}) / {width})",
                 f"common{number} = {xp}.cos({xp}.arange({span})[:, None] / wavelengths{number}).sum(-1){single}",
             )
-            return Change(f"common{number}[abs(q_idx - kv_idx)] * {heads} / (8 * (h + 1))", definitions=definitions)
+            return BiasCode(f"common{number}[abs(q_idx - kv_idx)] * {heads} / (8 * (h + 1))", definitions=definitions)
         case SoftCap(cap):
-            return Change(made=f"{real(cap)} * {xp}.tanh({{score}} / {real(cap)})")
+            return BiasCode(replaced=f"{float_literal(cap)} * {xp}.tanh({{score}} / {float_literal(cap)})")
         case SSMax(s):
-            return _scaled_by_keys(s, rule, number, example)
+            return _scaled_by_keys(s, rule, number, target)
     raise ValueError(f"There is no code for the bias {type(bias).__name__}. Leave it out, or choose another one.")
 
 
-def _scaled_by_keys(s: float, rule: Rule | None, number: str, example: Example) -> Change:
-    """SSMax: scores times the logarithm of how many keys a query sees, which the mask says."""
+def _scaled_by_keys(s: float, rule: MaskCode | None, number: str, target: Target) -> BiasCode:
+    """Returns the code of SSMax: scores times the logarithm of the number of keys that a query sees."""
     if not rule:
-        comment = f"# {real(s)} times the logarithm of {example.keys}: every query sees so many keys."
-        factor = f"factor{number} = {real(s * math.log(example.keys))}"
-        return Change(made=f"{{score}} * factor{number}", counted=(comment, factor))
+        comment = f"# {float_literal(s)} times the logarithm of {target.keys}: every query sees so many keys."
+        factor = f"factor{number} = {float_literal(s * math.log(target.keys))}"
+        return BiasCode(replaced=f"{{score}} * factor{number}", counted=(comment, factor))
     comment = "# How many keys each query sees; 1 where it sees none, whose logarithm is 0 too."
-    if example.library is NUMPY:
+    if target.library is NUMPY:
         seen = "seen = np.broadcast_to(allowed, scores.shape).sum(-1, keepdims=True).clip(min=1)"
-        return Change(made=f"{{score}} * {real(s)} * np.log(seen)", counted=(comment, seen))
-    seen = f"seen = create_mask(mask_mod, {rule.sizes(example)}, device=device).sum(-1).clip(min=1)"
+        return BiasCode(replaced=f"{{score}} * {float_literal(s)} * np.log(seen)", counted=(comment, seen))
+    seen = f"seen = create_mask(mask_mod, {rule.sizes(target)}, device=device).sum(-1).clip(min=1)"
     place = ", ".join([*(name if name in rule.positions else "0" for name in ("b", "h")), "q_idx"])
-    return Change(made=f"{{score}} * {real(s)} * torch.log(seen[{place}])", counted=(comment, seen))
+    return BiasCode(replaced=f"{{score}} * {float_literal(s)} * torch.log(seen[{place}])", counted=(comment, seen))
 
 
-def of_normalizer(normalizer: Normalizer, masked: bool) -> list[str]:
+def normalizer_code(normalizer: Normalizer, masked: bool) -> list[str]:
     """What NumPy makes of `scores`, −∞ where the mask says no, so that a row of nothing else becomes zeros.
 
-    Raises ValueError, in words, for a normalizer that needs more than one map of scores.
+    Raises ValueError for a normalizer that needs more than one map of scores.
     """
     greatest = "greatest = scores.max(-1, keepdims=True)"
     lowered = "np.where(greatest == -np.inf, 0, greatest)" if masked else "greatest"  # −∞ − −∞ is no number
@@ -166,7 +168,7 @@ def of_normalizer(normalizer: Normalizer, masked: bool) -> list[str]:
     total = "total = weights.sum(-1, keepdims=True)"
     match normalizer:
         case Softmax(temperature):
-            cooled = [f"scores = scores / {real(temperature)}"] if temperature != 1 else []
+            cooled = [f"scores = scores / {float_literal(temperature)}"] if temperature != 1 else []
             exponentials = [*cooled, greatest, f"weights = np.exp(scores - {lowered})"]
             if not masked:
                 return [*exponentials, "return weights / weights.sum(-1, keepdims=True)"]
@@ -181,26 +183,26 @@ def of_normalizer(normalizer: Normalizer, masked: bool) -> list[str]:
         case SoftmaxPlusOne() | Sink():
             logits = normalizer.logit if isinstance(normalizer, Sink) else 0.0
             several = isinstance(logits, torch.Tensor) and logits.ndim > 0
-            sink = "sink[:, None, None]" if several else real(float(logits))
+            sink = "sink[:, None, None]" if several else float_literal(float(logits))
             return [
-                *([array("sink", logits, NUMPY)] if isinstance(logits, torch.Tensor) and several else []),
+                *([array_definition("sink", logits, NUMPY)] if isinstance(logits, torch.Tensor) and several else []),
                 f"greatest = np.maximum(scores.max(-1, keepdims=True), {sink})",
                 "weights = np.exp(scores - greatest)",
                 f"return weights / (weights.sum(-1, keepdims=True) + np.exp({sink} - greatest))",
             ]
         case Sparsemax():
-            return of_normalizer(Entmax(2.0), masked)
+            return normalizer_code(Entmax(2.0), masked)
         case Entmax(1.0):
-            return of_normalizer(Softmax(), masked)
+            return normalizer_code(Softmax(), masked)
         case Entmax(alpha):
             return [
                 greatest,
-                f"scores = {real(alpha - 1)} * (scores - {lowered}).astype(np.float64)",
+                f"scores = {float_literal(alpha - 1)} * (scores - {lowered}).astype(np.float64)",
                 "# The threshold at which what is above it adds up to 1, by halving.",
                 "low, high = np.full(greatest.shape, -1.0), np.zeros(greatest.shape)",
                 "for _ in range(60):",
                 "    middle = (low + high) / 2",
-                f"    weights = np.maximum(scores - middle, 0) ** {real(1 / (alpha - 1))}",
+                f"    weights = np.maximum(scores - middle, 0) ** {float_literal(1 / (alpha - 1))}",
                 "    over = weights.sum(-1, keepdims=True) > 1",
                 "    low, high = np.where(over, middle, low), np.where(over, high, middle)",
                 "return weights",
@@ -209,7 +211,7 @@ def of_normalizer(normalizer: Normalizer, masked: bool) -> list[str]:
             return [
                 f"last = np.sort(scores)[..., -{k}:][..., :1]",
                 "scores = np.where(scores < last, -np.inf, scores)",
-                *of_normalizer(Softmax(), masked),
+                *normalizer_code(Softmax(), masked),
             ]
         case Sigmoid():
             return [seen, "return np.exp(-np.logaddexp(0, np.log(seen) - scores))"]
@@ -230,7 +232,7 @@ def of_normalizer(normalizer: Normalizer, masked: bool) -> list[str]:
             ]
         case Differential():
             raise ValueError(
-                "Differential compares two halves of every head, and a program here writes down one map of scores. "
+                "Differential compares two halves of every head, and an export here has one map of scores. "
                 "Choose another normalizer."
             )
         case Identity():

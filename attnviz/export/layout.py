@@ -1,4 +1,4 @@
-"""How a program is laid out: lines, functions, arrays, and the example at its end."""
+"""The layout of a script: lines, functions, arrays, and the example at its end."""
 
 import re
 import textwrap
@@ -13,7 +13,7 @@ MOST_NUMBERS = 2048  # of weights that are written out
 
 @dataclass(frozen=True)
 class Library:
-    """How a library says what the other says in another way."""
+    """How a library writes what the other writes in another way."""
 
     name: str
     array: str
@@ -42,8 +42,8 @@ NUMPY = Library(
 
 
 @dataclass(frozen=True)
-class Example:
-    """What a program is for: the sizes of its example, which tables and weights are made for."""
+class Target:
+    """What code is written for: a library, and the sizes of the example that runs it."""
 
     queries: int
     keys: int
@@ -55,12 +55,12 @@ class Example:
     library: Library
 
     @property
-    def shared(self) -> int:
-        """How many heads of queries share one of keys and values."""
+    def group_size(self) -> int:
+        """How many query heads share one kv head."""
         return self.heads // self.kv_heads
 
     def lines(self) -> list[str]:
-        """Random query, key and value, and the output that they give."""
+        """Returns lines that make random query, key and value, and the output."""
         shapes = {
             "query": (1, self.heads, self.queries, self.d_q),
             "key": (1, self.kv_heads, self.keys, self.d_k),
@@ -69,20 +69,20 @@ class Example:
         return [
             "# An example. Put your own numbers here, of shape (batch, heads, tokens, width).",
             self.library.seed,
-            *(f"{name} = {self.library.random.format(joined(shape))}" for name, shape in shapes.items()),
+            *(f"{name} = {self.library.random.format(comma_separated(shape))}" for name, shape in shapes.items()),
             "output = attention(query, key, value)",
             'print("output", tuple(output.shape))',
         ]
 
 
-def program(
-    title: str, imports: str, head: Sequence[str], body: Sequence[str], example: Example, more: Sequence[str] = ()
+def script(
+    title: str, imports: str, head: Sequence[str], body: Sequence[str], target: Target, more: Sequence[str] = ()
 ) -> str:
-    """A whole program: imports, what is defined once, functions, and an example with more lines after it."""
-    counts = f"{_count(example.queries, 'query', 'queries')} and {_count(example.keys, 'key', 'keys')}"
-    top = f"# Attention of {counts}, {_count(example.heads, 'head', 'heads')}, with {title}.\n{imports}"
+    """Returns a whole script: imports, definitions, functions, and an example with more lines after it."""
+    counts = f"{_count(target.queries, 'query', 'queries')} and {_count(target.keys, 'key', 'keys')}"
+    top = f"# Attention of {counts}, {_count(target.heads, 'head', 'heads')}, with {title}.\n{imports}"
     blocks = ["\n\n".join([top, "\n".join(head)]) if head else top, *body]
-    main = "\n".join(['if __name__ == "__main__":', *indented([*example.lines(), *more])])
+    main = "\n".join(['if __name__ == "__main__":', *indented([*target.lines(), *more])])
     return "\n\n\n".join([*blocks, main]) + "\n"
 
 
@@ -91,15 +91,15 @@ def function(signature: str, lines: Iterable[str]) -> str:
 
 
 def call(name: str, arguments: Sequence[str]) -> list[str]:
-    """Lines that return what a function gives, one for each argument where they do not fit on one."""
+    """Returns lines that return the result of a call, one for each argument where they do not fit on one."""
     line = f"return {name}({', '.join(arguments)})"
     if len(line) <= COLUMNS - 4:
         return [line]
     return [f"return {name}(", *indented(f"{argument}," for argument in arguments), ")"]
 
 
-def indices(lines: Iterable[str], arange: str) -> list[str]:
-    """The positions that the lines speak of, so shaped that they broadcast against the scores."""
+def position_definitions(lines: Iterable[str], arange: str) -> list[str]:
+    """Returns definitions of the positions that the lines use, shaped to broadcast against the scores."""
     axes = {
         "b": ("query.shape[0]", "[:, None, None, None]"),
         "h": ("query.shape[1]", "[:, None, None]"),
@@ -110,33 +110,33 @@ def indices(lines: Iterable[str], arange: str) -> list[str]:
     return [f"{name} = {arange.format(size)}{shape}" for name, (size, shape) in axes.items() if name in words]
 
 
-def array(name: str, numbers: Tensor | Sequence[int], library: Library) -> str:
-    """A definition of an array with all its numbers. Raises ValueError where they are real and too many."""
+def array_definition(name: str, numbers: Tensor | Sequence[int], library: Library) -> str:
+    """Returns the definition of an array with all its numbers. Raises ValueError if they are too many weights."""
     if isinstance(numbers, Tensor) and numbers.numel() > MOST_NUMBERS:
         raise ValueError(
-            f"{name} holds {numbers.numel()} numbers, too many to write into a program: {MOST_NUMBERS} would do. "
+            f"{name} holds {numbers.numel()} numbers, too many to write into code: {MOST_NUMBERS} would do. "
             "Take narrower vectors, or another score."
         )
     rows = numbers.tolist() if isinstance(numbers, Tensor) else [int(number) for number in numbers]
-    listed = [f"[{joined(row)}]" if isinstance(row, list) else _number(row) for row in rows]
-    line = f"{name} = {library.array.format(f'[{joined(listed)}]')}"
+    listed = [f"[{comma_separated(row)}]" if isinstance(row, list) else _number(row) for row in rows]
+    line = f"{name} = {library.array.format(f'[{comma_separated(listed)}]')}"
     if len(line) <= COLUMNS:
         return line
     # A matrix has a line or more for each row, a list as few as there can be.
-    texts = [f"{row}," for row in listed] if isinstance(rows[0], list) else [f"{joined(listed)},"]
+    texts = [f"{row}," for row in listed] if isinstance(rows[0], list) else [f"{comma_separated(listed)},"]
     wrapped = (textwrap.wrap(text, COLUMNS - 4) for text in texts)
     inside = "\n".join(["[", *indented(part for parts in wrapped for part in parts), "]"])
     return f"{name} = {library.array.format(inside)}"
 
 
-def drawn(name: str, shape: Sequence[int], seed: int, spread: float = 1.0) -> str:
-    """A definition of a tensor that torch draws from the seed."""
-    numbers = f"torch.randn({joined(shape)}, generator=torch.Generator().manual_seed({int(seed)}))"
-    return f"{name} = {numbers}.to(device)" + f" * {real(spread)}" * (spread != 1)
+def random_definition(name: str, shape: Sequence[int], seed: int, spread: float = 1.0) -> str:
+    """Returns the definition of a tensor that torch draws from the seed."""
+    numbers = f"torch.randn({comma_separated(shape)}, generator=torch.Generator().manual_seed({int(seed)}))"
+    return f"{name} = {numbers}.to(device)" + f" * {float_literal(spread)}" * (spread != 1)
 
 
 def comment(text: str) -> list[str]:
-    """Any text as lines of a comment in a function."""
+    """Returns any text as lines of a comment in a function."""
     return [f"# {line}" for line in textwrap.wrap(" ".join(text.split()), COLUMNS - 6)]
 
 
@@ -144,16 +144,16 @@ def indented(lines: Iterable[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def divided(text: str, by: float) -> str:
-    """A factor or a name over a number."""
-    return text if by == 1 else f"{text} / {real(by)}"
+def quotient(text: str, by: float) -> str:
+    """Returns the code of a factor or a name divided by a number."""
+    return text if by == 1 else f"{text} / {float_literal(by)}"
 
 
-def real(number: float) -> str:
+def float_literal(number: float) -> str:
     return repr(float(number))
 
 
-def joined(values: Iterable[object]) -> str:
+def comma_separated(values: Iterable[object]) -> str:
     return ", ".join(value if isinstance(value, str) else _number(value) for value in values)
 
 

@@ -6,7 +6,7 @@ from functools import cached_property, reduce
 from itertools import pairwise
 from operator import and_
 
-from attnviz.export.layout import COLUMNS, Example, Library, array, indented
+from attnviz.export.layout import COLUMNS, Library, Target, array_definition, indented
 from attnviz.masks.comparisons import COMPARISONS, OPPOSITE
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, Or, rule, terms_in
 from attnviz.masks.terms import (
@@ -28,34 +28,34 @@ ALWAYS, NEVER = (Compare((Variable("q"), Number(0)), (sign,)) for sign in (">=",
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A rule in few words, to be written as Python."""
+class MaskCode:
+    """The code of a mask: its rule, simplified."""
 
     mask: Mask
     library: Library
 
     @cached_property
     def positions(self) -> set[str]:
-        """The names of the positions that it looks at, of b, h, q and k."""
+        """The names of the positions that the rule uses, of b, h, q and k."""
         return {name for term in terms_in(self.mask) for name in term.names}
 
     @cached_property
     def tables(self) -> dict[tuple[int, ...], str]:
-        """The lists that it looks numbers up in, and their names."""
+        """The lists of numbers in the rule, and their names."""
         tables = list(dict.fromkeys(term.numbers for term in terms_in(self.mask) if isinstance(term, Lookup)))
         return {numbers: f"table_{i}" if len(tables) > 1 else "table" for i, numbers in enumerate(tables, 1)}
 
     def definitions(self) -> list[str]:
-        """Python for above the functions: the lists."""
-        return [array(name, numbers, self.library) for numbers, name in self.tables.items()]
+        """Returns the definitions of the lists, which stand above the functions."""
+        return [array_definition(name, numbers, self.library) for numbers, name in self.tables.items()]
 
-    def sizes(self, example: Example) -> str:
-        """What FlexAttention makes a mask for: None for axes that the rule does not look at."""
-        heads = example.heads if "h" in self.positions else None
-        return f"{1 if 'b' in self.positions else None}, {heads}, {example.queries}, {example.keys}"
+    def sizes(self, target: Target) -> str:
+        """Returns the sizes for FlexAttention's create_block_mask: None for axes that the rule does not use."""
+        heads = target.heads if "h" in self.positions else None
+        return f"{1 if 'b' in self.positions else None}, {heads}, {target.queries}, {target.keys}"
 
     def lines(self, start: str) -> list[str]:
-        """Python for a function: the rule after `start`, on as many lines as it needs."""
+        """Returns the rule after `start`, on as many lines as it needs."""
         lines = self._spread(self.mask, COLUMNS - 4 - len(start))
         if len(lines) == 1:
             return [start + lines[0]]
@@ -116,10 +116,10 @@ class Rule:
         raise ValueError(f"There is no code for {term!r}. Choose another mask.")
 
 
-def written(mask: Mask, queries: int, keys: int, heads: int, library: Library) -> Rule | None:
-    """The rule of a mask for so many queries, keys and heads; None where it allows everything."""
+def mask_code(mask: Mask, queries: int, keys: int, heads: int, library: Library) -> MaskCode | None:
+    """Returns the code of a mask for these numbers of queries, keys and heads; None if it allows everything."""
     simple = _simple(rule(mask, queries, keys), {**POSITION_BOUNDS, "h": (0, heads - 1)})
-    return None if simple == ALWAYS else Rule(simple, library)
+    return None if simple == ALWAYS else MaskCode(simple, library)
 
 
 def _simple(mask: Mask, at: Mapping[str, Bounds]) -> Mask:

@@ -1,4 +1,4 @@
-"""How far a guess of where a query looks is from where it looks."""
+"""How far a prediction of a query's weights is from the weights."""
 
 from collections.abc import Mapping
 
@@ -7,47 +7,55 @@ from jaxtyping import Float
 
 
 def shares(points: Mapping[int, int | float], keys: int) -> Float[np.ndarray, " keys"]:
-    """Points given to some keys as a distribution over all of them; where every point is 0, all those keys alike.
+    """Returns points for some keys as a distribution over all of them; if all points are 0, those keys are equal.
 
-    Raises ValueError when no key, a key that is not there, or fewer than 0 points are given.
+    Raises ValueError if there are no points, if some are negative, or if they are for a key that does not exist.
+
+    Example:
+        >>> shares({0: 1, 2: 3}, keys=4)
+        array([0.25, 0.  , 0.75, 0.  ])
     """
-    guess = np.zeros(keys)
-    for key, many in points.items():
+    prediction = np.zeros(keys)
+    for key, count in points.items():
         if not 0 <= key < keys:
-            raise ValueError(f"A guess is about keys 0 to {keys - 1}; it has key {key}.")
-        guess[key] = many
-    if not points or not np.isfinite(guess).all() or (guess < 0).any():
-        raise ValueError("A guess gives points, 0 or more, to at least one key.")
-    if not guess.any():
-        guess[list(points)] = 1
-    return scaled(guess)
+            raise ValueError(f"A prediction is about keys 0 to {keys - 1}; it has key {key}.")
+        prediction[key] = count
+    if not points or not np.isfinite(prediction).all() or (prediction < 0).any():
+        raise ValueError("A prediction gives points, 0 or more, to at least one key.")
+    if not prediction.any():
+        prediction[list(points)] = 1
+    return normalized(prediction)
 
 
-def can_be_guessed(answer: Float[np.ndarray, " keys"]) -> bool:
-    """Whether the weights are shares of something: none is negative, not all are 0. NaN, not allowed, is no weight."""
-    weights = np.nan_to_num(answer.astype("f8"))
-    return bool((weights >= 0).all() and weights.any())
+def is_predictable(weights: Float[np.ndarray, " keys"]) -> bool:
+    """Whether weights are shares of attention: none is negative, and not all are 0. NaN, masked, counts as 0."""
+    known = np.nan_to_num(weights.astype("f8"))
+    return bool((known >= 0).all() and known.any())
 
 
-def scaled(weights: Float[np.ndarray, " keys"]) -> Float[np.ndarray, " keys"]:
-    """The weights as shares that add up to 1; NaN, not allowed, has none."""
+def normalized(weights: Float[np.ndarray, " keys"]) -> Float[np.ndarray, " keys"]:
+    """Returns the weights divided by their sum; NaN, masked, becomes 0."""
     known = np.nan_to_num(weights.astype("f8"))
     known = known / known.max()  # first, so that the sum neither overflows nor vanishes
     return known / known.sum()
 
 
-def distance(guess: Float[np.ndarray, " keys"], answer: Float[np.ndarray, " keys"]) -> float:
-    """The share of attention that the guess puts on wrong keys: 0 for equal, 1 for nothing in common.
+def total_variation(prediction: Float[np.ndarray, " keys"], weights: Float[np.ndarray, " keys"]) -> float:
+    """Returns the share of a prediction that lies on wrong keys: 0 if it is right, 1 if nothing of it is.
 
-    The total variation distance, ½ Σ |guess − answer|, with each scaled to add up to 1; NaN, not allowed, counts as 0.
-    Raises ValueError where either has a negative weight or nothing but zeros, or where their lengths differ.
+    The total variation distance, ½ Σ |prediction − weights|, with both normalized; NaN, masked, counts as 0.
+    Raises ValueError if one of them is not predictable, or if their lengths differ.
+
+    Example:
+        >>> total_variation(np.array([1.0, 0.0]), np.array([0.75, 0.25]))
+        0.25
     """
-    if guess.shape != answer.shape:
+    if prediction.shape != weights.shape:
         raise ValueError(
-            f"A guess has a share for each key of the answer; it has {len(guess)}, the answer {len(answer)}."
+            f"A prediction has a share for each key; it has {len(prediction)}, and there are {len(weights)} weights."
         )
-    if not (can_be_guessed(guess) and can_be_guessed(answer)):
+    if not (is_predictable(prediction) and is_predictable(weights)):
         raise ValueError(
             "Only shares can be compared: weights of 0 or more that are not all 0. Choose another normalizer or query."
         )
-    return float(np.abs(scaled(guess) - scaled(answer)).sum() / 2)
+    return float(np.abs(normalized(prediction) - normalized(weights)).sum() / 2)

@@ -60,7 +60,7 @@ def run_with_interventions(
     with model.lock:
         hook = model.model.register_forward_hook(keep_output) if model.outputs else None
         try:
-            after = capture(model.model, model.forward_arguments(read), exchange=change)
+            after = capture(model.model, model.forward_arguments(read), intervene=change)
         finally:
             if hook:
                 hook.remove()

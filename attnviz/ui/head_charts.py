@@ -24,8 +24,8 @@ from attnviz.ui.viewport import token_name
 
 HEIGHT = 470
 MOST_LABELS = 16  # along a mosaic
-HIDDEN = "{query} may not look at {key}, or it is still to be guessed."
-HIDDEN_ROW = "What {query} looks at is still to be guessed, or there is nothing."
+HIDDEN = "{query} may not look at {key}, or it is still to be predicted."
+HIDDEN_ROW = "What {query} looks at is still to be predicted, or there is nothing."
 
 
 def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
@@ -183,7 +183,10 @@ def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None
     with menu:
         row = pinned_query.menu(selection.query_names, selection.first_row)
         predict = is_whole and st.toggle(
-            "Predict", key="predict", bind="query-params", help="Guess where the pinned query looks before you see it."
+            "Predict",
+            key="predict",
+            bind="query-params",
+            help="Predict where the pinned query looks before you see it.",
         )
     with reading:
         hidden = None
@@ -191,7 +194,7 @@ def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None
             row, hidden = None, row
         text = html.Markup() if row is None else _reading(selection, head_map, row)
         if predict and row is None and hidden is None:
-            text = html.element("p", "Pin a query to guess where it looks.")
+            text = html.element("p", "Pin a query to predict where it looks.")
         if is_whole:
             text += html.paragraphs(_notes(selection, head_map) or [""])
         if text:
@@ -200,7 +203,7 @@ def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None
 
 
 def _is_revealed(head_map: HeadMap, row: int) -> bool:
-    return prediction.ask("head", head_map.query_tokens[row], head_map.key_tokens, head_map.weights[row])
+    return prediction.predict("head", head_map.query_tokens[row], head_map.key_tokens, head_map.weights[row])
 
 
 def _description(head_map: HeadMap, row: int | None) -> str:

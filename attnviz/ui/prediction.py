@@ -1,9 +1,8 @@
-"""Predict, then reveal: the reader guesses where a query looks, and then sees where it looks."""
+"""Predict, then reveal: the reader predicts where a query looks, and then sees where it looks."""
 
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
 import numpy as np
 import streamlit as st
@@ -11,7 +10,8 @@ from jaxtyping import Float
 
 from attnviz.figures.bars import bars
 from attnviz.formatting import number, visible
-from attnviz.lessons.prediction import can_be_guessed, distance, scaled, shares
+from attnviz.lessons.prediction import is_predictable, normalized, shares, total_variation
+from attnviz.ui import html
 from attnviz.ui.chart import chart
 from attnviz.ui.markdown import plain
 from attnviz.ui.pinned_query import numbered
@@ -23,59 +23,62 @@ POINTS = 10
 
 @dataclass(frozen=True)
 class _Round:
-    """One question and its answer; a new one begins with nothing guessed."""
+    """One question and its answer; a new one begins without a prediction."""
 
     stamp: int
     number: int
     revealed: bool = False
 
 
-def ask(key: str, query: str, keys: Sequence[str], answer: Float[np.ndarray, " keys"]) -> bool:
-    """Lets the reader guess the weights of `query` over `keys`, and shows the answer beside the guess when asked to.
+def predict(key: str, query: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"]) -> bool:
+    """Lets the reader predict the weights of `query` over `keys`; shows the weights once they are revealed.
 
-    True once it is shown: until then nothing of `answer` is sent to the browser from here, and the caller shows
-    nothing of it either. NaN is a key that may not be looked at. Another query, other keys or another answer begin
-    anew. `key` tells the places apart where something is asked.
+    Returns whether they are revealed: until then nothing of them is sent to the browser from here, and the caller
+    shows nothing of them either. NaN is a masked key. Another query, other keys or other weights begin anew. `key`
+    tells several places on a page apart.
     """
-    if not can_be_guessed(answer):
-        st.info(plain(f"There is nothing to guess: the weights of {visible(query)} are no shares of attention."))
+    if not is_predictable(weights):
+        st.info(plain(f"There is nothing to predict: the weights of {visible(query)} are no shares of attention."))
         return True
-    now = _round(key, zlib.crc32(repr((query, *keys)).encode(errors="replace") + answer.astype("f8").tobytes()))
-    with st.container(key=f"guess-{key}"):
+    now = _round(key, zlib.crc32(repr((query, *keys)).encode(errors="replace") + weights.astype("f8").tobytes()))
+    with st.container(key=f"prediction-{key}"):
         with st.container():  # what comes and goes stands in one place, so that the chart below stays what it is
-            guess = _guess(f"{key}-{now.number}", query, keys)
+            prediction = _prediction(f"{key}-{now.number}", query, keys)
         if now.revealed:
-            st.button("Guess again", key=f"{key}-again", icon=":material/replay:", on_click=_again, args=(key,))
+            st.button("Predict again", key=f"{key}-again", icon=":material/replay:", on_click=_restart, args=(key,))
         else:
             st.button(
                 "Reveal", key=f"{key}-reveal", type="primary", icon=":material/visibility:",
-                disabled=guess is None, on_click=_reveal, args=(key,),
+                disabled=prediction is None, on_click=_reveal, args=(key,),
             )  # fmt: skip
-        sentences = said(keys, guess, answer) if now.revealed and guess is not None else [""]
-        st.html("".join(f"<p class='attnviz-summary'>{escape(one)}</p>" for one in sentences))
-        _bars(f"{key}-{now.number}", guess, scaled(answer) if now.revealed else np.full(len(keys), np.nan), keys)
+        verdict = sentences(keys, prediction, weights) if now.revealed and prediction is not None else [""]
+        st.html(html.join(map(html.summary, verdict)))
+        revealed = normalized(weights) if now.revealed else np.full(len(keys), np.nan)
+        _bars(f"{key}-{now.number}", prediction, revealed, keys)
     return now.revealed
 
 
-def said(keys: Sequence[str], guess: Float[np.ndarray, " keys"], answer: Float[np.ndarray, " keys"]) -> list[str]:
-    """How good the guess is, in sentences."""
-    best, guessed = int(np.nanargmax(answer)), int(guess.argmax())
-    found = f"The most important key is {visible(keys[best])}, with {number(float(answer[best]))}"
-    if guess[best] == guess[guessed]:
-        found += ": as you guessed."
-    elif np.isnan(answer[guessed]):
-        found += f"; {visible(keys[guessed])}, which you guessed, may not be looked at."
+def sentences(
+    keys: Sequence[str], prediction: Float[np.ndarray, " keys"], weights: Float[np.ndarray, " keys"]
+) -> list[str]:
+    """How good the prediction is."""
+    best, predicted = int(np.nanargmax(weights)), int(prediction.argmax())
+    found = f"The most important key is {visible(keys[best])}, with {number(float(weights[best]))}"
+    if prediction[best] == prediction[predicted]:
+        found += ": as you predicted."
+    elif np.isnan(weights[predicted]):
+        found += f"; {visible(keys[predicted])}, which you predicted, may not be looked at."
     else:
-        found += f"; {visible(keys[guessed])}, which you guessed, gets {number(float(answer[guessed]))}."
-    apart = distance(guess, answer)
-    placed = f"{number(apart)} of your guess lies on the wrong keys (0 would be all right, 1 all wrong)."
-    total = float(np.nansum(answer))
+        found += f"; {visible(keys[predicted])}, which you predicted, gets {number(float(weights[predicted]))}."
+    distance = number(total_variation(prediction, weights))
+    wrong = f"{distance} of your prediction lies on the wrong keys (0 would be all right, 1 all wrong)."
+    total = float(np.nansum(weights))
     also = [] if abs(total - 1) < 0.005 else [f"The weights add up to {number(total)}; compared are shares of that."]
-    return [found, placed, *also]
+    return [found, wrong, *also]
 
 
-def _guess(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, " keys"] | None:
-    """The widgets of a guess, and the guess; None as long as there is none."""
+def _prediction(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, " keys"] | None:
+    """Returns the prediction that the widgets hold, or None."""
     names = [visible(token) for token in keys]
     if len(set(names)) < len(names):
         names = numbered(range(len(keys)), keys)
@@ -99,18 +102,20 @@ def _guess(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, " key
 
 
 def _bars(
-    key: str, guess: Float[np.ndarray, " keys"] | None, answer: Float[np.ndarray, " keys"], keys: Sequence[str]
+    key: str, prediction: Float[np.ndarray, " keys"] | None, weights: Float[np.ndarray, " keys"], keys: Sequence[str]
 ) -> None:
-    picture = bars(np.zeros(len(keys)) if guess is None else guess, answer, keys, names=("Your guess", "Attention"))
-    if guess is None and np.isnan(answer).all():
+    picture = bars(
+        np.zeros(len(keys)) if prediction is None else prediction, weights, keys, names=("Your prediction", "Attention")
+    )
+    if prediction is None and np.isnan(weights).all():
         picture.figure.update_yaxes(range=[0, 1])
     picture.figure.update_yaxes(title_text="share")
     chart(
         picture,
-        f"{key}-guess",
-        label="Your guess and the answer",
-        name="a guess of attention",
-        description="Two bars for each key: your guess, and once it is revealed its share of the attention.",
+        f"{key}-prediction",
+        label="Your prediction and the weights",
+        name="a prediction of attention",
+        description="Two bars for each key: your prediction, and once it is revealed its share of the attention.",
         height=240,
         grows=False,
     )
@@ -127,6 +132,6 @@ def _reveal(key: str) -> None:
     st.session_state[f"{key} round"] = replace(st.session_state[f"{key} round"], revealed=True)
 
 
-def _again(key: str) -> None:
+def _restart(key: str) -> None:
     last = st.session_state[f"{key} round"]
     st.session_state[f"{key} round"] = _Round(last.stamp, last.number + 1)

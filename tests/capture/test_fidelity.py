@@ -9,7 +9,7 @@ from transformers.models.bert import modeling_bert
 
 from attnviz.capture import capture, model_lock
 from attnviz.capture.call import Call
-from attnviz.capture.memory_budget import Room
+from attnviz.capture.memory_budget import MemoryBudget
 from attnviz.layer import Fidelity
 from tests.support.architectures import (
     FALCON,
@@ -60,7 +60,7 @@ def test_attention_that_is_not_understood_is_shown_by_the_models_own_weights(odd
 
 
 def test_attention_that_is_not_understood_and_too_large_is_not_shown(odd, monkeypatch):
-    monkeypatch.setattr(Room, "__init__", lambda room: vars(room).update(most=5000, left=5000))
+    monkeypatch.setattr(MemoryBudget, "__init__", lambda room: vars(room).update(most=5000, left=5000))
     layers = capture(BERT.model(), text())
     assert [layer.name for layer in layers] == ["encoder 0"]
     assert list(layers.missing) == [
@@ -70,7 +70,7 @@ def test_attention_that_is_not_understood_and_too_large_is_not_shown(odd, monkey
 
 
 def test_attention_that_cannot_be_checked_says_so(monkeypatch):
-    monkeypatch.setattr(Call, "own", lambda call: None)
+    monkeypatch.setattr(Call, "own_function", lambda call: None)
     assert {layer.fidelity for layer in capture(BERT.model(), text())} == {Fidelity.UNVERIFIED}
 
 
@@ -156,7 +156,7 @@ def test_a_model_without_attention_is_refused_in_words(config, sizes):
 def test_weights_for_pieces_of_the_text_are_not_shown_as_if_they_were_for_all_of_it(config, more):
     given = {name: torch.cat([tensor] * 2, dim=1) for name, tensor in text().items()}
     layers = capture(Architecture("", config, SMALL | more).model(), given)
-    assert layers == []
+    assert not layers
     assert [sentence.split(":")[0] for sentence in layers.missing] == [
         "encoder 0 is not shown",
         "encoder 1 is not shown",

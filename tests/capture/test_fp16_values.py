@@ -5,7 +5,7 @@ import torch
 
 from attnviz import Inputs, Mechanism
 from attnviz.capture import capture, fp16_values
-from attnviz.capture.fp16_values import lightened
+from attnviz.capture.fp16_values import with_fp16_values
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from tests.support.architectures import PICTURE, SMALL, Architecture, picture, text
 
@@ -80,7 +80,7 @@ def test_values_that_half_precision_cannot_hold_stay_as_they_are(size, monkeypat
     monkeypatch.setattr(fp16_values, "EXACT", 0)
     value = torch.rand(2, 5, 3)
     value[1] *= size / value[1].max()
-    (layer,) = lightened([layer_of(value)])
+    (layer,) = with_fp16_values([layer_of(value)])
     assert layer.inputs.value is value
 
 
@@ -89,7 +89,7 @@ def test_every_value_is_off_by_a_thousandth_of_the_heads_largest_at_most(size, m
     monkeypatch.setattr(fp16_values, "EXACT", 0)
     value = torch.randn(2, 500, 3) * torch.rand(2, 500, 1) ** 20
     value = value / value.abs().amax((1, 2), keepdim=True) * torch.tensor([size, 1.0])[:, None, None]
-    (layer,) = lightened([layer_of(value)])
+    (layer,) = with_fp16_values([layer_of(value)])
     assert layer.inputs.value.dtype == torch.float16
     for head in range(2):
         off = (layer.inputs.value_of(head) - value[head]).abs().max()

@@ -8,7 +8,7 @@ from transformers import masking_utils as rules
 
 from attnviz.biases import Distances
 from attnviz.capture.lazy_mask import lazy_mask
-from attnviz.capture.mask_recognition import closed_form
+from attnviz.capture.mask_recognition import recognize_mask
 from attnviz.capture.mechanism_builder import _of_distance
 from attnviz.masks import Band, Causal, Chunked, Full, Padding, PrefixLM, SlidingWindow
 
@@ -22,7 +22,7 @@ def cells(mask, queries, keys):
 
 
 def recognized(allowed):
-    return closed_form(lambda first, last: allowed[first:last], *allowed.shape)
+    return recognize_mask(lambda first, last: allowed[first:last], *allowed.shape)
 
 
 PLAIN = [Full(), Causal(), SlidingWindow(4), Chunked(5), Band(3), PrefixLM(4), Padding(9)]
@@ -69,8 +69,8 @@ def test_no_token_is_seen():
 )
 @pytest.mark.parametrize("padding", [None, torch.tensor([[1, 1, 1, 1, 0], [0, 0, 1, 1, 1]]).bool()])
 def test_a_lazy_mask_is_what_transformers_would_have_made(rule, padding):
-    asked = {"batch_size": 2, "q_length": 5, "kv_length": 5, "mask_function": rule, "attention_mask": padding}
-    lazy, eager = lazy_mask(**asked), rules.eager_mask(**asked)
+    arguments = {"batch_size": 2, "q_length": 5, "kv_length": 5, "mask_function": rule, "attention_mask": padding}
+    lazy, eager = lazy_mask(**arguments), rules.eager_mask(**asked)
     assert torch.equal(lazy.rows(0, 5), eager)
     assert torch.equal(lazy.rows(2, 4), eager[:, :, 2:4])
     assert torch.equal(lazy + 0, eager)  # what a model computes with it
@@ -80,11 +80,11 @@ def test_a_lazy_mask_is_what_transformers_would_have_made(rule, padding):
 
 
 def test_a_lazy_mask_is_left_out_where_transformers_leaves_it_out():
-    asked = {"batch_size": 1, "q_length": 5, "kv_length": 5, "mask_function": rules.bidirectional_mask_function}
-    assert lazy_mask(**asked, allow_is_bidirectional_skip=True) is None
-    assert rules.eager_mask(**asked, allow_is_bidirectional_skip=True) is None
+    arguments = {"batch_size": 1, "q_length": 5, "kv_length": 5, "mask_function": rules.bidirectional_mask_function}
+    assert lazy_mask(**arguments, allow_is_bidirectional_skip=True) is None
+    assert rules.eager_mask(**arguments, allow_is_bidirectional_skip=True) is None
     padding = torch.tensor([[True, True, True, True, False]])
-    assert lazy_mask(**asked, allow_is_bidirectional_skip=True, attention_mask=padding) is not None
+    assert lazy_mask(**arguments, allow_is_bidirectional_skip=True, attention_mask=padding) is not None
 
 
 # Biases

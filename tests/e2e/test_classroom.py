@@ -1,4 +1,4 @@
-"""Lessons, guesses and presentation in a real browser."""
+"""Lessons, predictions and presentation in a real browser."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from attnviz.analysis.head_maps import head_map
-from attnviz.lessons.prediction import distance
+from attnviz.lessons.prediction import total_variation
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
 from tests.support.browser import Browser, Explore, Masks, Shown, opened, serving
@@ -167,29 +167,31 @@ def test_a_presentation_goes_from_tab_to_tab(masks: Masks) -> None:
     masks.asked("look", None)
 
 
-def test_a_guess_and_its_reveal_also_in_a_presentation(explore: Explore) -> None:
+def test_a_prediction_and_its_reveal_also_in_a_presentation(explore: Explore) -> None:
     row = head_map(Pretrained().layers()[3].inputs, Mechanism(), 1)[IT].numpy()
-    guess = np.zeros(16)
-    guess[[ANIMAL, STREET]] = 0.5
+    prediction = np.zeros(16)
+    prediction[[ANIMAL, STREET]] = 0.5
     explore.open("?predict=true&present=1")
     assert explore.weights()[IT] == [None] * 16
-    box = explore.page.locator(".st-key-guess-head")
+    box = explore.page.locator(".st-key-prediction-head")
     for token in ("animal", "street"):
         box.get_by_role("button", name=token, exact=True).click()
     expect(box.get_by_role("slider")).to_have_count(2)
     bars = box.locator(".attnviz-chart")
     expect(bars).to_have_attribute("data-ready", "true")
     heights = "e => e.data.map(bar => Array.from(bar.y, y => Number.isNaN(y) ? null : y))"
-    assert bars.locator(".attnviz-graph").evaluate(heights) == [guess.tolist(), [None] * 16]
+    assert bars.locator(".attnviz-graph").evaluate(heights) == [prediction.tolist(), [None] * 16]
     box.get_by_role("button", name="Reveal").click()
-    expect(box.get_by_text(re.compile("The most important key is animal, with 0.68: as you guessed"))).to_be_visible()
-    expect(box.get_by_text(f"{distance(guess, row):.2f} of your guess lies on the wrong keys")).to_be_visible()
+    expect(box.get_by_text(re.compile("The most important key is animal, with 0.68: as you predicted"))).to_be_visible()
+    expect(
+        box.get_by_text(f"{total_variation(prediction, row):.2f} of your prediction lies on the wrong keys")
+    ).to_be_visible()
     explore.painted()
     np.testing.assert_allclose(np.array(explore.weights()[IT], dtype=float), row, atol=2e-6)
     expect(bars).to_have_attribute("data-ready", "true")
     shown = bars.locator(".attnviz-graph").evaluate(heights)
     np.testing.assert_allclose(shown[1], row / row.sum(), atol=1e-6)
-    box.get_by_role("button", name="Guess again").click()
+    box.get_by_role("button", name="Predict again").click()
     expect(box.get_by_role("button", name="Reveal")).to_be_disabled()
     explore.page.wait_for_function(
         "() => Number.isNaN(document.querySelector('.st-key-heatmap .attnviz-graph').data[0].z[10][2])"

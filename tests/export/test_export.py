@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from attnviz import Inputs, Mechanism, export
 from attnviz.biases import BIASES, KERPLE, ALiBi, Bias, Sandwich, SoftCap, SSMax, T5Buckets
-from attnviz.export import PROGRAMS
+from attnviz.export import EXPORTS
 from attnviz.masks import (
     MASKS,
     Band,
@@ -57,9 +57,9 @@ from attnviz.scores import SCORES, Additive, Cosine, Dot, General, ScaledDot, Sc
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 
-FLEX, SDPA, NUMPY = PROGRAMS
+FLEX, SDPA, NUMPY = EXPORTS
 
-# For each folder, runs one program as a person would, and then the others on the numbers that lie beside them.
+# For each folder, runs one script as a person would, and then the others on the numbers that lie beside them.
 RUN = """
 import contextlib, importlib, pathlib, runpy, sys
 for folder in map(pathlib.Path, sys.argv[1:]):
@@ -191,10 +191,10 @@ NO_SOFTMAX = "{} always takes a softmax, and {} is another normalizer. Take NumP
 
 
 def refusal(kind, mechanism):
-    """What a program of this kind cannot do, as the sentence that says so."""
+    """What a script of this kind cannot do, as the sentence that says so."""
     function = {FLEX: "FlexAttention", SDPA: "scaled_dot_product_attention"}.get(kind)
     if not function and isinstance(mechanism.normalizer, Differential):
-        return "Differential compares two halves of every head, and a program here writes down one map of scores."
+        return "Differential compares two halves of every head, and an export here has one map of scores."
     if function and not isinstance(mechanism.normalizer, Softmax | Uniform):
         return NO_SOFTMAX.format(function, type(mechanism.normalizer).__name__)
     if function and isinstance(mechanism.score, Additive):
@@ -203,30 +203,30 @@ def refusal(kind, mechanism):
     return NOT_ADDED.format(others[0]) if kind == SDPA and others and mechanism.normalizer != Uniform() else None
 
 
-def program(kind, case):
-    return PROGRAMS[kind](case.mechanism, case.queries, case.keys, **case.sizes)
+def script(kind, case):
+    return EXPORTS[kind](case.mechanism, case.queries, case.keys, **case.sizes)
 
 
 def place(folders, kind, name):
-    """Where a program lies. FlexAttention traces each before it runs, which takes long: what is quick it only runs."""
+    """Where a script lies. FlexAttention traces each before it runs, which takes long: what is quick it only runs."""
     traced = name.endswith("13×13") or (CASES[name].mechanism.biases and CASES[name].mechanism.mask != Full())
     word, how = re.sub(r"\W", "", kind), "traced" if traced else "quick"
     return folders[kind] / f"{word}_{how}_{list(CASES).index(name)}.py"
 
 
-WRITTEN = [(kind, name) for kind in PROGRAMS for name, case in CASES.items() if not refusal(kind, case.mechanism)]
+WRITTEN = [(kind, name) for kind in EXPORTS for name, case in CASES.items() if not refusal(kind, case.mechanism)]
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """A folder of all programs of each kind, with the numbers they are to run on."""
-    folders = {kind: tmp_path_factory.mktemp(f"programs{i}") for i, kind in enumerate(PROGRAMS)}
+    """A folder of all scripts of each kind, with the numbers they are to run on."""
+    folders = {kind: tmp_path_factory.mktemp(f"scripts{i}") for i, kind in enumerate(EXPORTS)}
     for kind, folder in folders.items():
-        alone = PROGRAMS[kind](Mechanism(biases=(ALiBi(),), mask=Causal()), 5, 7, heads=4, kv_heads=2, width=8)
+        alone = EXPORTS[kind](Mechanism(biases=(ALiBi(),), mask=Causal()), 5, 7, heads=4, kv_heads=2, width=8)
         (folder / "alone.py").write_text(alone, encoding="utf-8")
     for kind, name in WRITTEN:
         path = place(folders, kind, name)
-        path.write_text(program(kind, CASES[name]), encoding="utf-8")
+        path.write_text(script(kind, CASES[name]), encoding="utf-8")
         inputs = CASES[name].inputs
         np.savez(path.with_suffix(".npz"), query=inputs.query[None], key=inputs.key[None], value=inputs.value[None])
     return folders
@@ -234,7 +234,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ran(folders):
-    """The folders after their programs ran, in a process with torch and one without, which know nothing of attnviz."""
+    """The folders after their scripts ran, in a process with torch and one without, which know nothing of attnviz."""
     for kinds in ((FLEX, SDPA), (NUMPY,)):
         command = [sys.executable, "-I", "-W", "ignore", "-c", RUN, *(str(folders[kind]) for kind in kinds)]
         subprocess.run(command, check=True, cwd=folders[kinds[0]], timeout=300)
@@ -242,7 +242,7 @@ def ran(folders):
 
 
 @pytest.mark.parametrize(("kind", "name"), WRITTEN)
-def test_a_program_gives_what_the_mechanism_gives(ran, kind, name):
+def test_a_script_gives_what_the_mechanism_gives(ran, kind, name):
     expected = CASES[name].mechanism(CASES[name].inputs).output
     actual = torch.from_numpy(np.load(place(ran, kind, name).with_suffix(".npy")))[0].float()
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
@@ -257,21 +257,21 @@ def test_everything_of_the_menus_is_tried():
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind in PROGRAMS for name in CASES if (kind, name) not in WRITTEN]
+    ("kind", "name"), [(kind, name) for kind in EXPORTS for name in CASES if (kind, name) not in WRITTEN]
 )
 def test_what_a_function_cannot_do_is_refused_in_words(kind, name):
     with pytest.raises(ValueError, match=re.escape(refusal(kind, CASES[name].mechanism))):
-        program(kind, CASES[name])
+        script(kind, CASES[name])
 
 
-@pytest.mark.parametrize("kind", PROGRAMS)
-def test_a_program_runs_by_itself_and_says_its_shapes(ran, kind):
+@pytest.mark.parametrize("kind", EXPORTS)
+def test_a_script_runs_by_itself_and_says_its_shapes(ran, kind):
     said = (ran[kind] / "said.txt").read_text(encoding="utf-8")
     assert "output (1, 4, 5, 8)\n" in said
     assert ("weights (1, 4, 5, 7)\n" in said) == (kind != FLEX)
 
 
-def test_programs_are_lint_clean(folders):
+def test_scripts_are_lint_clean(folders):
     for folder in folders.values():
         command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "E,F,W,I", "--line-length", "100"]
         ran = subprocess.run([*command, str(folder)], capture_output=True, text=True, timeout=60)
@@ -297,8 +297,8 @@ TEXTS = {"cuda", "cpu", "__main__", "output", "weights", export.OUTPUT.strip('"'
 
 
 @pytest.mark.parametrize(("kind", "name"), WRITTEN)
-def test_a_program_is_made_of_numbers_and_known_words(kind, name):
-    for node in ast.walk(ast.parse(program(kind, CASES[name]))):
+def test_a_script_is_made_of_numbers_and_known_words(kind, name):
+    for node in ast.walk(ast.parse(script(kind, CASES[name]))):
         match node:
             case ast.Name(word) | ast.Attribute(attr=word) | ast.FunctionDef(word) | ast.arg(word):
                 assert re.sub(r"_\d+$", "", word) in WORDS
@@ -312,20 +312,20 @@ def test_a_program_is_made_of_numbers_and_known_words(kind, name):
 
 @dataclass(frozen=True)
 class Described(Mask):
-    said: str
+    sentence: str
 
     def __call__(self, b, h, q, k):
         return k <= q
 
     def condition(self):
-        return self.said
+        return self.sentence
 
 
-@pytest.mark.parametrize("kind", PROGRAMS)
+@pytest.mark.parametrize("kind", EXPORTS)
 def test_a_description_stays_a_comment(kind):
     plain, nasty = (
-        PROGRAMS[kind](Mechanism(mask=Described(said)), 4, 4)
-        for said in ("it is so", 'x\nimport os\r\n"""\x0c\x85\u2028import sys\\\n' + "word " * 60)
+        EXPORTS[kind](Mechanism(mask=Described(sentence)), 4, 4)
+        for sentence in ("it is so", 'x\nimport os\r\n"""\x0c\x85\u2028import sys\\\n' + "word " * 60)
     )
     assert ast.dump(ast.parse(plain)) == ast.dump(ast.parse(nasty))
     assert max(map(len, nasty.splitlines())) <= 100
@@ -344,7 +344,7 @@ class Named(Described):
         return Symbol(Compare((Variable("__import__('os')"), Number(3)), ("<",)))
 
 
-@pytest.mark.parametrize("kind", PROGRAMS)
+@pytest.mark.parametrize("kind", EXPORTS)
 @pytest.mark.parametrize(
     ("part", "sentence"),
     [
@@ -354,7 +354,7 @@ class Named(Described):
 )
 def test_what_has_no_code_is_said(kind, part, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
-        PROGRAMS[kind](Mechanism(**part), 4, 4)
+        EXPORTS[kind](Mechanism(**part), 4, 4)
 
 
 def test_a_normalizer_without_code_is_said():
@@ -363,7 +363,7 @@ def test_a_normalizer_without_code_is_said():
 
 
 def test_weights_too_many_to_write_out_are_refused_and_torch_draws_them():
-    with pytest.raises(ValueError, match=re.escape("weight holds 4096 numbers, too many to write into a program")):
+    with pytest.raises(ValueError, match=re.escape("weight holds 4096 numbers, too many to write into code")):
         export.numpy(Mechanism(General()), 4, 4, width=64)
     assert len(export.sdpa(Mechanism(General()), 4, 4, width=64)) < 2000
 
@@ -391,7 +391,7 @@ def test_rules_read_as_a_person_would_write_them(mask, line):
 
 
 def test_nothing_is_written_for_a_mask_that_allows_everything():
-    for write in PROGRAMS.values():
+    for write in EXPORTS.values():
         assert not re.search(r"mask|allowed", write(Mechanism(), 5, 9))
 
 
@@ -419,7 +419,7 @@ ANY = st.recursive(
 
 @settings(max_examples=200)
 @given(ANY, st.integers(1, 7), st.integers(1, 7))
-def test_any_rule_allows_in_a_program_what_the_mask_allows(mask, queries, keys):
+def test_any_rule_allows_in_a_script_what_the_mask_allows(mask, queries, keys):
     names = {}
     exec(export.numpy(Mechanism(mask=mask, normalizer=Uniform()), queries, keys, heads=3, width=1), names)
     weights = names["attention_weights"](np.zeros((1, 3, queries, 1)), np.zeros((1, 3, keys, 1)))

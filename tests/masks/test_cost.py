@@ -99,7 +99,7 @@ SAMPLES = [
 @pytest.fixture
 def never_looked_at(monkeypatch):
     """Pairs are not looked at one by one, whatever the rule."""
-    monkeypatch.setattr(module, "DENSE", 0)
+    monkeypatch.setattr(module, "MOST_PAIRS", 0)
 
 
 def grid(mask, queries, keys, head=0):
@@ -217,7 +217,7 @@ CHAIN = st.builds(lambda a, b, c, s, t: Compare((a, b, c), (s, t)), small(-3, 3)
 def in_pieces(mask, queries, keys, head, block):
     """The cost as it is counted where there are too many pairs to look at; None if that is refused."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "DENSE", 0)
+        patch.setattr(module, "MOST_PAIRS", 0)
         try:
             return cost(mask, queries, keys, head=head, block=block)
         except ValueError:

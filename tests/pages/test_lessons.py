@@ -1,4 +1,4 @@
-"""The Lessons page, guesses and presentation without a browser."""
+"""The Lessons page, predictions and presentation without a browser."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from attnviz.analysis.head_maps import head_map
 from attnviz.figures.themes import MASKED_CODE
 from attnviz.lessons import lesson_files as library
 from attnviz.lessons.lesson_files import FOLDER, read
-from attnviz.lessons.prediction import distance
+from attnviz.lessons.prediction import total_variation
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
 from attnviz.ui.head_map import hide_thumbnail_rows
@@ -162,7 +162,7 @@ def predicting() -> AppTest:
     return page("explore", [("predict", "true"), ("table", "true")])
 
 
-def test_what_is_to_be_guessed_is_sent_nowhere_until_it_is_revealed(predicting: AppTest) -> None:
+def test_what_is_to_be_predicted_is_sent_nowhere_until_it_is_revealed(predicting: AppTest) -> None:
     row, other = weights()[IT], weights()[IT + 1]
     assert not any(holds(predicting, float(weight)) for weight in row)
     assert holds(predicting, float(other.max()))
@@ -222,18 +222,18 @@ def test_a_small_map_without_a_row_is_the_same_whatever_was_in_it(data: st.DataO
         np.testing.assert_array_equal(shown[kept], small[kept])
 
 
-def test_the_distance_of_the_guess_is_said(predicting: AppTest) -> None:
+def test_the_distance_of_the_prediction_is_said(predicting: AppTest) -> None:
     row = weights()[IT].numpy()
     for token in ("animal", "street"):
         predicting.pills(key="head-0-picked").select(token).run()
     for slider, points in zip(predicting.slider, (6, 2), strict=True):
         slider.set_value(points)
     predicting.button(key="head-reveal").click().run()
-    guess = np.zeros(len(row))
-    guess[[ANIMAL, STREET]] = 0.75, 0.25
+    prediction = np.zeros(len(row))
+    prediction[[ANIMAL, STREET]] = 0.75, 0.25
     text = html(healthy(predicting))
-    assert "The most important key is animal, with 0.68: as you guessed." in text
-    assert f"{distance(guess, row):.2f} of your guess lies on the wrong keys" in text
+    assert "The most important key is animal, with 0.68: as you predicted." in text
+    assert f"{total_variation(prediction, row):.2f} of your prediction lies on the wrong keys" in text
     predicting.button(key="head-again").click().run()
     assert predicting.button(key="head-reveal").disabled
     assert not any(holds(healthy(predicting), float(weight)) for weight in row)
@@ -242,17 +242,17 @@ def test_the_distance_of_the_guess_is_said(predicting: AppTest) -> None:
 def test_another_head_or_query_is_another_question(predicting: AppTest) -> None:
     predicting.pills(key="head-0-picked").select("street").run()
     predicting.button(key="head-reveal").click().run()
-    assert "street, which you guessed, gets 0.050." in html(predicting)
+    assert "street, which you predicted, gets 0.050." in html(predicting)
     predicting.selectbox(key="head").select("Head 4").run()
     assert predicting.button(key="head-reveal").disabled
     assert not any(holds(healthy(predicting), float(weight)) for weight in weights(head=4)[IT])
     predicting.selectbox(key="pinned").select("6 · cross").run()
     assert not any(holds(healthy(predicting), float(weight)) for weight in weights(head=4)[6])
     predicting.selectbox(key="pinned").select("none").run()
-    assert "Pin a query to guess where it looks." in html(healthy(predicting))
+    assert "Pin a query to predict where it looks." in html(healthy(predicting))
 
 
-def test_more_than_five_keys_are_no_guess(predicting: AppTest) -> None:
+def test_more_than_five_keys_are_no_prediction(predicting: AppTest) -> None:
     for token in ("[CLS]", "The", "animal", "didn", "cross", "street"):
         predicting.pills(key="head-0-picked").select(token).run()
     assert "At most 5 keys: take one back." in [one.value for one in predicting.caption]
@@ -272,12 +272,12 @@ def test_more_than_five_keys_are_no_guess(predicting: AppTest) -> None:
         [("mask", "Padding"), ("mask.keys", "0")],
     ],
 )
-def test_whatever_is_guessed_can_be_revealed(link: list[tuple[str, str]]) -> None:
+def test_whatever_is_predicted_can_be_revealed(link: list[tuple[str, str]]) -> None:
     app = page("explore", [("predict", "true"), *link])
     picks = [*app.pills, *app.multiselect]
     picks = [one for one in picks if "picked" in str(one.key)]
     if not picks:
-        assert "There is nothing to guess" in json.dumps([one.value for one in app.info])
+        assert "There is nothing to predict" in json.dumps([one.value for one in app.info])
         return
     picks[0].select(re.sub(r"\\(.)", r"\1", picks[0].options[0])).run()
     app.button(key="head-reveal").click().run()

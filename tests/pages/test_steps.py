@@ -176,7 +176,7 @@ def test_why_dot_products_are_divided_is_said_in_numbers(width: int) -> None:
     assert f"(in theory {width})" in sentence
 
 
-def test_the_weights_are_guessed_from_the_scores_before_they_are_shown() -> None:
+def test_the_weights_are_predicted_from_the_scores_before_they_are_shown() -> None:
     app = page(part="Predict")
     assert not app.exception
     told = " ".join(one.body for one in app.get("html"))
@@ -185,7 +185,7 @@ def test_the_weights_are_guessed_from_the_scores_before_they_are_shown() -> None
     app.pills[0].set_value(["the"]).run()
     app.button(key="steps-reveal").click().run()
     told = " ".join(one.body for one in app.get("html"))
-    assert "The most important key is the, with 0.55: as you guessed." in told
+    assert "The most important key is the, with 0.55: as you predicted." in told
 
 
 @pytest.mark.parametrize("name", ["d-k", "heads"])
@@ -247,7 +247,7 @@ def test_a_link_to_what_cannot_be_shown_begins_with_an_example_of_its_kind() -> 
     assert shows(app, compute_steps(TranslatorExample()))
 
 
-def test_also_the_weights_of_the_translator_are_guessed() -> None:
+def test_also_the_weights_of_the_translator_are_predicted() -> None:
     app = page(attention="Translator", part="Predict", **{"translator-use": "encoder"})
     assert not app.exception
     found = compute_steps(TranslatorExample(use="encoder")).matrices

@@ -9,7 +9,7 @@ import torch
 
 from attnviz import Mechanism
 from attnviz.biases import ALiBi, Distances, SoftCap, SSMax
-from attnviz.capture.opaque_parts import ModelBias, Table
+from attnviz.capture.opaque_parts import CellTable, ModelBias
 from attnviz.formatting import number
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal
@@ -19,7 +19,7 @@ from attnviz.ui.models.products import bias_steps, score_text
 
 TERMS = np.array([0.5, -2.0, 1.0, 0.25])
 DISTANCES = Distances(torch.linspace(-2, 3, 4 * 11).reshape(4, 11), 5)
-TABLE = ModelBias(Table(torch.linspace(-1, 1, 4 * 5 * 7).reshape(1, 4, 5, 7), 5, 7))
+TABLE = ModelBias(CellTable(torch.linspace(-1, 1, 4 * 5 * 7).reshape(1, 4, 5, 7), 5, 7))
 
 
 def read(html: str) -> str:

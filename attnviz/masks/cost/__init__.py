@@ -1,7 +1,7 @@
 """What a mask costs: how many pairs, blocks and cached keys, counted from its rule without a cell for each pair.
 
-A rule is brought into one form (normal.py). From what its terms do along the keys (along.py) follow the pieces of rows
-of which it says one thing (rows.py), and those are counted (tally.py).
+A rule is brought into one form (normal_form.py). Where its terms rise, fall or repeat along the keys (monotonicity.py)
+determines the pieces of rows that are allowed (row_intervals.py), and those are counted (counting.py).
 """
 
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from attnviz.masks.cost.counting import Counts
-from attnviz.masks.cost.normal_form import Unstructured
-from attnviz.masks.cost.row_intervals import Rows
+from attnviz.masks.cost.normal_form import UnstructuredRule
+from attnviz.masks.cost.row_intervals import RowIntervals
 from attnviz.masks.mask import Mask
 
-DENSE = 16_384**2  # so many pairs are looked at one by one where a rule has no structure
-BLOCKS = 2**24  # so many blocks at most
-PATIENCE = 2**26  # so many pieces are looked at before a rule counts as one without structure
+MOST_PAIRS = 16_384**2  # that are counted one by one, if a rule has no structure
+MOST_BLOCKS = 2**24
+PATIENCE = 2**26  # pieces that are cut before a rule counts as one without structure
 
 
 @dataclass(frozen=True)
@@ -50,30 +50,36 @@ class Cost:
 
 
 def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128) -> Cost:
-    """What a mask costs for so many queries and keys, with blocks of `block` × `block` pairs (128 in FlexAttention).
+    """Returns what one head of a mask costs, with blocks of `block` × `block` pairs (128 in FlexAttention).
 
-    Any rule is counted whose terms rise, fall or repeat along the keys, as those of the catalogue do. Others are looked
-    at pair by pair, up to 16,384 × 16,384 pairs; raises ValueError, in words, where there are more.
+    Any rule is counted whose terms rise, fall or repeat along the keys, as those of the catalogue do. Others are
+    counted pair by pair. Raises ValueError if those have more than 16,384 × 16,384 pairs.
+
+    Example:
+        >>> from attnviz.masks import SlidingWindow
+        >>> window = cost(SlidingWindow(512), 65_536, 65_536)
+        >>> window.kept, window.cached
+        (33423616, 512)
     """
     if min(queries, keys, block) < 1 or head < 0:
         raise ValueError(
             "A cost needs at least 1 query, 1 key, blocks of 1 and a head counted from 0; it got "
             f"{queries} queries, {keys} keys, blocks of {block} and head {head}."
         )
-    if (blocks := -(-queries // block) * -(-keys // block)) > BLOCKS:
+    if (blocks := -(-queries // block) * -(-keys // block)) > MOST_BLOCKS:
         raise ValueError(f"{blocks:,} blocks are too many to count. Take larger ones than {block} × {block}.")
     pairs = queries * keys
-    # Where it is allowed, to look at pairs one by one is soon the quicker way.
-    patience = PATIENCE if pairs > DENSE else min(PATIENCE, pairs // 16)
+    # Counting pairs one by one, where that is allowed, is soon the quicker way.
+    patience = PATIENCE if pairs > MOST_PAIRS else min(PATIENCE, pairs // 16)
     try:
-        counts = Rows(mask, queries, keys, head, patience).counts(block)
-    except Unstructured as reason:
-        if pairs > DENSE:
+        counts = RowIntervals(mask, queries, keys, head, patience).counts(block)
+    except UnstructuredRule as reason:
+        if pairs > MOST_PAIRS:
             raise ValueError(
                 f"The rule of this mask {reason}, so its pairs can only be counted one by one. {queries:,} × {keys:,} "
                 "are too many for that. Take at most 16,384 × 16,384."
             ) from None
-        counts = _looked_at(mask, queries, keys, head, block)
+        counts = _count_pairs(mask, queries, keys, head, block)
     return Cost(
         queries=queries,
         keys=keys,
@@ -87,8 +93,8 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
     )
 
 
-def _looked_at(mask: Mask, queries: int, keys: int, head: int, block: int) -> Counts:
-    """The counts of any mask, pair by pair, some rows at a time."""
+def _count_pairs(mask: Mask, queries: int, keys: int, head: int, block: int) -> Counts:
+    """Counts any mask pair by pair, some rows at a time."""
     bound, key = mask.bind(queries, keys, head + 1), torch.arange(keys)
     seen, last = np.zeros(queries, int), np.full(keys, -1)
     occupied = np.zeros((-(-queries // block), -(-keys // block)), bool)

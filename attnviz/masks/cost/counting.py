@@ -20,7 +20,7 @@ class Counts:
         return int((come - gone).cumsum().max())
 
 
-class Tally:
+class IntervalCounter:
     """Counts of pieces.
 
     Keys stand on a grid of one period a line. There a piece is up to three rectangles: what it has of its first line,
@@ -80,7 +80,7 @@ class Tally:
             top, bottom, first, after, left, right = _united(top, bottom, first, after, left, right)
             lines = after - first
             top, bottom, first, left, right = (np.repeat(array, lines) for array in (top, bottom, first, left, right))
-            first = first + numbered(lines)
+            first = first + ranges(lines)
             after = first + 1
         left = (first * self.period + left) // self.block
         right = ((after - 1) * self.period + right - 1) // self.block + 1
@@ -118,6 +118,6 @@ def _united(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     return (*(array.take(begins) for array in (*same, left)), (reached - far).take(ends))
 
 
-def numbered(lengths: np.ndarray) -> np.ndarray:
+def ranges(lengths: np.ndarray) -> np.ndarray:
     """0, 1, 2, … for each of the lengths, one after the other."""
     return np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)

@@ -21,7 +21,7 @@ class ArrayLookup(Term):
     index: Term
 
     @classmethod
-    def of_table(cls, numbers: np.ndarray, index: Term) -> "ArrayLookup":
+    def from_numbers(cls, numbers: np.ndarray, index: Term) -> "ArrayLookup":
         steps = np.sign(np.diff(numbers))
         moving = np.flatnonzero(steps)
         turns = np.append(0, moving[1:][steps[moving[1:]] != steps[moving[:-1]]] + 1)
@@ -45,10 +45,10 @@ def value(term: Term, query: np.ndarray, key: np.ndarray | int) -> Any:
     return term.value({"q": query, "k": key})
 
 
-def of_query(term: Term) -> Iterator[Term]:
+def query_parts(term: Term) -> Iterator[Term]:
     """The largest parts of a term that do not depend on the key."""
     if "k" in term.names:
-        yield from chain.from_iterable(map(of_query, term.parts()))
+        yield from chain.from_iterable(map(query_parts, term.parts()))
     else:
         yield term
 

@@ -14,36 +14,36 @@ from attnviz.masks.mask import And, Combined, Compare, Mask, Not, rule
 from attnviz.masks.terms import Bounds, Function, Lookup, Number, Operation, Term, Variable
 
 
-class Unstructured(Exception):
+class UnstructuredRule(Exception):
     """A rule that does not cut rows into pieces; the message says why, as what follows “the rule of this mask”."""
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class RuleGroup:
     """Rules of which every one must hold, or any one."""
 
     every: bool
-    rules: "tuple[Group | Compare, ...]"
+    rules: "tuple[RuleGroup | Compare, ...]"
 
 
-Rule = Group | Compare  # a comparison is of one term with 0
+NormalForm = RuleGroup | Compare  # a comparison is of one term with 0
 
 
-def normal(mask: Mask, queries: int, keys: int, head: int) -> Rule:
-    """The rule of a mask for so many queries and keys, and one head.
+def normal_form(mask: Mask, queries: int, keys: int, head: int) -> NormalForm:
+    """Returns the rule of one head of a mask for these numbers of queries and keys.
 
-    Raises Unstructured where it is none of terms, and ValueError, in words, where a divisor may be 0 or a number may
-    need more than 64 bits.
+    Raises UnstructuredRule if it is not made of terms, and ValueError if a divisor may be 0 or a number may need more
+    than 64 bits.
     """
     try:
         written = rule(mask, queries, keys)
     except (TypeError, AttributeError, IndexError):
-        raise Unstructured("is not written as comparisons of whole numbers") from None
+        raise UnstructuredRule("is not written as comparisons of whole numbers") from None
     at = {"b": (0, 0), "h": (head, head), "q": (0, queries - 1), "k": (0, keys - 1)}
     return _arranged(_grouped(written, at), queries, keys)
 
 
-def _grouped(rule: Mask, at: Mapping[str, Bounds], wanted: bool = True) -> Rule:
+def _grouped(rule: Mask, at: Mapping[str, Bounds], wanted: bool = True) -> NormalForm:
     """A rule as groups of comparisons of one term with 0; the opposite of the rule if not wanted."""
     match rule:
         case Not(inner):
@@ -54,15 +54,15 @@ def _grouped(rule: Mask, at: Mapping[str, Bounds], wanted: bool = True) -> Rule:
             signs = signs if wanted else tuple(OPPOSITE[sign] for sign in signs)
             compared = zip(terms, terms[1:], signs, strict=False)
             return _group(wanted, (_comparison(left, right, sign, at) for left, right, sign in compared))
-    raise Unstructured("is not written as comparisons of whole numbers")
+    raise UnstructuredRule("is not written as comparisons of whole numbers")
 
 
-def _group(every: bool, rules: Iterable[Rule]) -> Rule:
+def _group(every: bool, rules: Iterable[NormalForm]) -> NormalForm:
     """Rules together, without groups of the same kind inside each other."""
-    flat: list[Rule] = []
+    flat: list[NormalForm] = []
     for one in rules:
-        flat += one.rules if isinstance(one, Group) and one.every == every else (one,)
-    return flat[0] if len(flat) == 1 else Group(every, tuple(flat))
+        flat += one.rules if isinstance(one, RuleGroup) and one.every == every else (one,)
+    return flat[0] if len(flat) == 1 else RuleGroup(every, tuple(flat))
 
 
 def _comparison(left: Term, right: Term, sign: ComparisonSign, at: Mapping[str, Bounds]) -> Compare:
@@ -82,10 +82,14 @@ def _known(term: Term, at: Mapping[str, Bounds]) -> Term:
     parts = [_known(part, at) for part in term.parts()]
     if parts and all(isinstance(part, Number) for part in parts):
         return Number(term.with_parts(*parts).value({}))
-    return ArrayLookup.of_table(np.array(term.numbers), *parts) if isinstance(term, Lookup) else term.with_parts(*parts)
+    return (
+        ArrayLookup.from_numbers(np.array(term.numbers), *parts)
+        if isinstance(term, Lookup)
+        else term.with_parts(*parts)
+    )
 
 
-def _arranged(rule: Rule, queries: int, keys: int) -> Rule:
+def _arranged(rule: NormalForm, queries: int, keys: int) -> NormalForm:
     """The rule with what depends on the query alone first and on the key alone last, several as one table.
 
     So a list of positions, each compared with the key, cuts a row once rather than once for each. What repeats
@@ -94,21 +98,21 @@ def _arranged(rule: Rule, queries: int, keys: int) -> Rule:
     if isinstance(rule, Compare):
         return rule
     rules = [_arranged(one, queries, keys) for one in rule.rules]
-    of_query: list[Rule] = []
-    of_key: list[Rule] = []
-    others: list[Rule] = []
+    of_query: list[NormalForm] = []
+    of_key: list[NormalForm] = []
+    others: list[NormalForm] = []
     for one in rules:
         by_query, by_key = (any(name in term.names for term in terms(one)) for name in "qk")
         (of_query if not by_key else others if by_query or _shortest(one) < inf else of_key).append(one)
     for some, name, count in ((of_query, "q", queries), (of_key, "k", keys)):
         if len(some) > 1:
             places = np.arange(count)
-            allowed = allows(Group(rule.every, tuple(some)), places, places)
-            some[:] = [Compare((ArrayLookup.of_table(allowed.astype(int), Variable(name)), Number(0)), ("!=",))]
-    return Group(rule.every, (*of_query, *sorted(others, key=_shortest, reverse=True), *of_key))
+            allowed = allows(RuleGroup(rule.every, tuple(some)), places, places)
+            some[:] = [Compare((ArrayLookup.from_numbers(allowed.astype(int), Variable(name)), Number(0)), ("!=",))]
+    return RuleGroup(rule.every, (*of_query, *sorted(others, key=_shortest, reverse=True), *of_key))
 
 
-def allows(rule: Rule, query: np.ndarray, key: np.ndarray | int) -> np.ndarray:
+def allows(rule: NormalForm, query: np.ndarray, key: np.ndarray | int) -> np.ndarray:
     """What a rule says of these queries and keys."""
     if isinstance(rule, Compare):
         said = COMPARISONS[rule.signs[0]](value(rule.terms[0], query, key), 0)
@@ -117,7 +121,7 @@ def allows(rule: Rule, query: np.ndarray, key: np.ndarray | int) -> np.ndarray:
     return reduce(combined, (allows(one, query, key) for one in rule.rules))
 
 
-def comparisons(rule: Rule) -> Iterator[Compare]:
+def comparisons(rule: NormalForm) -> Iterator[Compare]:
     """The comparisons that a rule is made of."""
     if isinstance(rule, Compare):
         yield rule
@@ -125,12 +129,12 @@ def comparisons(rule: Rule) -> Iterator[Compare]:
         yield from chain.from_iterable(map(comparisons, rule.rules))
 
 
-def terms(rule: Rule) -> Iterator[Term]:
+def terms(rule: NormalForm) -> Iterator[Term]:
     """The terms that a rule compares with 0."""
     return (one.terms[0] for one in comparisons(rule))
 
 
-def common_period(rule: Rule, keys: int) -> int:
+def common_period(rule: NormalForm, keys: int) -> int:
     """After how many keys terms of a rule repeat, as many of them as do so within the keys; as many as there are if
     none does."""
     common = 1
@@ -140,6 +144,6 @@ def common_period(rule: Rule, keys: int) -> int:
     return keys if common == 1 else common
 
 
-def _shortest(rule: Rule) -> int | float:
+def _shortest(rule: NormalForm) -> int | float:
     """The fewest keys after which a term of a rule repeats."""
     return min((size for size in map(period, terms(rule)) if size > 1), default=inf)

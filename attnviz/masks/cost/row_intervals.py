@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from attnviz.masks.comparisons import COMPARISONS, ComparisonSign
-from attnviz.masks.cost.counting import Counts, Tally, numbered
-from attnviz.masks.cost.monotonicity import ArrayLookup, bend, cases, linear, of_query, period, replaced, value
-from attnviz.masks.cost.normal_form import Rule, Unstructured, allows, common_period, comparisons, normal
+from attnviz.masks.cost.counting import Counts, IntervalCounter, ranges
+from attnviz.masks.cost.monotonicity import ArrayLookup, bend, cases, linear, period, query_parts, replaced, value
+from attnviz.masks.cost.normal_form import NormalForm, UnstructuredRule, allows, common_period, comparisons, normal_form
 from attnviz.masks.mask import Compare, Mask
 from attnviz.masks.terms import Function, Number, Operation, Term
 
@@ -28,31 +28,31 @@ class _TooMany(Exception):
     """More pieces than are in memory at once."""
 
 
-class Rows:
+class RowIntervals:
     """The rows of a mask, and the pieces that its rule cuts them into: arrays of query, start, stop, low and high.
 
-    Raises Unstructured where so many pieces as `patience` have been looked at.
+    Raises UnstructuredRule where so many pieces as `patience` have been looked at.
     """
 
     def __init__(self, mask: Mask, queries: int, keys: int, head: int, patience: int) -> None:
         self.queries, self.keys, self.patience = queries, keys, patience
-        self.rule = normal(mask, queries, keys, head)
+        self.rule = normal_form(mask, queries, keys, head)
         self.period = common_period(self.rule, keys)
 
     def counts(self, block: int) -> Counts:
         """The counts, from the pieces of as many rows at a time as memory allows."""
         alike = self.alike()
-        tally = Tally(alike, self.queries, self.keys, self.period, block)
+        counter = IntervalCounter(alike, self.queries, self.keys, self.period, block)
         first, step = 0, 2**14
         while first < alike.size:
             try:
-                tally.add(self.seen(alike[first : first + step]))
+                counter.add(self.seen(alike[first : first + step]))
                 first += step
             except _TooMany:
                 if step == 1:
-                    raise Unstructured("changes too often along the keys") from None
+                    raise UnstructuredRule("changes too often along the keys") from None
                 step //= 2
-        return tally.counts()
+        return counter.counts()
 
     def alike(self) -> np.ndarray:
         """The queries of which the rule says something else than of the one before; those in between are alike."""
@@ -60,7 +60,7 @@ class Rows:
         changes = query == 0
         for one in comparisons(self.rule):
             term, _ = one.terms
-            parts = [value(part, query, 0) for part in of_query(term)]
+            parts = [value(part, query, 0) for part in query_parts(term)]
             for values in parts if "k" in term.names else [allows(one, query, 0)]:
                 changes[1:] |= np.diff(np.broadcast_to(values, query.shape)) != 0
         return np.flatnonzero(changes)
@@ -70,7 +70,7 @@ class Rows:
         zero = np.zeros_like(query)
         return self.sides(self.rule, np.stack([query, zero, zero + self.keys, zero, zero + self.period]))[0]
 
-    def sides(self, rule: Rule, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def sides(self, rule: NormalForm, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The pieces that the rule allows, and those that it does not, cut where need be."""
         if isinstance(rule, Compare):
             return self.compared(rule.terms[0], rule.signs[0], pieces)
@@ -117,10 +117,10 @@ class Rows:
                     pieces = self.cut(part, pieces, along, np.sign, lambda mark: mark)
                 self.agree(term, Function("abs", (left,)), Function("abs", (right,)), pieces, along)
             case Operation("//", _, right) if "k" in right.names:
-                raise Unstructured(f"divides by {right}")
+                raise UnstructuredRule(f"divides by {right}")
             case Operation("%", left, right):
                 if not isinstance(right, Number) or right.number < 1:
-                    raise Unstructured(f"takes the remainder of {right}")
+                    raise UnstructuredRule(f"takes the remainder of {right}")
                 size = right.number
                 pieces = self.cut(left, pieces, along, lambda number: number // size, lambda mark: mark * size)
             case ArrayLookup(_, turns, turned, index):
@@ -128,12 +128,12 @@ class Rows:
         return pieces
 
     def agree(self, term: Term, left: Term, right: Term, pieces: np.ndarray, along: int) -> None:
-        """Raises Unstructured where what a term is made of rises on the left and falls on the right, or otherwise."""
+        """Raises UnstructuredRule if one part of a term rises where the other falls."""
         start, end = pieces[along], pieces[along + 1] - 1
         ends = [(value(part, pieces[QUERY], start), value(part, pieces[QUERY], end)) for part in (left, right)]
         (rises, falls), (rises_too, falls_too) = ((last > first, last < first) for first, last in ends)
         if np.any((rises & falls_too) | (falls & rises_too)):
-            raise Unstructured(f"holds {term}, which rises and falls")
+            raise UnstructuredRule(f"holds {term}, which rises and falls")
 
     def cut(
         self,
@@ -154,7 +154,7 @@ class Rows:
         total = pieces.shape[1] + int(changes.sum(dtype=float))
         self.patience -= OVERHEAD + total
         if self.patience < 0:
-            raise Unstructured("changes too often along the keys")
+            raise UnstructuredRule("changes too often along the keys")
         if not changes.any():
             return pieces
         if total > AT_ONCE:
@@ -162,13 +162,13 @@ class Rows:
         same, changing = np.flatnonzero(changes == 0), np.flatnonzero(changes)
         changes = changes.take(changing)
         # One search for each change: where the term, or minus the term where it falls, reaches its next mark.
-        piece, nth = np.repeat(changing, changes), numbered(changes)
+        piece, nth = np.repeat(changing, changes), ranges(changes)
         arrays = (query, start, end, at_start, at_end, first, last)
         query, start, end, at_start, at_end, first, last = (array.take(piece) for array in arrays)
         sign = np.sign(last - first)
         target = np.where(sign > 0, least(first + nth + 1), 1 - least(first - nth))
         places = self.reached(term, sign, target, query, start, end, (sign * at_start, sign * at_end))
-        parts, inner = pieces.take(np.repeat(changing, changes + 1), axis=1), numbered(changes + 1) > 0
+        parts, inner = pieces.take(np.repeat(changing, changes + 1), axis=1), ranges(changes + 1) > 0
         parts[along, inner] = places
         parts[along + 1, np.roll(inner, -1)] = places
         parts = parts.compress(parts[along] < parts[along + 1], axis=1)

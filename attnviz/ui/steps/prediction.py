@@ -20,4 +20,4 @@ def show(selection: Selection) -> None:
         + table(["key", *map(visible, inputs.key_tokens)], [["score", *scores]])
     )
     weights = attention.weights[0, 0].where(attention.allowed[0, 0], float("nan"))
-    prediction.ask("steps", query, inputs.key_tokens, weights.numpy())
+    prediction.predict("steps", query, inputs.key_tokens, weights.numpy())

@@ -1,28 +1,28 @@
-"""The mechanism as code to take away."""
+"""The export: a mechanism as code to take away."""
 
 import streamlit as st
 
-from attnviz.export import PROGRAMS
+from attnviz.export import EXPORTS
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.comparison import SIDES, Comparison
 
 
 def show(comparison: Comparison) -> None:
-    """A program that runs by itself, for one of the two mechanisms, in one of three libraries."""
+    """Shows a script that runs by itself, for one of the two mechanisms, in one of three libraries."""
     inputs = comparison.inputs
     with st.container(horizontal=True):
         side = st.segmented_control("Mechanism", SIDES, default="B", required=True, key="code-of", bind="query-params")
         kind = st.segmented_control(
-            "Library", list(PROGRAMS), default=next(iter(PROGRAMS)), required=True, key="code-in", bind="query-params"
+            "Library", list(EXPORTS), default=next(iter(EXPORTS)), required=True, key="code-in", bind="query-params"
         )
     try:
-        program = PROGRAMS[kind](
+        script = EXPORTS[kind](
             comparison.mechanisms[SIDES.index(side)], inputs.queries, inputs.keys,
             heads=inputs.heads, kv_heads=inputs.key.shape[0], width=inputs.query.shape[-1],
         )  # fmt: skip
     except ValueError as problem:
         st.info(plain(str(problem)))
         return
-    st.code(program, language="python")
+    st.code(script, language="python")
     name = f"attention_{kind.lower()}.py"
-    st.download_button("Download", program, name, icon=":material/download:", on_click="ignore")
+    st.download_button("Download", script, name, icon=":material/download:", on_click="ignore")
