@@ -155,9 +155,9 @@ def test_an_address_of_another_host_is_refused(saved) -> None:
 
 def test_names_are_shortened_in_the_middle() -> None:
     long = "/home/someone/experiments/2026-11/attention-runs/gpt2/checkpoint-100"
-    assert model_picker.shortened(long) == "/home/…/attention-runs/gpt2/checkpoint-100"
-    assert model_picker.shortened("/tmp/bert") == "/tmp/bert"
-    assert model_picker.shortened("/" + "x" * 80) == "…" + "x" * 43
+    assert model_picker.shortened_path(long) == "/home/…/attention-runs/gpt2/checkpoint-100"
+    assert model_picker.shortened_path("/tmp/bert") == "/tmp/bert"
+    assert model_picker.shortened_path("/" + "x" * 80) == "…" + "x" * 43
 
 
 def test_the_facts_tell_folders_of_one_name_apart(tmp_path) -> None:

@@ -30,7 +30,7 @@ from attnviz.models.hub import MINILM, Hub
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from attnviz.ui import head_charts
-from attnviz.ui.models import grouped_query, layer_table, model_picker, overview, products, side_by_side
+from attnviz.ui.models import grouped_query, layer_table, model_picker, model_source, overview, products, side_by_side
 from tests.models.test_models import MODELS, TEXT, Played, byte_level, png
 from tests.support.app import contents, ok, open_page
 
@@ -566,7 +566,7 @@ def test_a_hosted_instance_shows_only_what_its_owner_lists(saved, monkeypatch) -
 def test_a_hosted_instance_refuses_a_folder_that_was_forced_upon_it(saved, monkeypatch) -> None:
     monkeypatch.setenv("ATTNVIZ_MODELS", "")
     with pytest.raises(ValueError, match="shows only the models that its owner lists"):
-        model_picker.Example(str(saved / "bert")).layers()
+        model_source.ModelSource(str(saved / "bert")).layers()
 
 
 def test_notes_of_a_model_and_of_layers_that_are_missing_are_said(copied, monkeypatch) -> None:
@@ -574,7 +574,7 @@ def test_notes_of_a_model_and_of_layers_that_are_missing_are_said(copied, monkey
     assert "bert comes with code of its own, which was not run" in contents(ok(page(model=folder, text=TEXT)))
     layers = model_cache.model(str(folder)).layers(TEXT)
     layers = replace(layers, missing=tuple(f"layer {i} is not shown." for i in range(5)))
-    notes = model_picker.notes_of(model_cache.model(str(folder)), layers)
+    notes = model_picker.model_notes(model_cache.model(str(folder)), layers)
     assert notes[1:] == [
         "layer 0 is not shown.",
         "layer 1 is not shown.",

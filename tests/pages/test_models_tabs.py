@@ -258,7 +258,7 @@ def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, 
     ok(page("Together", **asked, part_of_queries=["9", "13"], part_of_keys=["2", "4"], tokens_together="10 · it"))
     near(cells(drawn["together-map"]), whole[8:13, 1:4])
     labels = drawn["together-map"].spec.query_labels
-    assert labels == ["because", "<b>it ●</b>", "was", "too", "tired"]
+    assert labels == ("because", "<b>it ●</b>", "was", "too", "tired")
 
 
 def test_a_long_text_on_the_right_has_sliders_of_its_part(drawn, monkeypatch) -> None:

@@ -10,7 +10,7 @@ from attnviz.ui.models.selection import ModelSelection
 
 def choose(notes: DeltaGenerator) -> ModelSelection:
     """Draws the widgets and returns what they say; what is in the way of a model stands in `notes`."""
-    example, layers = model_picker.example(notes)
+    example, layers = model_picker.choose(notes)
     with st.sidebar:
         index, head = head_controls.choose_layer_and_head(layers, example.opening)
         special, _, colors = head_controls.choose_display([layers[index]], 0)  # the mosaic always has all layers

@@ -1,141 +1,109 @@
-"""Which model reads what."""
+"""The widgets of the model and its input on the Models page."""
 
-from dataclasses import dataclass, field, replace
-from itertools import count
-from typing import ClassVar
-from weakref import WeakKeyDictionary
+from dataclasses import replace
 
 import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.head_maps import Special, shown_positions
 from attnviz.layer import Trace
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, Away, allowed, named
 from attnviz.models.image_inputs import FORMATS
 from attnviz.models.model import Model
 from attnviz.models.text_inputs import MOST_TOKENS
-from attnviz.sources.source import NothingYet, Opening, Source
+from attnviz.sources.source import MissingInput
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
 from attnviz.ui import cache, head_controls
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import download
+from attnviz.ui.models.model_source import ModelSource, UploadedPictureSource
 
 ANOTHER = (
     "Any model of the [Hugging Face hub](https://huggingface.co/models) that transformers itself can build, with "
     "weights as safetensors; or a folder on the computer that runs attnviz. No code that comes with a model is run."
 )
-SESSION, TAKEN, REFUSED, LINKED = "models of this session", "names taken", "refused model", "layer and head of a link"
+# Keys of the session.
+MODEL = "model"  # of the menu, and in the link
+LAST = "model source"  # the last source that could be read
+SESSION = "models of this session"
+SUBMITTED = "submitted names"  # how many there were
+REFUSED = "refused model"  # with the reason
+LINKED = "layer and head of a link"
+AWAY = "model to download"
 HELP = "Models that are on this computer."
 LONGEST = 44  # characters of a folder's path
-SEEN = 120  # pixels of the picture beside the upload
-PICTURE_MB = 16  # of a picture that someone brings
+PICTURE_WIDTH = 120  # pixels of the picture beside the upload
+PICTURE_MB = 16  # of an uploaded picture
 MOST_MISSING = 3  # layers that are named when they cannot be shown
-_editions: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
-_count = count()
 
 
-@dataclass(frozen=True)
-class Example(Source):
-    """A text, a pair of texts or a picture through a model: an id of the hub, or a local folder."""
+def choose(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
+    """Draws the widgets of the model and its input. Returns the source and its layers.
 
-    name: str = ""  # as `shelf.model` takes it
-    text: str = field(default=EXAMPLE, metadata={"label": "Text"})
-    pair: str = field(default="", metadata={"label": "Second text"})
-    image: File | None = None
-    # Tells a folder's model from the one that was there before it was saved anew: `repr` is the key of what is kept.
-    edition: int = field(default=0, compare=False)
-    last: int | None = field(default=None, compare=False, repr=False)  # the position of its last token
-
-    @property
-    def opening(self) -> Opening:
-        if self.name not in ("", MINILM):
-            return Opening(0, 0, self.last)
-        return Opening(layer=3, head=1, query=10 if self == Example() else self.last)
-
-    def model(self) -> Model:
-        """The model of that name, in memory."""
-        return model_cache.model(self.name, model_cache.HUB)
-
-    def layers(self) -> Trace:
-        return self.model().layers(self.text, self.pair, self.image.data if self.image else None)
-
-    def read(self) -> "Example":
-        """The same, once its layers are there; raises ValueError, in words, where it cannot be read."""
-        inputs = self.layers()[0].inputs
-        typed = shown_positions(inputs.queries, inputs.special_queries, Special.HIDDEN)
-        edition = _editions.setdefault(self.model(), next(_count))
-        return replace(self, edition=edition, last=typed[-1] if typed else None)
-
-
-class WithPicture(Example):
-    """An example with a picture that a person has brought: it stays in the session, and is in no link."""
-
-    private: ClassVar[bool] = True
-
-
-def example(notes: DeltaGenerator) -> tuple[Example, Trace]:
-    """What is asked for, or what could be read last, and its layers; what is in the way stands in `notes`."""
+    If the model cannot be loaded or cannot read the input, the reason stands in `notes`, and the last source that
+    could be read is returned.
+    """
     with st.sidebar:
-        name = _name()
-        told = st.container()
+        name = _choose_model()
+        facts = st.container()
     place = st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="given")
     with notes, st.spinner("Loading the model …", show_time=True):
-        refused = _refused(name)
+        problem = _load(name)
     with place:
-        given = _given(name if refused is None else _last(), told)
+        chosen = _choose_input(name if problem is None else _last_model(), facts)
     with notes, st.spinner("Reading …", show_time=True):
-        shown = cache.or_last_good("example", given.read, lambda: Example().read(), notes, refused)
-        shown, layers = still_there(shown, Example())
-    if refused is not None:
+        source = cache.or_last_good(LAST, chosen.run, lambda: ModelSource().run(), notes, problem)
+        source, layers = with_layers(source, ModelSource())
+    if problem is not None:
         with notes:
-            _in_the_way(name)
-    elif shown == given:
+            _offer_remedy(name)
+    elif source == chosen:
         st.session_state[SESSION] = list(dict.fromkeys([*st.session_state.get(SESSION, []), name]))
-    _keep_link(name, refused, layers)
-    told.caption(plain(_facts(shown, layers)))
-    for note in notes_of(shown.model(), layers):
+    _keep_link(name, problem, layers)
+    facts.caption(plain(_model_facts(source, layers)))
+    for note in model_notes(source.model(), layers):
         notes.info(plain(note))
-    return shown, layers
+    return source, layers
 
 
 def choices() -> list[str]:
-    """The models that can be chosen here by name: those that need no network, or that a hosted instance's owner lists,
-    and those that were shown in this session."""
+    """Returns the models of the menu: those that need no download, or that a hosted instance allows, and those that
+    were shown in this session."""
     return list(dict.fromkeys([*model_cache.choices(model_cache.HUB), *st.session_state.get(SESSION, [])]))
 
 
-def still_there(shown: Example, otherwise: Example) -> tuple[Example, Trace]:
-    """An example that was read once, or another where its folder has gone since; with its layers."""
+def with_layers(source: ModelSource, fallback: ModelSource) -> tuple[ModelSource, Trace]:
+    """Returns a source that was read once with its layers, or the fallback if its folder has been removed."""
     try:
-        return shown, shown.layers()
+        return source, source.layers()
     except ValueError:
-        return otherwise.read(), otherwise.layers()
+        return fallback.run(), fallback.layers()
 
 
-def notes_of(model: Model, layers: Trace) -> list[str]:
-    """What is to be said of a model before its attention is looked at."""
+def model_notes(model: Model, layers: Trace) -> list[str]:
+    """Returns the notes on a model, and on the layers that cannot be shown."""
     missing = layers.missing
     more = [f"{len(missing) - MOST_MISSING} more are not shown."] if len(missing) > MOST_MISSING else []
     return [*model.notes, *missing[:MOST_MISSING], *more]
 
 
-def _facts(shown: Example, layers: Trace) -> str:
-    """What kind of model it is, and how large."""
-    model = shown.model()
+def _model_facts(source: ModelSource, layers: Trace) -> str:
+    """Returns the class and the size of a model, in a sentence."""
+    model = source.model()
     parameters = sum(parameter.numel() for parameter in model.model.parameters())
     heads = sorted({layer.inputs.heads for layer in layers})
-    of = f"{heads[0]}" if len(heads) == 1 else f"{heads[0]} to {heads[-1]}"
+    head_counts = f"{heads[0]}" if len(heads) == 1 else f"{heads[0]} to {heads[-1]}"
     who = "the model" if model.limit < MOST_TOKENS else "attnviz"
     limit = f"; {who} reads at most {model.limit:,} tokens" if "text" in model.modality else ""
-    name = f"{shortened(shown.name) if model_cache.is_path(shown.name) else model.name} ({type(model.model).__name__})"
-    return f"{name}: {len(layers)} attention layers of {of} heads, {parameters:,} parameters{limit}"
+    name = shortened_path(source.name) if model_cache.is_path(source.name) else model.name
+    title = f"{name} ({type(model.model).__name__})"
+    return f"{title}: {len(layers)} attention layers of {head_counts} heads, {parameters:,} parameters{limit}"
 
 
-def shortened(path: str) -> str:
-    """A path without what is in its middle, if it is long: its end tells folders apart."""
+def shortened_path(path: str) -> str:
+    """Returns a path, without its middle if it is long: its end tells folders apart."""
     start, rest = path.split("/")[:2], path.split("/")[2:]
     while len(path) > LONGEST and len(rest) > 1:
         rest = rest[1:]
@@ -143,142 +111,141 @@ def shortened(path: str) -> str:
     return path if len(path) <= LONGEST else f"…{path[1 - LONGEST :]}"
 
 
-def _name() -> str:
-    """The model that is named: one of those that are here, or, unless that is not allowed, any other."""
+def _choose_model() -> str:
+    """Returns the name of the model: one of the menu, or any other if this instance allows that."""
     hosted, state = allowed() is not None, st.session_state
-    if state.get("model") and state["model"] != _id(state["model"]):
-        state["model"] = _id(state["model"])
-    asked = state.get("model", st.query_params.get("model")) or MINILM  # also if it is refused, which is said then
-    options = list(dict.fromkeys([*choices(), asked]))
+    if state.get(MODEL) and state[MODEL] != _model_id(state[MODEL]):
+        state[MODEL] = _model_id(state[MODEL])
+    current = state.get(MODEL, st.query_params.get(MODEL)) or MINILM  # even if it will be refused, with a reason
+    options = list(dict.fromkeys([*choices(), current]))
     name = st.selectbox(
-        "Model", options, 0, key="model", bind="query-params", accept_new_options=not hosted,
+        "Model", options, 0, key=MODEL, bind="query-params", accept_new_options=not hosted,
         help=None if hosted else HELP,
     )  # fmt: skip
     if not hosted:
         # Each name has a box of its own: a box that is emptied in the run that closes its popover is no longer there
-        # to hear of it, and its old text would be sent, and taken, once more when the popover is opened again.
-        taken = state.get(TAKEN) or ""
-        with st.popover("Another model", icon=":material/add:", width="stretch", key=f"another model{taken}"):
+        # to hear of it, and its old text would be submitted once more when the popover is opened again.
+        number = state.get(SUBMITTED) or ""
+        with st.popover("Another model", icon=":material/add:", width="stretch", key=f"another model{number}"):
             st.text_input(
-                "Its id on the hub, or the path of a folder", key=f"another{taken}", on_change=_take,
-                placeholder="openai-community/gpt2", args=(f"another{taken}",),
+                "Its id on the hub, or the path of a folder", key=f"another{number}", on_change=_submit,
+                placeholder="openai-community/gpt2", args=(f"another{number}",),
             )  # fmt: skip
             st.caption(ANOTHER)
-    return _id(name)
+    return _model_id(name)
 
 
-def _id(name: str | None) -> str:
-    """A name without the address around it; an address that is refused is refused later, in words."""
+def _model_id(name: str | None) -> str:
+    """Returns a name without the address around it. An address that is refused stays: loading it gives the reason."""
     try:
         return named(name or MINILM)
     except ValueError:
         return name or MINILM
 
 
-def _take(box: str) -> None:
+def _submit(box: str) -> None:
     if name := st.session_state[box].strip():
-        st.session_state["model"] = name
-        st.session_state[TAKEN] = st.session_state.get(TAKEN, 0) + 1
+        st.session_state[MODEL] = name
+        st.session_state[SUBMITTED] = st.session_state.get(SUBMITTED, 0) + 1
         st.session_state.pop(REFUSED, None)
 
 
-def _refused(name: str) -> ValueError | None:
-    """What is in the way of a model, or nothing once it is in memory. What was refused is not tried again on every
-    click of a widget."""
+def _load(name: str) -> ValueError | None:
+    """Loads a model. Returns why it cannot be loaded, or None; what was refused is not tried again in every run."""
     state = st.session_state
     if state.get(REFUSED, ("",))[0] != name:
         state.pop(REFUSED, None)
-        state.pop("away", None)
+        state.pop(AWAY, None)
         try:
             model_cache.model(name, model_cache.HUB)
         except model_cache.NotHere:
-            state[REFUSED] = name, _away(name)
+            state[REFUSED] = name, _not_downloaded(name)
         except ValueError as problem:
             state[REFUSED] = name, problem
     return state[REFUSED][1] if REFUSED in state else None
 
 
-def _last() -> str:
-    """The model that could be shown last, if it is still there."""
-    shown = cache.last("example")
+def _last_model() -> str:
+    """Returns the name of the model that was shown last, if it is still there."""
+    source = cache.last(LAST)
     try:
-        if shown is not None and shown.model():
-            return shown.name or MINILM
-    except ValueError:  # its folder has gone since
-        cache.forget("example")
+        if source is not None and source.model():
+            return source.name or MINILM
+    except ValueError:  # its folder has been removed
+        cache.forget(LAST)
     return MINILM
 
 
-def _away(name: str) -> ValueError:
-    """What is in the way of a model that is not here."""
+def _not_downloaded(name: str) -> ValueError:
+    """Returns why a model that is not on this computer cannot be shown, or that it can be downloaded."""
     try:
         away = model_cache.HUB.away(name)
     except ValueError as problem:
         return problem
-    st.session_state["away"] = away
-    return NothingYet(download.takes(away))
+    st.session_state[AWAY] = away
+    return MissingInput(download.takes(away))
 
 
-def _in_the_way(name: str) -> None:
-    """What can be done about a model that could not be loaded."""
-    away = st.session_state.get("away")
+def _offer_remedy(name: str) -> None:
+    """Draws what can be done about a model that could not be loaded."""
+    away = st.session_state.get(AWAY)
     if isinstance(away, Away):
-        if model_cache.HUB.folder(name) is not None:  # meanwhile it has come
-            _again()
+        if model_cache.HUB.folder(name) is not None:  # meanwhile it was downloaded
+            _retry()
             st.rerun()
         download.offer(away, model_cache.HUB)
     elif allowed() is None or name in choices():
-        st.button("Try again", icon=":material/refresh:", key="again", on_click=_again)
+        st.button("Try again", icon=":material/refresh:", key="again", on_click=_retry)
 
 
-def _again() -> None:
+def _retry() -> None:
     st.session_state.pop(REFUSED, None)
 
 
-def _keep_link(name: str, refused: ValueError | None, layers: Trace) -> None:
-    """What a link says of the layer and the head of a model that cannot be shown yet is kept until it can."""
+def _keep_link(name: str, problem: ValueError | None, layers: Trace) -> None:
+    """Keeps the layer and the head of a link to a model that cannot be shown yet, until it can."""
     link = {key: st.query_params[key] for key in ("layer", "head") if key in st.query_params}
-    if refused is not None and "layer" not in st.session_state:
+    if problem is not None and "layer" not in st.session_state:
         st.session_state[LINKED] = name, link
-    elif refused is None:
-        of, link = st.session_state.pop(LINKED, (name, {}))
-        if of == name:
+    elif problem is None:
+        linked, link = st.session_state.pop(LINKED, (name, {}))
+        if linked == name:
             head_controls.reserve(layers, **link)
 
 
-def _given(name: str, told: DeltaGenerator) -> Example:
-    """What the model of that name is given to read or to see."""
-    model, given = model_cache.model(name, model_cache.HUB), Example("" if name == MINILM else name, "")
+def _choose_input(name: str, facts: DeltaGenerator) -> ModelSource:
+    """Draws the widgets of what the model of that name can read."""
+    model, source = model_cache.model(name, model_cache.HUB), ModelSource("" if name == MINILM else name, "")
     if "text" in model.modality:
-        given = replace(given, text=st.text_input("Text", EXAMPLE, key="text", bind="query-params"))
-        given = replace(given, pair=_pair(model))
-    uploaded = _picture(model, told) if "picture" in model.modality else None
-    return WithPicture(given.name, given.text, given.pair, uploaded) if uploaded else given
+        source = replace(source, text=st.text_input("Text", EXAMPLE, key="text", bind="query-params"))
+        source = replace(source, pair=_choose_pair(model))
+    picture = _choose_picture(model, facts) if "picture" in model.modality else None
+    return UploadedPictureSource(source.name, source.text, source.pair, picture) if picture else source
 
 
-def _picture(model: Model, told: DeltaGenerator) -> File | None:
-    """A picture that is brought; what the model sees of it, or of the drawing that stands in for it, is shown."""
+def _choose_picture(model: Model, facts: DeltaGenerator) -> File | None:
+    """Draws the upload, and what the model sees of the picture, or of a drawing as long as there is none."""
     kinds = [kind.lower() for kind in FORMATS]
     about = "The largest square from its middle is what the model sees."
-    brought = st.file_uploader("Picture", kinds, key="picture", max_upload_size=PICTURE_MB, help=about)
-    file = File(brought.name, brought.getvalue()) if brought else None
-    view = model.image_inputs
-    if view is not None:
+    uploaded = st.file_uploader("Picture", kinds, key="picture", max_upload_size=PICTURE_MB, help=about)
+    file = File(uploaded.name, uploaded.getvalue()) if uploaded else None
+    inputs = model.image_inputs
+    if inputs is not None:
         try:
-            seen = view.pixels(file.data if file else None)[0]
-        except ValueError:  # which is said where the model is given it
+            pixels = inputs.pixels(file.data if file else None)[0]
+        except ValueError:  # which is shown where the model reads it
             return file
-        mean, spread = (torch.tensor(of[: len(seen)])[:, None, None] for of in (view.mean, view.spread))
-        side = view.size // view.patch
-        told.image(
-            ((seen * spread + mean).clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy(),
+        mean, spread = (torch.tensor(one[: len(pixels)])[:, None, None] for one in (inputs.mean, inputs.spread))
+        side = inputs.size // inputs.patch
+        facts.image(
+            ((pixels * spread + mean).clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy(),
             f"{side} × {side} patches, named row·column",
-            width=SEEN,
+            width=PICTURE_WIDTH,
         )
     return file
 
 
-def _pair(model: Model) -> str:
+def _choose_pair(model: Model) -> str:
     label, about = "Second text", "Another sentence, which the model reads after the first."
     if model.is_encoder_decoder:
         label, about = "Written so far", "What the decoder has written; without it, it writes by itself."

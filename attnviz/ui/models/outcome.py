@@ -25,7 +25,7 @@ from attnviz.models.intervention_run import (
 from attnviz.models.interventions import Intervention
 from attnviz.models.model import Model, ModelInputs
 from attnviz.ui.interventions import UNCHANGED
-from attnviz.ui.models.model_picker import Example
+from attnviz.ui.models.model_source import ModelSource
 
 LONGEST = 60  # characters of what the decoder has written
 PICTURE = "What {name} makes of the picture in the end is not compared: it is the maps that show the change."
@@ -33,13 +33,13 @@ NEITHER = "{name} gives neither a next token nor a vector of a sentence, so it i
 
 
 @dataclass(frozen=True)
-class IntervenedExample(Example):
+class IntervenedExample(ModelSource):
     """An example under an intervention."""
 
     intervention: Intervention = field(default_factory=Intervention)
 
     @classmethod
-    def under(cls, intervention: Intervention, example: Example) -> "IntervenedExample":
+    def under(cls, intervention: Intervention, example: ModelSource) -> "IntervenedExample":
         """Returns the same example under an intervention."""
         return cls(**{one.name: getattr(example, one.name) for one in fields(example)}, intervention=intervention)
 

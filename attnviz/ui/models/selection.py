@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attnviz.models.model import Model
-from attnviz.ui.models.model_picker import Example
+from attnviz.ui.models.model_source import ModelSource
 from attnviz.ui.selection import Selection
 
 
@@ -11,5 +11,5 @@ from attnviz.ui.selection import Selection
 class ModelSelection(Selection):
     """A selection whose source is an example through a model."""
 
-    source: Example
+    source: ModelSource
     model: Model

@@ -22,7 +22,8 @@ from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.head_map import HeadMap, selected_map
 from attnviz.ui.markdown import plain
-from attnviz.ui.models.model_picker import PICTURE_MB, Example, choices, still_there
+from attnviz.ui.models.model_picker import PICTURE_MB, choices, with_layers
+from attnviz.ui.models.model_source import ModelSource
 from attnviz.ui.models.selection import ModelSelection
 
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
@@ -131,8 +132,8 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
     chosen = replace(selection.source, name=selection.source.name if name in (SAME, None) else name)
     with text_place:
         chosen = _choose_input(chosen)
-    example = cache.or_last_good("on the right", chosen.read, lambda: Example(text=TWIN).read(), notes)
-    example, layers = still_there(example, Example(text=TWIN))
+    example = cache.or_last_good("on the right", chosen.run, lambda: ModelSource(text=TWIN).run(), notes)
+    example, layers = with_layers(example, ModelSource(text=TWIN))
     with layer_place:
         index = _choose_layer(selection, layers, notes)
     with head_place:
@@ -151,7 +152,7 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
     )
 
 
-def _choose_input(example: Example) -> Example:
+def _choose_input(example: ModelSource) -> ModelSource:
     """What is read or seen on the right; of a model that cannot be loaded it is the text."""
     try:
         reads: Collection[str] = example.model().modality

@@ -1,0 +1,57 @@
+"""A source that runs a model: a text, two texts or a picture, and the attention of every layer on it."""
+
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+from attnviz.analysis.head_maps import Special, shown_positions
+from attnviz.layer import Trace
+from attnviz.models import model_cache
+from attnviz.models.hub import MINILM
+from attnviz.models.model import Model
+from attnviz.sources.source import Opening, Source
+from attnviz.sources.upload import File
+from attnviz.text import EXAMPLE
+
+_editions: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
+_count = count()
+
+
+@dataclass(frozen=True)
+class ModelSource(Source):
+    """A text, a pair of texts or a picture through a model: an id of the hub, or a local folder."""
+
+    name: str = ""  # of the model, as `model_cache.model` takes it
+    text: str = field(default=EXAMPLE, metadata={"label": "Text"})
+    pair: str = field(default="", metadata={"label": "Second text"})
+    image: File | None = None
+    # Tells the model of a folder from one that was saved there later: `repr` is the key of what is kept.
+    edition: int = field(default=0, compare=False)
+    last: int | None = field(default=None, compare=False, repr=False)  # the position of its last token
+
+    @property
+    def opening(self) -> Opening:
+        if self.name not in ("", MINILM):
+            return Opening(0, 0, self.last)
+        return Opening(layer=3, head=1, query=10 if self == ModelSource() else self.last)
+
+    def model(self) -> Model:
+        """Returns the model of that name, in memory."""
+        return model_cache.model(self.name, model_cache.HUB)
+
+    def layers(self) -> Trace:
+        return self.model().layers(self.text, self.pair, self.image.data if self.image else None)
+
+    def run(self) -> "ModelSource":
+        """Returns the same source after the model has run. Raises ValueError if the model cannot read the input."""
+        inputs = self.layers()[0].inputs
+        positions = shown_positions(inputs.queries, inputs.special_queries, Special.HIDDEN)
+        edition = _editions.setdefault(self.model(), next(_count))
+        return replace(self, edition=edition, last=positions[-1] if positions else None)
+
+
+class UploadedPictureSource(ModelSource):
+    """A source with a picture that a person has uploaded: it stays in the session, and is in no link."""
+
+    private: ClassVar[bool] = True
