@@ -18,4 +18,4 @@ for tab, module in zip(st.tabs(list(tabs), key="tab", bind="query-params"), tabs
     if tab.open:
         with tab:
             module.show(selection)
-training.keep()  # also while another tab is open
+training.keep_alive()  # also while another tab is open

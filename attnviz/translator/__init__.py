@@ -1,27 +1,27 @@
 """A small transformer that translates English into French, trained here: `load().translate("the cat sleeps .")`."""
 
-from attnviz.translator.grammar import Sentence, check, following, parse, sentences
+from attnviz.translator.grammar import Sentence, next_words, parse, sentences, tokenize
 from attnviz.translator.model import VARIANTS
 from attnviz.translator.translation import Step, Translation, Translator
-from attnviz.translator.weights import Log, Measured, load, log, measure, steps
+from attnviz.translator.weights import Evaluation, TrainingLog, checkpoints, evaluate, load, training_log
 
 __all__ = [
     "EXAMPLES",
     "VARIANTS",
-    "Log",
-    "Measured",
+    "Evaluation",
     "Sentence",
     "Step",
+    "TrainingLog",
     "Translation",
     "Translator",
-    "check",
-    "following",
+    "checkpoints",
+    "evaluate",
     "load",
-    "log",
-    "measure",
+    "next_words",
     "parse",
     "sentences",
-    "steps",
+    "tokenize",
+    "training_log",
 ]
 
 EXAMPLES = (

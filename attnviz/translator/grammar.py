@@ -13,31 +13,31 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from attnviz.text import checked, shortened, too_long
+from attnviz.text import check_text, shorten_token, too_long_error
 from attnviz.translator.lexicon import (
     ADJECTIVES,
     ADVERBS,
     ALIVE,
     ALL,
-    ASKED,
     BEFORE_VOWEL,
     CONTRACTED,
     DETERMINERS,
     ENGLISH,
+    FREQUENCY,
     MARKS,
     NOUNS,
-    OFTEN,
     PREPOSITIONS,
     PRONOUNS,
+    QUESTION_WORDS,
     VERBS,
     VOWELS,
     Adjective,
     Noun,
 )
 
-LONGEST = 16  # English words of a sentence, the mark at its end among them
-Part = Literal["train", "test", "combinations"]
-Group = tuple[int, Sequence[str]]  # words that may stand at a place, and how likely they are against other groups
+MAX_WORDS = 16  # English words of a sentence, the mark at its end among them
+Split = Literal["train", "test", "combinations"]
+WordGroup = tuple[int, Sequence[str]]  # words that may stand at a place, and how likely they are against other groups
 
 NOUN = {word: (noun, several) for noun in NOUNS for word, several in ((noun.english, False), (noun.plural, True))}
 ADJECTIVE = {adjective.english: adjective for adjective in ADJECTIVES}
@@ -57,8 +57,8 @@ class Sentence:
     pairs: tuple[tuple[str, str], ...]  # of an adjective and its noun, or of a verb and its object, in their base forms
 
     @property
-    def part(self) -> Part:
-        """What it is for: training, a test, or a test of combinations, where it has a pair that is never trained on."""
+    def split(self) -> Split:
+        """Whether it is for training, for testing, or has a pair of words that is never trained on."""
         if any(_one_in(12, " ".join(pair)) for pair in self.pairs):
             return "combinations"
         return "test" if _one_in(10, " ".join(self.english)) else "train"
@@ -69,26 +69,36 @@ def _one_in(count: int, text: str) -> bool:
     return int.from_bytes(hashlib.blake2s(text.encode(), digest_size=8).digest()) % count == 0
 
 
-def sentences(part: Part, seed: int = 0) -> Iterator[Sentence]:
-    """Sentences of this part without end, no two the same."""
+def sentences(split: Split, seed: int = 0) -> Iterator[Sentence]:
+    """Generates sentences of a split without end, no two the same.
+
+    Example:
+        >>> next(sentences("train")).split
+        'train'
+    """
     generator = random.Random(seed)  # noqa: S311
     given: set[tuple[str, ...]] = set()
     while True:
-        one = drawn(generator)
-        if one.part == part and one.english not in given:
+        one = random_sentence(generator)
+        if one.split == split and one.english not in given:
             given.add(one.english)
             yield one
 
 
-def drawn(generator: random.Random) -> Sentence:
-    """A random sentence."""
-    while len((clause := _Clause(_Drawing(generator))).english) > LONGEST:
+def random_sentence(generator: random.Random) -> Sentence:
+    """Returns a random sentence."""
+    while len((clause := _Clause(_Drawing(generator))).english) > MAX_WORDS:
         pass
     return clause.sentence()
 
 
 def parse(words: tuple[str, ...]) -> Sentence | None:
-    """The sentence that these words are, or None where the grammar does not know it."""
+    """Returns the sentence of these words with its translation, or None if the grammar does not have it.
+
+    Example:
+        >>> parse(("the", "cat", "sleeps", ".")).french
+        ('le', 'chat', 'dort', '.')
+    """
     try:
         clause = _Clause(reading := _Reading(words))
     except _Stuck:
@@ -96,8 +106,13 @@ def parse(words: tuple[str, ...]) -> Sentence | None:
     return clause.sentence() if reading.at == len(words) else None
 
 
-def following(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words that may come next; none where what stands there is whole, or is no beginning of a sentence."""
+def next_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the words that may come next; none after a whole sentence, or what is not the beginning of one.
+
+    Example:
+        >>> "cat" in next_words(("the", "small"))
+        True
+    """
     try:
         _Clause(reading := _Reading(words))
     except _Stuck:
@@ -105,18 +120,21 @@ def following(words: tuple[str, ...]) -> tuple[str, ...]:
     return ()
 
 
-def check(text: str) -> tuple[str, ...]:
-    """The words of a text as they are known, with a mark at the end.
+def tokenize(text: str) -> tuple[str, ...]:
+    """Returns the words of a text as the vocabulary has them, with a mark at the end.
 
-    Raises ValueError, in words for the person who typed it, when it is empty, too long, or has a word that is not
-    known; it names the nearest that are.
+    Raises ValueError if the text is empty, too long, or has an unknown word; the error names the nearest known words.
+
+    Example:
+        >>> tokenize("The cat doesn't sleep")
+        ('the', 'cat', 'does', 'not', 'sleep', '.')
     """
-    typed = re.sub(r"n['’]t\b", " not", checked(text).strip().replace("!", "."), flags=re.IGNORECASE)
+    typed = re.sub(r"n['’]t\b", " not", check_text(text).strip().replace("!", "."), flags=re.IGNORECASE)
     words = re.findall(r"[.?]|[^\s.?]+", typed)
     if words and words[-1] not in MARKS:
-        words.append("?" if words[0].lower() in ASKED else ".")
-    if len(words) > LONGEST:
-        raise too_long(len(words), LONGEST, "this translator")
+        words.append("?" if words[0].lower() in QUESTION_WORDS else ".")
+    if len(words) > MAX_WORDS:
+        raise too_long_error(len(words), MAX_WORDS, "this translator")
     for word in words:
         if word.lower() not in TYPED:
             raise ValueError(_unknown(word))
@@ -126,14 +144,17 @@ def check(text: str) -> tuple[str, ...]:
 def _unknown(word: str) -> str:
     near = [TYPED[one] for one in difflib.get_close_matches(word.lower(), TYPED, n=3, cutoff=0.6)]
     near = near or [noun.english for noun in NOUNS if noun.kind == "animal"][:3]
-    told = " or ".join(filter(None, (", ".join(f"“{one}”" for one in near[:-1]), f"“{near[-1]}”")))
-    return f"This translator does not know the word “{shortened(word)}”. It knows {len(ENGLISH)} words: try {told}."
+    suggestions = " or ".join(filter(None, (", ".join(f"“{one}”" for one in near[:-1]), f"“{near[-1]}”")))
+    return (
+        f"This translator does not know the word “{shorten_token(word)}”. "
+        f"It knows {len(ENGLISH)} words: try {suggestions}."
+    )
 
 
 class _Guide:
     """What decides which words a sentence has."""
 
-    def choose(self, *groups: Group) -> str:
+    def choose(self, *groups: WordGroup) -> str:
         """The word that comes next."""
         raise NotImplementedError
 
@@ -148,7 +169,7 @@ class _Drawing(_Guide):
     def __init__(self, generator: random.Random) -> None:
         self.random = generator
 
-    def choose(self, *groups: Group) -> str:
+    def choose(self, *groups: WordGroup) -> str:
         filled = [group for group in groups if group[1]]
         (words,) = self.random.choices([words for _, words in filled], [chance for chance, _ in filled])
         return self.random.choice(words)
@@ -168,7 +189,7 @@ class _Reading(_Guide):
         self.words, self.at = words, 0
         self.expected: dict[str, None] = {}
 
-    def choose(self, *groups: Group) -> str:
+    def choose(self, *groups: WordGroup) -> str:
         word = self.maybe(1.0, [word for _, words in groups for word in words])
         if word is None:
             raise _Stuck
@@ -227,7 +248,7 @@ class _Clause:
         french, alignment = zip(*words, strict=True)
         return Sentence(tuple(self.english), french, alignment, tuple(self.pairs))
 
-    def _say(self, *groups: Group) -> str:
+    def _say(self, *groups: WordGroup) -> str:
         self.english.append(self.guide.choose(*groups))
         return self.english[-1]
 
@@ -248,7 +269,7 @@ class _Clause:
 
     def _whole(self) -> None:
         first = self._say(
-            *((8 * chance, words) for chance, words in _determiners()), (12, tuple(PRONOUNS)), (12, ASKED)
+            *((8 * chance, words) for chance, words in _determiners()), (12, tuple(PRONOUNS)), (12, QUESTION_WORDS)
         )
         if first == "where":
             are = self._say((1, ("is", "are"))) == "are"
@@ -258,11 +279,11 @@ class _Clause:
         elif first == "who":
             self._write("qui")
             self._predicate(_Subject(1))
-        elif first in ASKED:
+        elif first in QUESTION_WORDS:
             self._question(first)
         else:
             self._predicate(self._subject(first, ALIVE))
-        mark = self._say((1, "?" if first in ASKED else "."))
+        mark = self._say((1, "?" if first in QUESTION_WORDS else "."))
         self._write(mark)
 
     def _question(self, first: str) -> None:
@@ -311,8 +332,8 @@ class _Clause:
 
     def _often(self) -> tuple[str, int] | None:
         """The French of "often" or "always", which stands after the verb, and the place of the English."""
-        word = self._maybe(0.07, tuple(OFTEN))
-        return (OFTEN[word], self._place) if word else None
+        word = self._maybe(0.07, tuple(FREQUENCY))
+        return (FREQUENCY[word], self._place) if word else None
 
     def _verb(
         self, subject: _Subject, word: str, *, negation: int | None = None, often: tuple[str, int] | None = None
@@ -404,7 +425,7 @@ def _agreeing(adjective: Adjective, feminine: bool, several: bool) -> str:
 
 
 @cache
-def _determiners(several: bool | None = None, without: str = "") -> tuple[Group, ...]:
+def _determiners(several: bool | None = None, without: str = "") -> tuple[WordGroup, ...]:
     """Determiners of one thing, of several, or of either, in groups by how common they are."""
     fit = [
         word
@@ -418,7 +439,7 @@ def _determiners(several: bool | None = None, without: str = "") -> tuple[Group,
 
 
 @cache
-def _after(determiner: str, several: bool | None, kinds: str, found: tuple[Adjective, ...]) -> tuple[Group, ...]:
+def _after(determiner: str, several: bool | None, kinds: str, found: tuple[Adjective, ...]) -> tuple[WordGroup, ...]:
     """What may follow a determiner and these adjectives: nouns and further adjectives, those that make sense first.
 
     There is at most one adjective of either sort, that which stands before the noun in French first.
@@ -430,7 +451,7 @@ def _after(determiner: str, several: bool | None, kinds: str, found: tuple[Adjec
         if forms[2 if plural else noun.feminine] and several in (None, plural)
     ]
     free = [one for one in ADJECTIVES if not found or found[-1].first > one.first]
-    groups: tuple[Group, ...] = (
+    groups: tuple[WordGroup, ...] = (
         (6, [word for word, it in nouns if it.kind in kinds and all(it.kind in one.kinds for one in found)]),
         (4, [one.english for one in free if any(kind in one.kinds for kind in kinds.split())]),
         (1, [*(word for word, _ in nouns), *(one.english for one in free)]),

@@ -144,9 +144,9 @@ DETERMINERS = {  # before a masculine, a feminine and a plural noun
 }
 PRONOUNS = {"I": "je", "he": "il", "she": "elle", "they": "ils"}
 PREPOSITIONS = {"in": "dans", "on": "sur", "under": "sous", "behind": "derrière", "with": "avec", "near": "près"}
-OFTEN = {"often": "souvent", "always": "toujours"}
+FREQUENCY = {"often": "souvent", "always": "toujours"}
 ADVERBS = {"here": "ici", "today": "aujourd'hui", "now": "maintenant"}
-ASKED = ("who", "where", "does", "do", "is", "are")  # what a question begins with
+QUESTION_WORDS = ("who", "where", "does", "do", "is", "are")  # what a question begins with
 MARKS = (".", "?")
 
 VOWELS = "aeiouâéèêîôœh"  # no h is heard in these words
@@ -164,9 +164,9 @@ ENGLISH = tuple(
             *(form for noun in NOUNS for form in (noun.english, noun.plural)),
             *(form for verb in VERBS for form in (verb.english, verb.third)),
             *PREPOSITIONS,
-            *OFTEN,
+            *FREQUENCY,
             *ADVERBS,
-            *ASKED,
+            *QUESTION_WORDS,
             *("not", "to", "of", *MARKS),
         )
         for word in words.split()
@@ -182,7 +182,7 @@ FRENCH = tuple(
             *(form for noun in NOUNS for form in (noun.french, noun.pluriel)),
             *(form for verb in VERBS for form in verb.forms),
             *PREPOSITIONS.values(),
-            *OFTEN.values(),
+            *FREQUENCY.values(),
             *ADVERBS.values(),
             *BEFORE_VOWEL.values(),
             *CONTRACTED.values(),

@@ -16,17 +16,22 @@ from attnviz.positional_encodings import sinusoids
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
 from attnviz.translator.lexicon import ENGLISH, FRENCH
 
-LAYERS, HEADS, WIDTH, INNER, HIDDEN = 2, 4, 64, 128, 32
-LIMIT = 24  # positions that the decoder has; the longest translation of the grammar takes fewer
-POSITIONS = sinusoids(LIMIT, WIDTH)
+LAYERS, HEADS, D_MODEL, D_FF, HIDDEN = 2, 4, 64, 128, 32
+MAX_POSITIONS = 24  # positions that the decoder has; the longest translation of the grammar takes fewer
+POSITIONS = sinusoids(MAX_POSITIONS, D_MODEL)
 PAD, START, END = 0, 1, 2
-SOURCE = ("<pad>", *ENGLISH)
-TARGET = ("<pad>", "<start>", "<end>", *FRENCH)
+SOURCE_VOCABULARY = ("<pad>", *ENGLISH)
+TARGET_VOCABULARY = ("<pad>", "<start>", "<end>", *FRENCH)
 VARIANTS: dict[str, type[Score]] = {"scaled dot": ScaledDot, "dot": Dot, "general": General, "additive": Additive}
 
 
 def score_of(variant: str) -> type[Score]:
-    """The score of a variant. Raises ValueError, in words, where there is none of that name."""
+    """Returns the class of a variant's score. Raises ValueError if there is no such variant.
+
+    Example:
+        >>> score_of("dot").__name__
+        'Dot'
+    """
     if variant not in VARIANTS:
         raise ValueError(f"The translator's variants are {', '.join(VARIANTS)}; {variant!r} was asked for.")
     return VARIANTS[variant]
@@ -45,8 +50,8 @@ USE_LAYERS: dict[Use, tuple[int, ...]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Ran:
-    """One attention as it ran."""
+class AttentionRecord:
+    """The queries, keys, values and weights of one attention in a forward pass."""
 
     id: LayerId
     use: Use
@@ -57,32 +62,32 @@ class Ran:
     weights: Float[Tensor, "batch heads queries keys"]
 
     @property
-    def looks_back(self) -> bool:
-        """Whether no query sees a key after it."""
+    def is_causal(self) -> bool:
+        """Whether no query gives weight to a key after it."""
         after = torch.ones_like(self.weights, dtype=torch.bool).triu(1)
         return not bool((self.weights[after] > 0).any())
 
 
 @dataclass
-class Cache:
-    """The keys and values of what was decoded before, so that each word is computed once."""
+class KeyValueCache:
+    """The keys and values of the words decoded before, so that each word is computed once."""
 
     length: int = 0
-    kept: dict[LayerId, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    layers: dict[LayerId, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
 
 @dataclass
-class Pass:
-    """What one pass through the model is told, and what it leaves behind."""
+class ForwardPass:
+    """The interventions, lengths and cache of a forward pass, and the records that it leaves."""
 
     interventions: Sequence[Intervention] = ()
     lengths: Int[Tensor, " batch"] | None = None  # English words of each example, where some have fewer than others
-    cache: Cache | None = None
-    ran: list[Ran] | None = None
+    cache: KeyValueCache | None = None
+    records: list[AttentionRecord] | None = None  # of every attention, in the order in which they run
 
 
-class Similarity(nn.Module):
-    """A score whose weights, if it has any, are learned."""
+class LearnedScore(nn.Module):
+    """A score whose parameters, if it has any, are learned."""
 
     def __init__(self, kind: type[Score], width: int) -> None:
         super().__init__()
@@ -96,19 +101,19 @@ class Similarity(nn.Module):
                 self.register_parameter(name, nn.Parameter(matrix.clone()))
 
     def forward(self) -> Score:
-        """The score with its weights as they are now."""
+        """Returns the score with its parameters as they are now."""
         return self.kind(**dict(self.named_parameters()))
 
 
-class Attention(nn.Module):
+class MultiHeadAttention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, 3.2.2) in one of its three uses."""
 
     def __init__(self, use: Use, layer: int, score: type[Score] = ScaledDot) -> None:
         super().__init__()
         self.use, self.layer = use, layer
         self.id = LayerId("encoder" if use == "encoder" else "decoder", layer, cross=use == "cross")
-        self.query, self.key, self.value, self.output = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
-        self.similarity = Similarity(score, WIDTH // HEADS)
+        self.query, self.key, self.value, self.output = (nn.Linear(D_MODEL, D_MODEL) for _ in range(4))
+        self.similarity = LearnedScore(score, D_MODEL // HEADS)
 
     def mechanism(self, interventions: Sequence[Intervention] = ()) -> Mechanism:
         """Returns how it attends under the interventions."""
@@ -118,36 +123,36 @@ class Attention(nn.Module):
     def forward(
         self,
         vectors: Float[Tensor, "batch queries width"],
-        told: Pass,
+        forward_pass: ForwardPass,
         memory: Float[Tensor, "batch keys width"] | None = None,
     ) -> Float[Tensor, "batch queries width"]:
-        """What the vectors gather from the memory, or from themselves and what the cache has of them."""
-        start = told.cache.length if told.cache else 0
+        """Returns what the vectors attend to: the memory, or themselves and those before them in the cache."""
+        start = forward_pass.cache.length if forward_pass.cache else 0
         query = _heads(self.query(vectors))
-        key, value = self._keys_and_values(vectors if memory is None else memory, told.cache)
+        key, value = self._keys_and_values(vectors if memory is None else memory, forward_pass.cache)
         queries, keys = start + query.shape[-2], key.shape[-2]
-        mechanism = self.mechanism(told.interventions)
+        mechanism = self.mechanism(forward_pass.interventions)
         bound = mechanism.bind(queries, keys, HEADS)
         b, h, k = torch.arange(len(query))[:, None, None, None], torch.arange(HEADS)[:, None, None], torch.arange(keys)
         at = (b, h, torch.arange(start, queries)[:, None], k)
         allowed = bound.mask(*at)
-        if told.lengths is not None and self.use != "decoder":
-            allowed = allowed & (k < told.lengths[b])
+        if forward_pass.lengths is not None and self.use != "decoder":
+            allowed = allowed & (k < forward_pass.lengths[b])
         done = bound.stages(query, key, value, allowed, at)
-        if told.ran is not None:
-            told.ran.append(Ran(self.id, self.use, mechanism, query, key, value, done.weights))
+        if forward_pass.records is not None:
+            forward_pass.records.append(AttentionRecord(self.id, self.use, mechanism, query, key, value, done.weights))
         return self.output(done.output.transpose(-3, -2).flatten(-2))
 
-    def _keys_and_values(self, vectors: Tensor, cache: Cache | None) -> tuple[Tensor, Tensor]:
+    def _keys_and_values(self, vectors: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
         if cache is None or self.use == "encoder":
             return _heads(self.key(vectors)), _heads(self.value(vectors))
-        if self.use == "decoder" or self.id not in cache.kept:  # the encoder's words stay what they are
+        if self.use == "decoder" or self.id not in cache.layers:  # the encoder's words stay what they are
             key, value = _heads(self.key(vectors)), _heads(self.value(vectors))
-            if self.id in cache.kept:
-                keys, values = cache.kept[self.id]
+            if self.id in cache.layers:
+                keys, values = cache.layers[self.id]
                 key, value = torch.cat([keys, key], -2), torch.cat([values, value], -2)
-            cache.kept[self.id] = key, value
-        return cache.kept[self.id]
+            cache.layers[self.id] = key, value
+        return cache.layers[self.id]
 
 
 def _heads(vectors: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch heads tokens d"]:
@@ -155,68 +160,76 @@ def _heads(vectors: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch
 
 
 class EncoderLayer(nn.Module):
-    """Attention, then a small network for each position; each reads what was normalized and adds to what was."""
+    """Self-attention, then a feed-forward network; each normalizes its input and adds to it (pre-norm)."""
 
     def __init__(self, layer: int) -> None:
         super().__init__()
-        self.attention = Attention("encoder", layer)
+        self.attention = MultiHeadAttention("encoder", layer)
         self.inner = _network()
-        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
+        self.norms = nn.ModuleList(nn.LayerNorm(D_MODEL) for _ in range(2))
 
-    def forward(self, vectors: Float[Tensor, "batch tokens width"], told: Pass) -> Float[Tensor, "batch tokens width"]:
-        vectors = vectors + self.attention(self.norms[0](vectors), told)
+    def forward(
+        self, vectors: Float[Tensor, "batch tokens width"], forward_pass: ForwardPass
+    ) -> Float[Tensor, "batch tokens width"]:
+        vectors = vectors + self.attention(self.norms[0](vectors), forward_pass)
         return vectors + self.inner(self.norms[1](vectors))
 
 
 class DecoderLayer(nn.Module):
-    """As a layer of the encoder, with a second attention, to what the encoder made."""
+    """Masked self-attention, cross-attention to the output of the encoder, then a feed-forward network (pre-norm)."""
 
     def __init__(self, layer: int, score: type[Score]) -> None:
         super().__init__()
-        self.attention = Attention("decoder", layer)
-        self.cross = Attention("cross", layer, score)
+        self.attention = MultiHeadAttention("decoder", layer)
+        self.cross = MultiHeadAttention("cross", layer, score)
         self.inner = _network()
-        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
+        self.norms = nn.ModuleList(nn.LayerNorm(D_MODEL) for _ in range(3))
 
     def forward(
-        self, vectors: Float[Tensor, "batch tokens width"], told: Pass, memory: Float[Tensor, "batch keys width"]
+        self,
+        vectors: Float[Tensor, "batch tokens width"],
+        forward_pass: ForwardPass,
+        memory: Float[Tensor, "batch keys width"],
     ) -> Float[Tensor, "batch tokens width"]:
-        vectors = vectors + self.attention(self.norms[0](vectors), told)
-        vectors = vectors + self.cross(self.norms[1](vectors), told, memory)
+        vectors = vectors + self.attention(self.norms[0](vectors), forward_pass)
+        vectors = vectors + self.cross(self.norms[1](vectors), forward_pass, memory)
         return vectors + self.inner(self.norms[2](vectors))
 
 
 def _network() -> nn.Sequential:
-    return nn.Sequential(nn.Linear(WIDTH, INNER), nn.ReLU(), nn.Linear(INNER, WIDTH))
+    return nn.Sequential(nn.Linear(D_MODEL, D_FF), nn.ReLU(), nn.Linear(D_FF, D_MODEL))
 
 
 class Transformer(nn.Module):
-    """An encoder–decoder after Vaswani et al. 2017, whose layers normalize first; words are numbers here."""
+    """An encoder–decoder after Vaswani et al. 2017, with pre-norm layers; words are given as their ids."""
 
     def __init__(self, score: type[Score] = ScaledDot) -> None:
         super().__init__()
-        self.english = nn.Embedding(len(SOURCE), WIDTH)
-        self.french = nn.Embedding(len(TARGET), WIDTH)
+        self.english = nn.Embedding(len(SOURCE_VOCABULARY), D_MODEL)
+        self.french = nn.Embedding(len(TARGET_VOCABULARY), D_MODEL)
         self.encoder = nn.ModuleList(EncoderLayer(i) for i in range(LAYERS))
         self.decoder = nn.ModuleList(DecoderLayer(i, score) for i in range(LAYERS))
-        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
+        self.norms = nn.ModuleList(nn.LayerNorm(D_MODEL) for _ in range(2))
         for words in (self.english, self.french):
-            nn.init.normal_(words.weight, std=WIDTH**-0.5)
+            nn.init.normal_(words.weight, std=D_MODEL**-0.5)
 
-    def encode(self, english: Int[Tensor, "batch words"], told: Pass) -> Float[Tensor, "batch words width"]:
-        vectors = self.english(english) * WIDTH**0.5 + POSITIONS[: english.shape[1]]
+    def encode(
+        self, english: Int[Tensor, "batch words"], forward_pass: ForwardPass
+    ) -> Float[Tensor, "batch words width"]:
+        """Returns the output of the encoder, to which the decoder attends."""
+        vectors = self.english(english) * D_MODEL**0.5 + POSITIONS[: english.shape[1]]
         for layer in self.encoder:
-            vectors = layer(vectors, told)
+            vectors = layer(vectors, forward_pass)
         return self.norms[0](vectors)
 
     def decode(
-        self, french: Int[Tensor, "batch words"], memory: Float[Tensor, "batch keys width"], told: Pass
+        self, french: Int[Tensor, "batch words"], memory: Float[Tensor, "batch keys width"], forward_pass: ForwardPass
     ) -> Float[Tensor, "batch new scores"]:
-        """Scores of the word that comes next, after each of these; with a cache, after each that is not in it."""
-        start = told.cache.length if told.cache else 0
-        vectors = self.french(french[:, start:]) * WIDTH**0.5 + POSITIONS[start : french.shape[1]]
+        """Returns the logits of the word after each of these; with a cache, after each that is not in it."""
+        start = forward_pass.cache.length if forward_pass.cache else 0
+        vectors = self.french(french[:, start:]) * D_MODEL**0.5 + POSITIONS[start : french.shape[1]]
         for layer in self.decoder:
-            vectors = layer(vectors, told, memory)
-        if told.cache:
-            told.cache.length = french.shape[1]
+            vectors = layer(vectors, forward_pass, memory)
+        if forward_pass.cache:
+            forward_pass.cache.length = french.shape[1]
         return self.norms[1](vectors) @ self.french.weight.T

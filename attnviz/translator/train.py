@@ -13,33 +13,32 @@ from torch.nn.functional import cross_entropy
 
 from attnviz.translator import weights
 from attnviz.translator.grammar import sentences
-from attnviz.translator.model import PAD, VARIANTS, Pass, Transformer, score_of
-from attnviz.translator.translation import Translator, source, target
+from attnviz.translator.model import PAD, VARIANTS, ForwardPass, Transformer, score_of
+from attnviz.translator.translation import Translator, source_ids, target_ids
 
 SEED, STEPS = 0, 2400
 BATCH, SAMPLE, SAMPLES = 64, 2560, 24  # sentences of a step, of a sample, and samples, which come in turn
 RATE, WARM = 4e-3, 100  # the greatest learning rate, and the steps until it is reached
 SMOOTHING, DECAY = 0.05, 0.05  # how much of each word's probability goes to all alike, and the decay of weights
-EVERY = 10  # steps from one loss in the log to the next
-KEPT = (0, 10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 700, 900, 1200, 1700, STEPS)
+LOG_EVERY = 10  # steps from one loss in the log to the next
+CHECKPOINTS = (0, 10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 700, 900, 1200, 1700, STEPS)
 TIMELINE = "scaled dot"  # the variant of which more than the last weights are kept
 
 
 @dataclass(frozen=True, eq=False)
-class Progress:
-    """Where a training is: after so many steps, with the loss of the latest batch."""
+class TrainingState:
+    """A training after so many steps."""
 
     step: int
     loss: float  # of the latest batch: −ln of the probability of the right word, on average
-    translator: Callable[[], Translator]  # a copy of what it is now, to be asked for before the next step
+    translator: Callable[[], Translator]  # makes a copy of it; call it before the next step
 
 
-def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iterator[Progress]:
-    """Trains a translator from nothing, and tells how far it is: before the first step, and after each.
+def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iterator[TrainingState]:
+    """Trains a translator from scratch; yields its state before the first step and after each.
 
-    AdamW on the cross entropy of every word, given the right ones before it, with smoothed labels and a rate that
-    rises and then falls (after Vaswani et al. 2017, 5.3 and 5.4; here the rate falls to 0, along a line). The same
-    seed gives the same losses. Who asks for no more stops it.
+    AdamW on the cross entropy of every word under teacher forcing, with label smoothing, and a learning rate that rises
+    and then falls linearly to 0 (after Vaswani et al. 2017, 5.3 and 5.4). The same seed gives the same losses.
     """
     score_of(variant)
     with torch.random.fork_rng(devices=[]):
@@ -55,9 +54,9 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
         with torch.enable_grad():
             scores, words = _scores(model, english[first : first + BATCH], french[first : first + BATCH])
             loss = cross_entropy(scores, words, label_smoothing=SMOOTHING)
-        said = cross_entropy(scores.detach(), words).item()
+        unsmoothed = cross_entropy(scores.detach(), words).item()
         if step == 0:
-            yield _progress(model, variant, 0, said)
+            yield _progress(model, variant, 0, unsmoothed)
         if step == steps:
             return
         for group in optimizer.param_groups:
@@ -67,57 +66,57 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         step += 1
-        yield _progress(model, variant, step, said)
+        yield _progress(model, variant, step, unsmoothed)
 
 
-def _progress(model: Transformer, variant: str, step: int, loss: float) -> Progress:
-    return Progress(step, loss, lambda: Translator(copy.deepcopy(model), variant, step))
+def _progress(model: Transformer, variant: str, step: int, loss: float) -> TrainingState:
+    return TrainingState(step, loss, lambda: Translator(copy.deepcopy(model), variant, step))
 
 
 def _scores(
     model: Transformer, english: Int[Tensor, "batch words"], french: Int[Tensor, "batch more"]
-) -> tuple[Float[Tensor, "said vocabulary"], Int[Tensor, " said"]]:
-    """What the model gives every word at every place, when it is told the right ones before, and the right one."""
+) -> tuple[Float[Tensor, "words vocabulary"], Int[Tensor, " words"]]:
+    """Returns the logits at every position under teacher forcing, and the right words there."""
     lengths = (english != PAD).sum(-1)
     french = french[:, : (french != PAD).sum(-1).max()]
-    told = Pass(lengths=lengths)
-    memory = model.encode(english[:, : lengths.max()], told)
+    forward_pass = ForwardPass(lengths=lengths)
+    memory = model.encode(english[:, : lengths.max()], forward_pass)
     real = french[:, 1:] != PAD
-    return model.decode(french[:, :-1], memory, told)[real], french[:, 1:][real]
+    return model.decode(french[:, :-1], memory, forward_pass)[real], french[:, 1:][real]
 
 
 @lru_cache(maxsize=SAMPLES)
 def sample(number: int) -> tuple[Int[Tensor, "sentences words"], Int[Tensor, "sentences more"]]:
-    """Sentences that are trained on, as numbers, from short to long; each sample has others."""
+    """Returns a sample of training sentences as ids, from short to long."""
     drawn = islice(sentences("train", seed=number), SAMPLE)
     known = sorted(drawn, key=lambda one: (len(one.english), len(one.french)))
-    return source([one.english for one in known]), target([one.french for one in known])
+    return source_ids([one.english for one in known]), target_ids([one.french for one in known])
 
 
 def main() -> None:
-    """Trains every variant, and keeps its weights and its log."""
+    """Trains every variant, and saves its weights and its log."""
     torch.set_num_threads(1)  # so that sums are added up in one order
     for old in weights.FOLDER.glob("*.safetensors"):
         old.unlink()
     for variant in VARIANTS:
-        losses, measured = [], []
+        losses, evaluations = [], []
         for now in train(SEED, variant, STEPS):
-            if now.step % EVERY == 0:
+            if now.step % LOG_EVERY == 0:
                 losses.append(round(now.loss, 4))
-            if now.step in KEPT:
+            if now.step in CHECKPOINTS:
                 if variant == TIMELINE or now.step == STEPS:
                     weights.save(now.translator())
                     translator = weights.load(variant, now.step)
                 else:
                     translator = now.translator()
-                measured.append(weights.measure(translator, now.loss))
-                best = measured[-1]
+                evaluations.append(weights.evaluate(translator, now.loss))
+                latest = evaluations[-1]
                 print(
-                    f"{variant}, step {best.step}: loss {best.loss}, exact {best.exact:.1%}, of new combinations "
-                    f"{best.combinations:.1%}, best agreement {best.best:.1%}",
+                    f"{variant}, step {latest.step}: loss {latest.loss}, exact {latest.exact:.1%}, of new combinations "
+                    f"{latest.combinations:.1%}, best agreement {latest.best:.1%}",
                     flush=True,
                 )
-        weights.save_log(variant, weights.Log(EVERY, tuple(losses), tuple(measured)))
+        weights.save_training_log(variant, weights.TrainingLog(LOG_EVERY, tuple(losses), tuple(evaluations)))
 
 
 if __name__ == "__main__":

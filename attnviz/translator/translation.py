@@ -1,7 +1,7 @@
-"""Translating with a trained model, and what can be seen of it."""
+"""Translation by a trained model: greedy decoding, beam search and teacher forcing."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -14,41 +14,41 @@ from torch.nn.utils.rnn import pad_sequence
 from attnviz.inputs import Inputs
 from attnviz.layer import Kind, Layer
 from attnviz.models.interventions import Intervention
-from attnviz.translator.grammar import Sentence, check, parse
+from attnviz.translator.grammar import Sentence, parse, tokenize
 from attnviz.translator.model import (
     END,
-    LIMIT,
+    MAX_POSITIONS,
     PAD,
-    SOURCE,
+    SOURCE_VOCABULARY,
     START,
-    TARGET,
-    Cache,
-    Pass,
-    Ran,
+    TARGET_VOCABULARY,
+    AttentionRecord,
+    ForwardPass,
+    KeyValueCache,
     Transformer,
     Use,
 )
 
-SOURCE_NUMBER = {word: i for i, word in enumerate(SOURCE)}
-TARGET_NUMBER = {word: i for i, word in enumerate(TARGET)}
+SOURCE_IDS = {word: i for i, word in enumerate(SOURCE_VOCABULARY)}
+TARGET_IDS = {word: i for i, word in enumerate(TARGET_VOCABULARY)}
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step of decoding: the word that came out, and how likely each was."""
+    """One step of decoding: the word that comes out, and the probability of every word."""
 
     word: str
-    probabilities: Float[Tensor, " words"]  # of the words in TARGET
-    ran: tuple[Ran, ...]  # every attention of this step, that of the encoder first
+    probabilities: Float[Tensor, " words"]  # of the words in TARGET_VOCABULARY
+    records: tuple[AttentionRecord, ...]  # every attention of this step, that of the encoder first
 
     @property
     def probability(self) -> float:
-        return float(self.probabilities[TARGET_NUMBER[self.word]])
+        return float(self.probabilities[TARGET_IDS[self.word]])
 
     def likeliest(self, count: int = 5) -> list[tuple[str, float]]:
-        """The likeliest words, with their probabilities."""
+        """Returns the likeliest words, with their probabilities."""
         best = self.probabilities.topk(count)
-        return [(TARGET[i], p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
+        return [(TARGET_VOCABULARY[i], p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,59 +56,67 @@ class Translation:
     """A translation, step by step."""
 
     english: tuple[str, ...]
-    steps: tuple[Step, ...]  # the last one's word is <end>, unless there was no end to it
+    steps: tuple[Step, ...]  # the word of the last is <end>, unless it was cut off
 
     @cached_property
     def french(self) -> tuple[str, ...]:
         """The words, without <end>."""
-        return tuple(step.word for step in self.steps if step.word != TARGET[END])
+        return tuple(step.word for step in self.steps if step.word != TARGET_VOCABULARY[END])
 
     @property
     def finished(self) -> bool:
-        """Whether it came to an end by itself."""
-        return self.steps[-1].word == TARGET[END]
+        """Whether it ends with <end>, and was not cut off."""
+        return self.steps[-1].word == TARGET_VOCABULARY[END]
 
     @property
     def text(self) -> str:
-        """The French as it is written."""
-        return spelled(self.french)
+        """The French text."""
+        return detokenize(self.french)
 
     @cached_property
-    def true(self) -> Sentence | None:
-        """The sentence as the grammar has it, with the right translation and alignment; None if it has not."""
+    def reference(self) -> Sentence | None:
+        """The sentence with its reference translation and alignment; None if the grammar does not have it."""
         return parse(self.english)
 
     @property
     def alignment(self) -> tuple[tuple[int, ...], ...] | None:
-        """For each French word the places of its English ones; None unless this is the right translation."""
-        return self.true.alignment if self.true and self.true.french == self.french else None
+        """The positions of the English words of each French word; None if this is not the reference translation."""
+        return self.reference.alignment if self.reference and self.reference.french == self.french else None
 
     def layers(self, step: int = -1, use: Use | None = None) -> list[Layer]:
-        """Every attention, or those of one use, as it ran in a step, by default the last: of the encoder, then of each
-        decoder layer.
+        """Returns the layers of a step, by default the last, or those of one use: of the encoder, then of each decoder
+        layer.
 
         Row i of the decoder's queries is where French word i comes out; its token is what went in there, <start> or
         the word before.
         """
-        ran = self.steps[step].ran
-        fed = ("<start>", *self.french)[: ran[-1].query.shape[-2]]
-        return [_layer(one, self.english, fed) for one in ran if use in (None, one.use)]
+        records = self.steps[step].records
+        fed = ("<start>", *self.french)[: records[-1].query.shape[-2]]
+        return [_layer(one, self.english, fed) for one in records if use in (None, one.use)]
 
 
-def _layer(ran: Ran, english: tuple[str, ...], fed: tuple[str, ...]) -> Layer:
-    queries, keys = fed if ran.use != "encoder" else english, fed if ran.use == "decoder" else english
+def _layer(record: AttentionRecord, english: tuple[str, ...], fed: tuple[str, ...]) -> Layer:
+    """The layer of one attention; `fed` are the words that went into the decoder."""
+    from_encoder, in_decoder = record.use == "encoder", record.use == "decoder"
     inputs = Inputs(
-        *(ran.query[0], ran.key[0], ran.value[0], queries, keys),
-        special_queries=(0,) if ran.use != "encoder" else (),
-        special_keys=(0,) if ran.use == "decoder" else (),
+        *(record.query[0], record.key[0], record.value[0], english if from_encoder else fed),
+        fed if in_decoder else english,
+        special_queries=() if from_encoder else (0,),
+        special_keys=(0,) if in_decoder else (),
     )
-    kind = Kind.CROSS if ran.use == "cross" else Kind.CAUSAL if ran.looks_back else Kind.SELF
-    return Layer(ran.id, kind, inputs, ran.mechanism)
+    kind = Kind.CROSS if record.use == "cross" else Kind.CAUSAL if record.is_causal else Kind.SELF
+    return Layer(record.id, kind, inputs, record.mechanism)
 
 
 @dataclass(frozen=True, eq=False)
 class Translator:
-    """A model as it is after so many steps of training, ready to translate."""
+    """A checkpoint of the model, after `step` steps of training.
+
+    Example:
+        >>> from attnviz.translator import load
+        >>> load().translate("I like my new school .").text
+        "j'aime ma nouvelle école."
+    """
 
     model: Transformer
     variant: str
@@ -118,95 +126,101 @@ class Translator:
         self.model.eval().requires_grad_(False)
 
     def translate(self, text: str, interventions: Sequence[Intervention] = (), *, beams: int = 1) -> Translation:
-        """The French of a text: at every step the likeliest word or, of several beams, the likeliest whole.
+        """Translates a text by greedy decoding or, with several beams, by beam search.
 
-        A search keeps as many beginnings as it has beams, those whose words have the greatest product of
-        probabilities, and ends when the best of them is finished. Raises ValueError for a text that the
-        translator cannot read.
+        A beam search keeps the hypotheses with the highest probability, and ends when the best of them is finished.
+        Raises ValueError if the text has a word that the translator does not know.
         """
         if beams < 1:
             raise ValueError(f"A search needs 1 beam or more; {beams} were asked for.")
-        english = check(text)
-        encoded: list[Ran] = []
-        memory = self.model.encode(source([english]), Pass(interventions, ran=encoded))
-        beginnings = [_Beginning()]
-        while not beginnings[0].done:
-            grown = [one for one in beginnings if one.done]
-            for before in beginnings:
-                if not before.done:
-                    ran = list(encoded)
-                    french = torch.tensor([before.words])
-                    scores = self.model.decode(french, memory, Pass(interventions, ran=ran))[0, -1].log_softmax(-1)
-                    best = scores.topk(min(beams, len(TARGET)))
-                    for score, word in zip(best.values.tolist(), best.indices.tolist(), strict=True):
-                        taken = Step(TARGET[word], scores.exp(), tuple(ran))
-                        grown.append(_Beginning(before.score + score, (*before.words, word), (*before.steps, taken)))
-            beginnings = sorted(grown, key=lambda one: -one.score)[:beams]
-        return Translation(english, beginnings[0].steps)
+        english = tokenize(text)
+        encoded: list[AttentionRecord] = []
+        memory = self.model.encode(source_ids([english]), ForwardPass(interventions, records=encoded))
+        hypotheses = [_Hypothesis()]
+        while not hypotheses[0].is_finished:
+            candidates = [one for one in hypotheses if one.is_finished]
+            for hypothesis in hypotheses:
+                if not hypothesis.is_finished:
+                    forward_pass = ForwardPass(interventions, records=list(encoded))
+                    logits = self.model.decode(torch.tensor([hypothesis.words]), memory, forward_pass)[0, -1]
+                    candidates += hypothesis.extended(logits, min(beams, len(TARGET_VOCABULARY)), forward_pass)
+            hypotheses = sorted(candidates, key=lambda one: -one.score)[:beams]
+        return Translation(english, hypotheses[0].steps)
 
-    def told(self, english: tuple[str, ...], french: tuple[str, ...]) -> Translation:
-        """What it does when these French words are put in, whatever it would have said: each step's word is theirs.
+    def teacher_forced(self, english: tuple[str, ...], french: tuple[str, ...]) -> Translation:
+        """Runs the decoder with teacher forcing: each step is given the French words before it, whatever it predicts.
 
-        Of more words than the decoder has places the first are taken.
+        Words beyond the decoder's last position are left out.
         """
-        encoded: list[Ran] = []
-        memory = self.model.encode(source([english]), Pass(ran=encoded))
-        words, steps = target([french]), list[Step]()
-        for length in range(1, min(words.shape[1], LIMIT + 1)):
-            ran = list(encoded)
-            scores = self.model.decode(words[:, :length], memory, Pass(ran=ran))[0, -1]
-            steps.append(Step(TARGET[int(words[0, length])], scores.softmax(-1), tuple(ran)))
+        encoded: list[AttentionRecord] = []
+        memory = self.model.encode(source_ids([english]), ForwardPass(records=encoded))
+        words, steps = target_ids([french]), list[Step]()
+        for length in range(1, min(words.shape[1], MAX_POSITIONS + 1)):
+            forward_pass = ForwardPass(records=list(encoded))
+            logits = self.model.decode(words[:, :length], memory, forward_pass)[0, -1]
+            word = TARGET_VOCABULARY[int(words[0, length])]
+            steps.append(Step(word, logits.softmax(-1), tuple(forward_pass.records or ())))
         return Translation(english, tuple(steps))
 
-    def translations(self, sentences: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        """The French of many sentences at once, at every step the likeliest word."""
+    def translate_batch(self, sentences: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+        """Returns the greedy translations of many sentences at once."""
         lengths = torch.tensor([len(words) for words in sentences])
-        memory = self.model.encode(source(sentences), Pass(lengths=lengths))
-        told = Pass(lengths=lengths, cache=Cache())
+        memory = self.model.encode(source_ids(sentences), ForwardPass(lengths=lengths))
+        forward_pass = ForwardPass(lengths=lengths, cache=KeyValueCache())
         french = torch.full((len(sentences), 1), START)
-        while french.shape[1] <= LIMIT and not (french == END).any(-1).all():
-            word = self.model.decode(french, memory, told)[:, -1].argmax(-1)
+        while french.shape[1] <= MAX_POSITIONS and not (french == END).any(-1).all():
+            word = self.model.decode(french, memory, forward_pass)[:, -1].argmax(-1)
             french = torch.cat([french, word[:, None]], -1)
-        return [tuple(TARGET[word] for word in takewhile(END.__ne__, row[1:])) for row in french.tolist()]
+        return [tuple(TARGET_VOCABULARY[word] for word in takewhile(END.__ne__, row[1:])) for row in french.tolist()]
 
-    def exact(self, sentences: Sequence[Sentence]) -> float:
-        """The share of sentences whose translation is right in every word."""
-        made = self.translations([one.english for one in sentences])
-        return sum(french == one.french for french, one in zip(made, sentences, strict=True)) / len(sentences)
+    def exact_match(self, sentences: Sequence[Sentence]) -> float:
+        """Returns the share of sentences whose greedy translation is right in every word."""
+        translations = self.translate_batch([one.english for one in sentences])
+        return sum(french == one.french for french, one in zip(translations, sentences, strict=True)) / len(sentences)
 
     def agreement(self, sentences: Sequence[Sentence]) -> Float[Tensor, "layers heads"]:
-        """How far each head that looks at the English agrees with the true alignment.
+        """Returns how far each head of the encoder–decoder attention agrees with the true alignment.
 
-        It is the share of French words for which the head's greatest weight, where the word comes out, lies on an
-        English word that it stands for. The decoder is given the right words before.
+        It is the share of French words for which the head's greatest weight lies on an English word that the French
+        word stands for, in the row where it comes out, under teacher forcing.
         """
-        lengths, ran = torch.tensor([len(one.english) for one in sentences]), list[Ran]()
-        told = Pass(lengths=lengths, ran=ran)
-        memory = self.model.encode(source([one.english for one in sentences]), told)
-        self.model.decode(target([one.french for one in sentences]), memory, told)
-        looked = torch.stack(
-            [one.weights.argmax(-1) for one in ran if one.use == "cross"], -1
-        )  # batch heads words layers
-        agreed = [
-            torch.isin(looked[i, :, j], torch.tensor(places))
+        lengths = torch.tensor([len(one.english) for one in sentences])
+        records: list[AttentionRecord] = []
+        forward_pass = ForwardPass(lengths=lengths, records=records)
+        memory = self.model.encode(source_ids([one.english for one in sentences]), forward_pass)
+        self.model.decode(target_ids([one.french for one in sentences]), memory, forward_pass)
+        # (batch, heads, words, layers)
+        keys = torch.stack([one.weights.argmax(-1) for one in records if one.use == "cross"], -1)
+        agrees = [
+            torch.isin(keys[i, :, j], torch.tensor(places))
             for i, one in enumerate(sentences)
             for j, places in enumerate(one.alignment)
         ]
-        return torch.stack(agreed).float().mean(0).T
+        return torch.stack(agrees).float().mean(0).T
 
 
-def source(sentences: Sequence[tuple[str, ...]]) -> Int[Tensor, "sentences words"]:
-    """English words as numbers, padded to the longest sentence."""
-    return _padded([[SOURCE_NUMBER[word] for word in words] for words in sentences])
+def source_ids(sentences: Sequence[tuple[str, ...]]) -> Int[Tensor, "sentences words"]:
+    """Returns English words as ids, padded to the longest sentence.
+
+    Example:
+        >>> source_ids([("the", "cat", "sleeps", "."), ("I", "sleep", ".")]).shape
+        torch.Size([2, 4])
+    """
+    return _padded([[SOURCE_IDS[word] for word in words] for words in sentences])
 
 
-def target(sentences: Sequence[tuple[str, ...]]) -> Int[Tensor, "sentences words"]:
-    """French words as numbers between <start> and <end>, padded to the longest sentence."""
-    return _padded([[START, *(TARGET_NUMBER[word] for word in words), END] for words in sentences])
+def target_ids(sentences: Sequence[tuple[str, ...]]) -> Int[Tensor, "sentences words"]:
+    """Returns French words as ids between <start> and <end>, padded to the longest sentence."""
+    return _padded([[START, *(TARGET_IDS[word] for word in words), END] for words in sentences])
 
 
-def spelled(french: Sequence[str]) -> str:
-    """French words as they are written, without a space after an apostrophe and before a full stop."""
+def detokenize(french: Sequence[str]) -> str:
+    """Returns French words as text, without a space after an apostrophe and before a full stop.
+
+    Example:
+        >>> detokenize(["l'", "enfant", "dort", "."])
+        "l'enfant dort."
+    """
     return re.sub(r"' | (?=\.)", lambda match: match.group().strip(), " ".join(french))
 
 
@@ -215,13 +229,23 @@ def _padded(rows: list[list[int]]) -> Int[Tensor, "sentences words"]:
 
 
 @dataclass(frozen=True)
-class _Beginning:
-    """The beginning of a translation in a search, and the logarithm of how likely it is."""
+class _Hypothesis:
+    """The beginning of a translation in a beam search, with its log probability."""
 
     score: float = 0.0
     words: tuple[int, ...] = (START,)
     steps: tuple[Step, ...] = ()
 
     @property
-    def done(self) -> bool:
-        return self.words[-1] == END or len(self.words) > LIMIT
+    def is_finished(self) -> bool:
+        return self.words[-1] == END or len(self.words) > MAX_POSITIONS
+
+    def extended(
+        self, logits: Float[Tensor, " words"], count: int, forward_pass: ForwardPass
+    ) -> Iterator["_Hypothesis"]:
+        """Yields this hypothesis with each of the `count` likeliest next words."""
+        scores, records = logits.log_softmax(-1), tuple(forward_pass.records or ())
+        best = scores.topk(count)
+        for score, word in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+            step = Step(TARGET_VOCABULARY[word], scores.exp(), records)
+            yield _Hypothesis(self.score + score, (*self.words, word), (*self.steps, step))

@@ -11,19 +11,21 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from attnviz.translator.grammar import Part, Sentence, sentences
-from attnviz.translator.model import SOURCE, TARGET, Transformer, score_of
+from attnviz.translator.grammar import Sentence, Split, sentences
+from attnviz.translator.model import SOURCE_VOCABULARY, TARGET_VOCABULARY, Transformer, score_of
 from attnviz.translator.translation import Translator
 
 FOLDER = Path(__file__).parents[2] / "assets" / "translator"
-WORDS = hashlib.blake2s("\n".join((*SOURCE, "", *TARGET)).encode(), digest_size=8).hexdigest()
-TESTED = 500  # sentences by which what is shipped was measured
-AGAIN = "Train it again, with “make train”."
+VOCABULARY_DIGEST = hashlib.blake2s(
+    "\n".join((*SOURCE_VOCABULARY, "", *TARGET_VOCABULARY)).encode(), digest_size=8
+).hexdigest()
+TEST_SENTENCES = 500  # sentences by which what is shipped was measured
+RETRAIN = "Train it again, with “make train”."
 
 
 @dataclass(frozen=True)
-class Measured:
-    """How good a translator is after so many steps."""
+class Evaluation:
+    """How well a translator does on test sentences after so many training steps."""
 
     step: int
     loss: float  # of the batch that led to this step
@@ -38,20 +40,24 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Log:
-    """What is known of a training: the loss every `every` steps, from step 0, and measures after some of them."""
+class TrainingLog:
+    """The loss every `every` steps of a training, from step 0, and evaluations after some of them."""
 
     every: int
     losses: tuple[float, ...]
-    measured: tuple[Measured, ...]
+    evaluations: tuple[Evaluation, ...]
 
 
 def load(variant: str = "scaled dot", step: int | None = None) -> Translator:
-    """The translator whose encoder–decoder attention has this score, after all of its training or so many steps.
+    """Returns the translator whose encoder–decoder attention has this score, after all its training or `step` steps.
 
-    Raises ValueError where no such weights are shipped; `steps` says which are. Nothing is unpickled.
+    Raises ValueError if there is no such checkpoint; see `checkpoints`. Nothing is unpickled.
+
+    Example:
+        >>> load().translate("the cat sleeps .").text
+        'le chat dort.'
     """
-    shipped = steps(variant)
+    shipped = checkpoints(variant)
     if step is not None and step not in shipped:
         raise ValueError(
             f"There are no weights of {variant} after step {step}. Take one of {', '.join(map(str, shipped))}."
@@ -59,12 +65,17 @@ def load(variant: str = "scaled dot", step: int | None = None) -> Translator:
     return _loaded(variant, shipped[-1] if step is None else step)
 
 
-def steps(variant: str = "scaled dot") -> tuple[int, ...]:
-    """The steps after which weights of this variant were kept."""
+def checkpoints(variant: str = "scaled dot") -> tuple[int, ...]:
+    """Returns the steps after which the weights of this variant were saved.
+
+    Example:
+        >>> checkpoints()[:3]
+        (0, 10, 25)
+    """
     score_of(variant)
     found = sorted(int(path.stem.rpartition("-")[2]) for path in FOLDER.glob(f"{_name(variant)}-[0-9]*.safetensors"))
     if not found:
-        raise RuntimeError(f"The translator's weights are missing. {AGAIN}")
+        raise RuntimeError(f"The translator's weights are missing. {RETRAIN}")
     return tuple(found)
 
 
@@ -74,53 +85,57 @@ def _loaded(variant: str, step: int) -> Translator:
     path = _path(variant, step)
     try:
         with safe_open(path, "pt") as file:
-            if (file.metadata() or {}).get("words") != WORDS:
-                raise RuntimeError(f"{path.name} was trained on other words. {AGAIN}")
+            if (file.metadata() or {}).get("words") != VOCABULARY_DIGEST:
+                raise RuntimeError(f"{path.name} was trained on other words. {RETRAIN}")
             model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
     except SafetensorError as error:
-        raise RuntimeError(f"{path.name} cannot be read: it was damaged or cut off. {AGAIN}") from error
+        raise RuntimeError(f"{path.name} cannot be read: it was damaged or cut off. {RETRAIN}") from error
     return Translator(model, variant, step)
 
 
 def save(translator: Translator) -> None:
-    """Keeps a translator's weights in half precision."""
+    """Saves a translator's weights in half precision."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     halves = {name: tensor.half().contiguous() for name, tensor in translator.model.state_dict().items()}
-    save_file(halves, _path(translator.variant, translator.step), {"words": WORDS})
+    save_file(halves, _path(translator.variant, translator.step), {"words": VOCABULARY_DIGEST})
 
 
-def log(variant: str = "scaled dot") -> Log:
-    """How the shipped weights of this variant were trained."""
-    steps(variant)
+def training_log(variant: str = "scaled dot") -> TrainingLog:
+    """Returns the log of the training of this variant's weights.
+
+    Example:
+        >>> training_log().evaluations[-1].exact > 0.9
+        True
+    """
+    checkpoints(variant)
     read = json.loads((FOLDER / f"{_name(variant)}.json").read_text())
-    measured = [Measured(**{**one, "agreement": tuple(map(tuple, one["agreement"]))}) for one in read["measured"]]
-    return Log(read["every"], tuple(read["losses"]), tuple(measured))
+    evaluations = [Evaluation(**{**one, "agreement": tuple(map(tuple, one["agreement"]))}) for one in read["measured"]]
+    return TrainingLog(read["every"], tuple(read["losses"]), tuple(evaluations))
 
 
-def save_log(variant: str, log: Log) -> None:
-    """Keeps a log beside the weights, each measure in a line."""
-    lines = ",\n    ".join(json.dumps(asdict(one)) for one in log.measured)
+def save_training_log(variant: str, log: TrainingLog) -> None:
+    """Saves a log beside the weights, each evaluation in a line."""
+    lines = ",\n    ".join(json.dumps(asdict(one)) for one in log.evaluations)
     losses = json.dumps(log.losses)
     text = f'{{\n  "every": {log.every},\n  "losses": {losses},\n  "measured": [\n    {lines}\n  ]\n}}\n'
     (FOLDER / f"{_name(variant)}.json").write_text(text)
 
 
-def measure(translator: Translator, loss: float, count: int = TESTED, *, new: bool = True) -> Measured:
-    """How good a translator is, on so many test sentences and, unless they are left out, as many with combinations of
-    words that are new."""
+def evaluate(translator: Translator, loss: float, count: int = TEST_SENTENCES, *, new: bool = True) -> Evaluation:
+    """Evaluates a translator on so many test sentences and, if `new`, on as many with new combinations of words."""
     test = _some("test", count)
     agreement = translator.agreement(test).tolist()
-    return Measured(
+    return Evaluation(
         translator.step,
         round(loss, 4),
-        translator.exact(test),
-        translator.exact(_some("combinations", count)) if new else None,
+        translator.exact_match(test),
+        translator.exact_match(_some("combinations", count)) if new else None,
         tuple(tuple(round(share, 4) for share in heads) for heads in agreement),
     )
 
 
 @lru_cache(maxsize=8)
-def _some(part: Part, count: int) -> Sequence[Sentence]:
+def _some(part: Split, count: int) -> Sequence[Sentence]:
     return list(islice(sentences(part), count))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, expect
 
-from attnviz.translator import load, log
+from attnviz.translator import load, training_log
 from tests.support.browser import Browser, Shown, opened
 
 CATS = "the small black cat does not look at the birds ."
@@ -51,7 +51,7 @@ class Forms(Shown):
         expect(self.made).to_contain_text(re.compile("After [1-9]"))
         self.painted()
         self.button("Stop").click()
-        stopped = rf"Stopped: {similarity}, seed 0\. What it had learnt by step \d+ stays\."
+        stopped = rf"Stopped: {similarity}, seed 0\. What it had learned by step \d+ stays\."
         expect(self.alert).to_have_text(re.compile(stopped))
 
 
@@ -62,21 +62,21 @@ def forms(browser: Browser, address: str) -> Iterator[Forms]:
 
 
 def test_the_timeline_goes_from_random_to_trained(forms: Forms) -> None:
-    measured = {one.step: one for one in log().measured}
+    evaluations = {one.step: one for one in training_log().evaluations}
     forms.open(f"{TAB}&step=200")
     text = load(step=200).translate(CATS).text
     expect(forms.made).to_have_text(f"After 200 steps it writes{text}")
     assert text == "le petit chat noir ne marche pas les oiseaux."
     expect(forms.made.locator("s")).to_have_text("marche")
-    assert forms.marked("curve-loss") == (200, measured[200].loss)
-    assert forms.marked("curve-exact") == (200, pytest.approx(measured[200].exact))
+    assert forms.marked("curve-loss") == (200, evaluations[200].loss)
+    assert forms.marked("curve-exact") == (200, pytest.approx(evaluations[200].exact))
     before = forms.weights()
     assert len(before) == 11  # the words of the right translation and its end, whatever it writes
     forms.slider.press("ArrowLeft")
     expect(forms.made).to_contain_text("After 150 steps")
     forms.asked("step", "150")
     forms.painted()
-    assert forms.marked("curve-exact") == (150, pytest.approx(measured[150].exact))
+    assert forms.marked("curve-exact") == (150, pytest.approx(evaluations[150].exact))
     assert len(forms.weights()) == len(before)
     assert forms.weights() != before
     # Any head can be looked at; the curve is that of the head that agrees best in the end, unless it is one of these.

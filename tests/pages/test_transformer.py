@@ -16,10 +16,10 @@ from attnviz.models.interventions import Intervention
 from attnviz.normalizers import NORMALIZERS, Softmax
 from attnviz.scores import Additive, Cosine, General
 from attnviz.translator import EXAMPLES, Step, Translation, load
-from attnviz.translator.live_training import State, Training
+from attnviz.translator.live_training import LiveTraining, Status
 from attnviz.translator.model import USE_LAYERS
 from attnviz.ui.transformer import maps, training_dynamics, what_if
-from attnviz.ui.transformer.training import ASKED, DESK
+from attnviz.ui.transformer.training import QUEUE, TRAINING
 from attnviz.ui.widgets import title
 from tests.support.app import contents, healthy, open_page
 
@@ -266,16 +266,16 @@ def test_a_refused_sentence_leaves_the_last_good_one_to_the_translator_that_is_c
     assert "tanh" in " ".join(one.value for one in formulas)
 
 
-def waiting_behind() -> Training:
-    training, first = Training("dot", 1), Training("dot", 2)
-    DESK._line[:] = [first, training]
-    DESK._seen.update({first: 0, training: 0})
+def waiting_behind() -> LiveTraining:
+    training, first = LiveTraining("dot", 1), LiveTraining("dot", 2)
+    QUEUE._queue[:] = [first, training]
+    QUEUE._last_alive.update({first: 0, training: 0})
     return training
 
 
-def ended(state: State, problem: str = "") -> Training:
-    training = Training("dot", 1)
-    training.state, training.problem = state, problem
+def ended(status: Status, problem: str = "") -> LiveTraining:
+    training = LiveTraining("dot", 1)
+    training.status, training.problem = status, problem
     return training
 
 
@@ -283,17 +283,17 @@ def ended(state: State, problem: str = "") -> Training:
     ("make", "sentence"),
     [
         (waiting_behind, "Somebody else is training: about 40 s are left. You are next."),
-        (lambda: ended("left"), "Stopped, because nobody looked on for a while."),
+        (lambda: ended("left"), "Stopped, because its page was closed for a while."),
         (lambda: ended("stopped"), "Stopped: dot, seed 1."),
         (lambda: ended("failed", "The training broke off after step 0."), "The training broke off after step 0."),
     ],
 )
-def test_who_trains_is_told_how_it_stands(make: Callable[[], Training], sentence: str) -> None:
+def test_who_trains_is_told_how_it_stands(make: Callable[[], LiveTraining], sentence: str) -> None:
     app = page(tab="How attention forms", training="Trained here")
-    app.session_state[ASKED] = training = make()
+    app.session_state[TRAINING] = training = make()
     assert sentence in contents(healthy(app.run()))
-    assert [one.label for one in app.button if one.key == "train-stop"] == ["Leave the line"] * (not training.over)
-    DESK._line.clear()
+    assert [one.label for one in app.button if one.key == "train-stop"] == ["Leave the queue"] * (not training.is_over)
+    QUEUE._queue.clear()
 
 
 def test_a_refused_change_is_said_and_the_last_good_one_stays() -> None:

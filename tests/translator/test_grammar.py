@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.translator import EXAMPLES, check, following, parse, sentences
-from attnviz.translator.grammar import LONGEST, drawn
+from attnviz.translator import EXAMPLES, next_words, parse, sentences, tokenize
+from attnviz.translator.grammar import MAX_WORDS, random_sentence
 from attnviz.translator.lexicon import ENGLISH, FRENCH, NOUNS
-from attnviz.translator.translation import spelled
+from attnviz.translator.translation import detokenize
 
 PARTS = ("train", "test", "combinations")
 seeds = st.integers(0, 99_999)
@@ -70,7 +70,7 @@ def test_french_and_alignment_as_written_by_hand(english, french, alignment):
     if french is None:
         assert sentence is None
     else:
-        assert spelled(sentence.french) == french
+        assert detokenize(sentence.french) == french
         assert sentence.alignment == tuple(tuple(map(int, places)) for places in alignment.split())
 
 
@@ -108,16 +108,16 @@ def test_the_same_seed_draws_the_same_sentences():
 
 @given(seeds)
 def test_what_is_drawn_is_read_back(seed):
-    sentence = drawn(Random(seed))
-    assert len(sentence.english) <= LONGEST
+    sentence = random_sentence(Random(seed))
+    assert len(sentence.english) <= MAX_WORDS
     assert parse(sentence.english) == sentence
     assert parse(sentence.english[:-1]) is None
-    assert check(" ".join(sentence.english)) == sentence.english
+    assert tokenize(" ".join(sentence.english)) == sentence.english
 
 
 @given(seeds)
 def test_alignment_has_a_place_for_every_word(seed):
-    sentence = drawn(Random(seed))
+    sentence = random_sentence(Random(seed))
     assert len(sentence.alignment) == len(sentence.french)
     assert all(places and set(places) <= set(range(len(sentence.english))) for places in sentence.alignment)
     silent = set(range(len(sentence.english))) - {place for places in sentence.alignment for place in places}
@@ -127,7 +127,7 @@ def test_alignment_has_a_place_for_every_word(seed):
 
 @given(seeds)
 def test_french_words_meet_as_they_must(seed):
-    sentence = drawn(Random(seed))
+    sentence = random_sentence(Random(seed))
     for word, following_word in pairwise(sentence.french):
         vowel = re.match("[aeiouâéèêîôœh]", following_word) is not None
         assert (word, following_word) not in {("de", "le"), ("de", "les"), ("à", "le"), ("à", "les")}
@@ -139,17 +139,17 @@ def test_french_words_meet_as_they_must(seed):
 
 @given(seeds, st.data())
 def test_what_may_follow_is_what_can_be_read(seed, data):
-    sentence = drawn(Random(seed))
+    sentence = random_sentence(Random(seed))
     cut = data.draw(st.integers(0, len(sentence.english) - 1))
-    assert sentence.english[cut] in following(sentence.english[:cut])
-    assert following(sentence.english) == ()
+    assert sentence.english[cut] in next_words(sentence.english[:cut])
+    assert next_words(sentence.english) == ()
 
 
 def test_nothing_follows_what_is_no_beginning():
-    assert following(("the", "of")) == ()
-    assert "cat" in following(("the", "small"))
-    assert "red" in following(("the", "small"))
-    assert "small" not in following(("the", "red"))
+    assert next_words(("the", "of")) == ()
+    assert "cat" in next_words(("the", "small"))
+    assert "red" in next_words(("the", "small"))
+    assert "small" not in next_words(("the", "red"))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_nothing_follows_what_is_no_beginning():
     ],
 )
 def test_a_text_is_read_as_a_person_types_it(text, words):
-    assert " ".join(check(text)) == words
+    assert " ".join(tokenize(text)) == words
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_a_text_is_read_as_a_person_types_it(text, words):
 )
 def test_what_cannot_be_read_is_said_in_words(text, said):
     with pytest.raises(ValueError, match=re.escape(said)):
-        check(text)
+        tokenize(text)
 
 
 def test_examples_are_sentences():
-    assert all(" ".join(parse(check(example)).english) == example for example in EXAMPLES)
+    assert all(" ".join(parse(tokenize(example)).english) == example for example in EXAMPLES)

@@ -14,24 +14,24 @@ from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.scores import Additive, Dot, General
 from attnviz.translator import EXAMPLES, VARIANTS, parse, sentences, weights
-from attnviz.translator.grammar import drawn
+from attnviz.translator.grammar import random_sentence
 from attnviz.translator.model import (
+    D_MODEL,
     END,
     HEADS,
     LAYERS,
-    LIMIT,
+    MAX_POSITIONS,
     PAD,
-    SOURCE,
+    SOURCE_VOCABULARY,
     START,
-    TARGET,
+    TARGET_VOCABULARY,
     USE_LAYERS,
-    WIDTH,
-    Cache,
-    Pass,
+    ForwardPass,
+    KeyValueCache,
     Transformer,
 )
-from attnviz.translator.train import EVERY, KEPT, SAMPLES, SEED, STEPS, TIMELINE, sample, train
-from attnviz.translator.translation import source, spelled, target
+from attnviz.translator.train import CHECKPOINTS, LOG_EVERY, SAMPLES, SEED, STEPS, TIMELINE, sample, train
+from attnviz.translator.translation import detokenize, source_ids, target_ids
 
 TEXT = "the small black cat does not look at the young birds ."
 
@@ -43,9 +43,9 @@ def some():
 
 def last_row(shown, french, interventions=(), english=TEXT):
     """Logarithms of the probabilities of the word after this French, with nothing kept from before."""
-    told = Pass(interventions)
-    memory = shown.model.encode(source([translator.check(english)]), told)
-    return shown.model.decode(torch.tensor([french]), memory, told)[0, -1].log_softmax(-1)
+    forward_pass = ForwardPass(interventions)
+    memory = shown.model.encode(source_ids([translator.tokenize(english)]), forward_pass)
+    return shown.model.decode(torch.tensor([french]), memory, forward_pass)[0, -1].log_softmax(-1)
 
 
 # What is shipped.
@@ -55,21 +55,21 @@ def test_what_is_shipped_is_small_and_has_a_timeline():
     files = list(weights.FOLDER.iterdir())
     assert sum(file.stat().st_size for file in files) < 8_000_000
     assert {file.suffix for file in files} == {".safetensors", ".json"}
-    assert translator.steps() == KEPT
-    assert len(KEPT) >= 15
-    assert (KEPT[0], KEPT[-1]) == (0, STEPS)
+    assert translator.checkpoints() == CHECKPOINTS
+    assert len(CHECKPOINTS) >= 15
+    assert (CHECKPOINTS[0], CHECKPOINTS[-1]) == (0, STEPS)
     for variant in set(VARIANTS) - {TIMELINE}:
-        assert translator.steps(variant) == (STEPS,)
+        assert translator.checkpoints(variant) == (STEPS,)
     assert sum(numbers.numel() for numbers in translator.load().model.parameters()) < 300_000
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_shipped_weights_are_as_good_as_the_log_says(variant, as_installed):
-    logged = translator.log(variant).measured[-1]
+    logged = translator.training_log(variant).evaluations[-1]
     assert logged.step == STEPS
     assert logged.exact >= 0.99
     assert logged.combinations >= 0.97
-    found = translator.measure(translator.load(variant), logged.loss)
+    found = translator.evaluate(translator.load(variant), logged.loss)
     assert found.exact == pytest.approx(logged.exact, abs=0.004)
     assert found.combinations == pytest.approx(logged.combinations, abs=0.004)
     torch.testing.assert_close(torch.tensor(found.agreement), torch.tensor(logged.agreement), atol=0.002, rtol=0)
@@ -78,18 +78,18 @@ def test_shipped_weights_are_as_good_as_the_log_says(variant, as_installed):
 
 @pytest.mark.parametrize("step", [0, 100, 300])
 def test_the_timeline_is_as_the_log_says(step, as_installed):
-    logged = next(one for one in translator.log().measured if one.step == step)
-    found = translator.measure(translator.load(step=step), logged.loss)
+    logged = next(one for one in translator.training_log().evaluations if one.step == step)
+    found = translator.evaluate(translator.load(step=step), logged.loss)
     assert found.exact == pytest.approx(logged.exact, abs=0.004)
     assert found.best == pytest.approx(logged.best, abs=0.004)
 
 
 def test_the_log_covers_the_training():
     for variant in VARIANTS:
-        log = translator.log(variant)
-        assert (log.every, len(log.losses)) == (EVERY, STEPS // EVERY + 1)
-        assert tuple(one.step for one in log.measured) == KEPT
-        assert log.losses[0] == pytest.approx(math.log(len(TARGET)), abs=2)
+        log = translator.training_log(variant)
+        assert (log.every, len(log.losses)) == (LOG_EVERY, STEPS // LOG_EVERY + 1)
+        assert tuple(one.step for one in log.evaluations) == CHECKPOINTS
+        assert log.losses[0] == pytest.approx(math.log(len(TARGET_VOCABULARY)), abs=2)
         assert max(log.losses[-10:]) < 0.15
 
 
@@ -98,7 +98,7 @@ def test_what_a_teacher_would_try():
     for example in EXAMPLES:
         made = shown.translate(example)
         assert made.finished
-        assert (made.french, made.alignment) == (made.true.french, made.true.alignment)
+        assert (made.french, made.alignment) == (made.reference.french, made.reference.alignment)
     assert shown.translate("The old king doesn't see the small white birds").text == (
         "le vieux roi ne voit pas les petits oiseaux blancs."
     )
@@ -125,9 +125,9 @@ def test_what_is_not_shipped_is_refused_in_words(tmp_path, monkeypatch):
 def test_weights_of_other_words_are_refused(tmp_path, monkeypatch):
     shown = translator.load("general")
     monkeypatch.setattr(weights, "FOLDER", tmp_path)
-    monkeypatch.setattr(weights, "WORDS", "others")
+    monkeypatch.setattr(weights, "VOCABULARY_DIGEST", "others")
     weights.save(translator.Translator(copy.deepcopy(shown.model), "dot", 77))
-    monkeypatch.setattr(weights, "WORDS", "mine")
+    monkeypatch.setattr(weights, "VOCABULARY_DIGEST", "mine")
     with pytest.raises(RuntimeError, match="trained on other words"):
         translator.load("dot", 77)
 
@@ -153,7 +153,7 @@ def test_layers_are_those_of_torch():
         x = model.english(english) * 8
         x = x + sinusoid(9)
         for ours in model.encoder:
-            layer = nn.TransformerEncoderLayer(WIDTH, HEADS, **settings).train()  # no fused path
+            layer = nn.TransformerEncoderLayer(D_MODEL, HEADS, **settings).train()  # no fused path
             moved(ours.attention, layer.self_attn)
             for i, part in enumerate(("linear1", None, "linear2")):
                 if part:
@@ -164,7 +164,7 @@ def test_layers_are_those_of_torch():
         memory = model.norms[0](x)
         y = model.french(french) * 8 + sinusoid(6)
         for ours in model.decoder:
-            layer = nn.TransformerDecoderLayer(WIDTH, HEADS, **settings).train()
+            layer = nn.TransformerDecoderLayer(D_MODEL, HEADS, **settings).train()
             moved(ours.attention, layer.self_attn)
             moved(ours.cross, layer.multihead_attn)
             layer.linear1.load_state_dict(ours.inner[0].state_dict())
@@ -174,15 +174,15 @@ def test_layers_are_those_of_torch():
             causal = nn.Transformer.generate_square_subsequent_mask(6)
             y = layer(y, memory, tgt_mask=causal, memory_key_padding_mask=padding)
         expected = model.norms[1](y) @ model.french.weight.T
-        told = Pass(lengths=lengths)
+        forward_pass = ForwardPass(lengths=lengths)
         torch.testing.assert_close(
-            model.decode(french, model.encode(english, told), told), expected, atol=1e-4, rtol=1e-4
+            model.decode(french, model.encode(english, forward_pass), forward_pass), expected, atol=1e-4, rtol=1e-4
         )
 
 
 def sinusoid(count):
     rows = [
-        [(math.sin, math.cos)[i % 2](place / 10000 ** ((i - i % 2) / WIDTH)) for i in range(WIDTH)]
+        [(math.sin, math.cos)[i % 2](place / 10000 ** ((i - i % 2) / D_MODEL)) for i in range(D_MODEL)]
         for place in range(count)
     ]
     return torch.tensor(rows)
@@ -212,22 +212,26 @@ def test_each_variant_attends_to_the_english_by_its_score(variant):
 def test_padding_changes_nothing(some):
     model = translator.load().model
     lengths = torch.tensor([len(one.english) for one in some])
-    told = Pass(lengths=lengths)
+    forward_pass = ForwardPass(lengths=lengths)
     together = model.decode(
-        target([one.french for one in some]), model.encode(source([one.english for one in some]), told), told
+        target_ids([one.french for one in some]),
+        model.encode(source_ids([one.english for one in some]), forward_pass),
+        forward_pass,
     )
     for i, one in enumerate(some):
-        alone = model.decode(target([one.french]), model.encode(source([one.english]), Pass()), Pass())
+        alone = model.decode(
+            target_ids([one.french]), model.encode(source_ids([one.english]), ForwardPass()), ForwardPass()
+        )
         torch.testing.assert_close(together[i, : alone.shape[1]], alone[0], atol=1e-4, rtol=1e-4)
 
 
 def test_a_word_is_not_told_what_comes_after():
-    model, told = translator.load().model, Pass()
-    memory = model.encode(source([translator.check(TEXT)]), told)
+    model, forward_pass = translator.load().model, ForwardPass()
+    memory = model.encode(source_ids([translator.tokenize(TEXT)]), forward_pass)
     words = torch.tensor([[START, 20, 30, 40, 50]])
     changed = words.clone()
     changed[0, 3] = 60
-    before, after = model.decode(words, memory, told)[0], model.decode(changed, memory, told)[0]
+    before, after = model.decode(words, memory, forward_pass)[0], model.decode(changed, memory, forward_pass)[0]
     assert torch.equal(before[:3], after[:3])
     assert not torch.isclose(before[3:], after[3:]).all(-1).any()
 
@@ -276,7 +280,7 @@ def test_layers_say_what_they_are():
 def test_steps_tell_how_likely_each_word_was():
     made = translator.load().translate(TEXT)
     for i, step in enumerate(made.steps):
-        row = last_row(translator.load(), [START, *(TARGET.index(one.word) for one in made.steps[:i])]).exp()
+        row = last_row(translator.load(), [START, *(TARGET_VOCABULARY.index(one.word) for one in made.steps[:i])]).exp()
         torch.testing.assert_close(step.probabilities, row, atol=1e-5, rtol=1e-4)
         assert step.likeliest(3)[0] == (step.word, step.probability)
         assert step.probability == pytest.approx(float(row.max()), abs=1e-5)
@@ -286,18 +290,18 @@ def test_steps_tell_how_likely_each_word_was():
 
 
 def slow_beam_search(shown, text, beams, interventions):
-    """Every beginning with every word after it, sorted whole; the beginnings are told apart by their words alone."""
+    """Every hypothesis with every word after it, sorted whole; hypotheses differ in their words alone."""
     kept = [((START,), 0.0)]
-    while not (kept[0][0][-1] == END or len(kept[0][0]) > LIMIT):
+    while not (kept[0][0][-1] == END or len(kept[0][0]) > MAX_POSITIONS):
         longer = []
         for words, score in kept:
-            if words[-1] == END or len(words) > LIMIT:
+            if words[-1] == END or len(words) > MAX_POSITIONS:
                 longer.append((words, score))
             else:
                 row = last_row(shown, list(words), interventions, text).tolist()
-                longer += [((*words, word), score + row[word]) for word in range(len(TARGET))]
+                longer += [((*words, word), score + row[word]) for word in range(len(TARGET_VOCABULARY))]
         kept = sorted(longer, key=lambda one: -one[1])[:beams]
-    return tuple(TARGET[word] for word in kept[0][0][1:])
+    return tuple(TARGET_VOCABULARY[word] for word in kept[0][0][1:])
 
 
 @pytest.mark.parametrize("beams", [1, 3])
@@ -313,22 +317,22 @@ def test_searches_find_what_a_slow_loop_finds(beams, step, as_installed):
 def test_greedy_takes_the_likeliest_word_each_time():
     shown = translator.load(step=200)
     for seed in range(5):
-        english = drawn(Random(seed)).english
+        english = random_sentence(Random(seed)).english
         words = [START]
-        while words[-1] != END and len(words) <= LIMIT:
+        while words[-1] != END and len(words) <= MAX_POSITIONS:
             words.append(int(last_row(shown, words, english=" ".join(english)).argmax()))
         assert tuple(one.word for one in shown.translate(" ".join(english)).steps) == tuple(
-            TARGET[word] for word in words[1:]
+            TARGET_VOCABULARY[word] for word in words[1:]
         )
 
 
 @pytest.mark.parametrize("variant", ["scaled dot", "additive"])
 def test_a_cache_changes_nothing(variant, some):
-    model, cache = translator.load(variant).model, Cache()
+    model, cache = translator.load(variant).model, KeyValueCache()
     english, french = [one.english for one in some], [one.french for one in some]
     lengths = torch.tensor([len(words) for words in english])
-    plain, cached = Pass(lengths=lengths), Pass(lengths=lengths, cache=cache)
-    memory, words = model.encode(source(english), plain), target(french)
+    plain, cached = ForwardPass(lengths=lengths), ForwardPass(lengths=lengths, cache=cache)
+    memory, words = model.encode(source_ids(english), plain), target_ids(french)
     whole = model.decode(words, memory, plain)
     rows = [model.decode(words[:, :n], memory, cached) for n in (1, 2, 3, 6)]  # also several words at once
     assert [row.shape[1] for row in rows] == [1, 1, 1, 3]
@@ -337,20 +341,20 @@ def test_a_cache_changes_nothing(variant, some):
 
 def test_many_at_once_are_translated_as_one_by_one(some):
     shown = translator.load(step=200)  # where it is still often wrong
-    made = shown.translations([one.english for one in some])
+    made = shown.translate_batch([one.english for one in some])
     assert made == [shown.translate(" ".join(one.english)).french for one in some]
-    assert 0 < shown.exact(some) < 1
-    assert shown.exact(some) == sum(a == one.french for a, one in zip(made, some, strict=True)) / len(some)
+    assert 0 < shown.exact_match(some) < 1
+    assert shown.exact_match(some) == sum(a == one.french for a, one in zip(made, some, strict=True)) / len(some)
 
 
 def test_agreement_is_the_share_of_words_that_look_at_their_own(some):
     shown = translator.load(step=300)
     agreed, count = torch.zeros(LAYERS, HEADS), 0
     for one in some:
-        told = Pass(ran=[])
-        memory = shown.model.encode(source([one.english]), told)
-        shown.model.decode(target([one.french]), memory, told)
-        cross = [ran.weights[0] for ran in told.ran if ran.use == "cross"]
+        forward_pass = ForwardPass(records=[])
+        memory = shown.model.encode(source_ids([one.english]), forward_pass)
+        shown.model.decode(target_ids([one.french]), memory, forward_pass)
+        cross = [record.weights[0] for record in forward_pass.records if record.use == "cross"]
         for place, english in enumerate(one.alignment):
             count += 1
             for layer in range(LAYERS):
@@ -361,10 +365,10 @@ def test_agreement_is_the_share_of_words_that_look_at_their_own(some):
 
 
 def test_french_is_spelled_as_it_is_written():
-    assert spelled(("l'", "enfant", "n'", "aime", "pas", "l'", "île", "aujourd'hui", ".")) == (
+    assert detokenize(("l'", "enfant", "n'", "aime", "pas", "l'", "île", "aujourd'hui", ".")) == (
         "l'enfant n'aime pas l'île aujourd'hui."
     )
-    assert spelled(("est-ce", "qu'", "elle", "dort", "?")) == "est-ce qu'elle dort ?"
+    assert detokenize(("est-ce", "qu'", "elle", "dort", "?")) == "est-ce qu'elle dort ?"
 
 
 # What if.
@@ -374,7 +378,7 @@ def test_an_ablated_head_adds_nothing():
     shown = translator.load()
     ablated = Intervention(ablated=((2, 1), (5, 2), (5, 0)))
     without = translator.Translator(copy.deepcopy(shown.model), "scaled dot", 0)
-    size = WIDTH // HEADS
+    size = D_MODEL // HEADS
     with torch.no_grad():
         for attention, head in (
             (without.model.decoder[0].attention, 1),
@@ -449,8 +453,8 @@ def test_interventions_are_told_apart_by_their_text():
 
 
 def test_training_again_gives_what_the_log_says(as_installed):
-    losses = [one.loss for one in islice(train(SEED, TIMELINE, STEPS), 41) if one.step % EVERY == 0]
-    assert losses == pytest.approx(translator.log().losses[:5], rel=0.02)
+    losses = [one.loss for one in islice(train(SEED, TIMELINE, STEPS), 41) if one.step % LOG_EVERY == 0]
+    assert losses == pytest.approx(translator.training_log().losses[:5], rel=0.02)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -496,12 +500,12 @@ def test_what_is_trained_on_are_sentences_for_training(as_installed):
     known = {}
     for number in (0, SAMPLES - 1):
         english, french = sample(number)
-        known[number] = [tuple(SOURCE[word] for word in row if word != PAD) for row in english.tolist()]
+        known[number] = [tuple(SOURCE_VOCABULARY[word] for word in row if word != PAD) for row in english.tolist()]
         assert all(parse(words).part == "train" for words in known[number])
         lengths = [len(words) for words in known[number]]
         assert lengths == sorted(lengths)
         assert french[:, 0].eq(START).all()
-        assert [tuple(TARGET[word] for word in row[1 : row.index(END)]) for row in french.tolist()] == [
+        assert [tuple(TARGET_VOCABULARY[word] for word in row[1 : row.index(END)]) for row in french.tolist()] == [
             parse(words).french for words in known[number]
         ]
     assert len(set(known[0]) & set(known[SAMPLES - 1])) < len(known[0]) / 10

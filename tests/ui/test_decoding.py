@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.translator import EXAMPLES, VARIANTS, Translation, following, load, parse, sentences
-from attnviz.translator.grammar import drawn
+from attnviz.translator import EXAMPLES, VARIANTS, Translation, load, next_words, parse, sentences
+from attnviz.translator.grammar import random_sentence
 from attnviz.translator.lexicon import ENGLISH, MARKS
 from attnviz.ui.similarity_picker import FORMULAS
 from attnviz.ui.transformer.controls import vocabulary
@@ -63,7 +63,7 @@ def test_where_a_sentence_cannot_be_read_is_said(cars: Translation, english: str
 
 @given(st.integers(0, 99_999), st.data())
 def test_what_is_not_read_is_where_no_word_of_the_grammar_stands(cars: Translation, seed: int, data: st.DataObject):
-    words = list(drawn(Random(seed)).english)
+    words = list(random_sentence(Random(seed)).english)
     at = data.draw(st.integers(0, len(words) - 1))
     words[at] = data.draw(st.sampled_from(ENGLISH))
     said = str(verdict(Translation(tuple(words), cars.steps)))
@@ -73,7 +73,7 @@ def test_what_is_not_read_is_where_no_word_of_the_grammar_stands(cars: Translati
         begun = tuple((found[1] or "").split())
         assert begun == tuple(words[: len(begun)])
         assert words[len(begun)] == found[2]
-        assert found[2] not in following(begun)
+        assert found[2] not in next_words(begun)
     else:
         whole = re.search("more follows “(.*)”", said)
         assert parse(tuple(whole[1].split()))

@@ -14,8 +14,8 @@ from attnviz.masks import Full
 from attnviz.models.interventions import Intervention
 from attnviz.translator import VARIANTS, Translator, load, sentences
 from attnviz.translator.grammar import ADJECTIVE, NOUN, Sentence
-from attnviz.translator.model import USE_LAYERS, Pass, Use
-from attnviz.translator.translation import source, target
+from attnviz.translator.model import USE_LAYERS, ForwardPass, Use
+from attnviz.translator.translation import source_ids, target_ids
 from attnviz.ui.transformer import maps, three_uses
 from attnviz.ui.transformer.maps import HEAD_NAMES, USES
 from tests.support.app import contents, open_page
@@ -41,7 +41,7 @@ def test_maps_are_what_ran_and_keep_their_size(use: Use, text: str) -> None:
     english, words = len(translation.english), len(translation.steps)
     for step, at in enumerate(translation.steps):
         shown = maps.of(translation, use, step)
-        ran = [one.weights[0] for one in at.ran if one.use == use]
+        ran = [one.weights[0] for one in at.records if one.use == use]
         there = english if use == "encoder" else step + 1
         keys = step + 1 if use == "decoder" else english
         assert shown.weights.shape == (
@@ -136,11 +136,11 @@ def described(words: tuple[str, ...], place: int) -> int | None:
 
 def looked(translator: Translator, examples: list[Sentence]) -> dict[Use, torch.Tensor]:
     """Where each word of each sentence looks most: sentences, layers times heads, words."""
-    english, ran = [one.english for one in examples], []
-    told = Pass(lengths=torch.tensor([len(words) for words in english]), ran=ran)
-    memory = translator.model.encode(source(english), told)
-    translator.model.decode(target([one.french for one in examples]), memory, told)
-    return {use: torch.cat([one.weights for one in ran if one.use == use], 1).argmax(-1) for use in USES}
+    english, records = [one.english for one in examples], []
+    forward_pass = ForwardPass(lengths=torch.tensor([len(words) for words in english]), records=records)
+    memory = translator.model.encode(source_ids(english), forward_pass)
+    translator.model.decode(target_ids([one.french for one in examples]), memory, forward_pass)
+    return {use: torch.cat([one.weights for one in records if one.use == use], 1).argmax(-1) for use in USES}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -11,7 +11,7 @@ from torch.nn.functional import layer_norm
 
 from attnviz.lessons.steps import TranslatorExample, compute_steps
 from attnviz.translator import EXAMPLES, VARIANTS, Translation, Translator, load
-from attnviz.translator.model import LAYERS, Pass, Use
+from attnviz.translator.model import LAYERS, ForwardPass, Use
 from attnviz.ui.transformer import notation
 from attnviz.ui.transformer.notation import (
     AttentionLayer,
@@ -37,7 +37,7 @@ def ran_with_inputs(variant: str, use: Use, number: int) -> tuple[Translator, Tr
     seen: dict = {}
 
     def keep(module: torch.nn.Module, given: tuple, gave: torch.Tensor) -> None:
-        seen.update(zip(("vectors", "told", "memory"), given, strict=False))
+        seen.update(zip(("vectors", "forward_pass", "memory"), given, strict=False))
         seen["gave"] = gave
 
     hook = this.module.register_forward_hook(keep)
@@ -51,7 +51,7 @@ def test_every_size_is_that_of_the_tensor_which_the_code_names(variant: str, use
     translator, translation, this, seen = ran_with_inputs(variant, use, number)
     module, layer = this.code
     names = {"translator": translator, "translation": translation, "i": 2, "vectors": seen["vectors"][0]}
-    names |= {"attention": eval(module, names), "layer": eval(layer, names), "told": Pass()}
+    names |= {"attention": eval(module, names), "layer": eval(layer, names), "forward_pass": ForwardPass()}
     names["done"] = names["layer"].mechanism(names["layer"].inputs)
     if use == "cross":
         names["memory"] = seen["memory"][0]
@@ -195,7 +195,7 @@ def test_it_is_said_what_is_as_in_the_paper_and_what_is_not(variant: str) -> Non
     read: list[torch.Tensor] = []
     hook = model.encoder[0].attention.register_forward_pre_hook(lambda _, given: read.append(given[0]))
     words = torch.tensor([[5, 6, 7]])
-    model.encode(words, Pass())
+    model.encode(words, ForwardPass())
     hook.remove()
     angles = [[place / 10000 ** (2 * (i // 2) / 64) for i in range(64)] for place in range(3)]
     sinusoids = [[math.cos(angle) if i % 2 else math.sin(angle) for i, angle in enumerate(row)] for row in angles]

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from attnviz.translator import EXAMPLES, Translation, Translator, check, load, sentences
+from attnviz.translator import EXAMPLES, Translation, Translator, load, sentences, tokenize
 from attnviz.translator.lexicon import (
     ADJECTIVES,
     ADVERBS,
-    ASKED,
     DETERMINERS,
     ENGLISH,
+    FREQUENCY,
     NOUNS,
-    OFTEN,
     PREPOSITIONS,
     PRONOUNS,
+    QUESTION_WORDS,
     VERBS,
 )
 from attnviz.translator.model import Use
@@ -45,7 +45,7 @@ def select() -> Selection:
         heads = choose_heads(translator)
     text = _sentence()
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
-    english = cache.or_last_good("english", lambda: " ".join(check(text)), lambda: EXAMPLES[0], notes)
+    english = cache.or_last_good("english", lambda: " ".join(tokenize(text)), lambda: EXAMPLES[0], notes)
     return Selection(translator, translator.translate(english), heads)
 
 
@@ -98,8 +98,8 @@ def vocabulary() -> html.Markup:
         "Adjectives": [adjective.english for adjective in ADJECTIVES],
         "Verbs": [f"{verb.english}, {verb.third}" for verb in VERBS],
         "Where": [*PREPOSITIONS, "of", "to"],
-        "When, how often": [*ADVERBS, *OFTEN],
-        "Not, and questions": ["not", *ASKED],
+        "When, how often": [*ADVERBS, *FREQUENCY],
+        "Not, and questions": ["not", *QUESTION_WORDS],
     }
     rows = (html.element("dt", name) + html.element("dd", " · ".join(words)) for name, words in groups.items())
     return html.element("dl", *rows, class_="attnviz-words")

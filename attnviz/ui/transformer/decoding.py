@@ -8,9 +8,9 @@ import streamlit as st
 
 from attnviz.figures import lines
 from attnviz.formatting import number, visible
-from attnviz.translator import Step, Translation, following
+from attnviz.translator import Step, Translation, next_words
 from attnviz.translator.train import SMOOTHING
-from attnviz.translator.translation import spelled
+from attnviz.translator.translation import detokenize
 from attnviz.ui import html, presentation
 from attnviz.ui.chart import chart
 from attnviz.ui.play_slider import PLAYING, slider
@@ -81,7 +81,7 @@ def opening(translation: Translation) -> int:
 
 def pieces(translation: Translation) -> list[str]:
     """The French as it is written, in the pieces that each word adds, with the spaces between them."""
-    written = [spelled(translation.french[:end]) for end in range(len(translation.french) + 1)]
+    written = [detokenize(translation.french[:end]) for end in range(len(translation.french) + 1)]
     return [after[len(before) :] for before, after in pairwise(written)]
 
 
@@ -105,18 +105,18 @@ def in_french(translation: Translation, step: int) -> html.Markup:
 
 def verdict(translation: Translation) -> html.Markup:
     """Returns whether the translation is right."""
-    true = translation.true
-    if true is None:
+    reference = translation.reference
+    if reference is None:
         return html.element("p", why_unknown(translation.english), class_="attnviz-verdict")
-    if true.french == translation.french:
+    if reference.french == translation.french:
         return html.element("p", "Right, by the grammar.", class_="attnviz-verdict attnviz-right")
-    right = html.element("b", spelled(true.french), lang="fr")
+    right = html.element("b", detokenize(reference.french), lang="fr")
     return html.element("p", "The grammar says: ", right, class_="attnviz-verdict attnviz-wrong")
 
 
 def why_unknown(english: tuple[str, ...]) -> str:
     """Returns why no right translation is known."""
-    at, expected = next((n, words) for n in range(len(english) - 1, -1, -1) if (words := following(english[:n])))
+    at, expected = next((n, words) for n in range(len(english) - 1, -1, -1) if (words := next_words(english[:n])))
     if english[at] in expected:  # it was whole there
         return f"The grammar reads one sentence at a time, and more follows “{' '.join(english[: at + 1])}”."
     some = ", ".join(f"“{word}”" for word in expected[:MOST_EXPECTED]) + " …" * (len(expected) > MOST_EXPECTED)

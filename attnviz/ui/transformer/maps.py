@@ -13,7 +13,7 @@ from attnviz.figures import Chart, heatmap, mosaic
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import CellSentences
 from attnviz.layer import Layer
-from attnviz.translator import Translation, Translator, log
+from attnviz.translator import Translation, Translator, training_log
 from attnviz.translator.model import HEADS, LAYERS, Use
 from attnviz.ui.chart import chart
 
@@ -100,7 +100,7 @@ def first_head(use: Use, translator: Translator) -> int:
 
 def agreement(translator: Translator) -> list[float]:
     """How far each head of the encoder–decoder attention agrees with the true alignment, in test sentences."""
-    return [share for heads in log(translator.variant).measured[-1].agreement for share in heads]
+    return [share for heads in training_log(translator.variant).evaluations[-1].agreement for share in heads]
 
 
 def key(use: Use) -> str:

@@ -12,7 +12,7 @@ from attnviz.lessons.steps import TranslatorExample
 from attnviz.masks import Full
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
 from attnviz.translator import VARIANTS, Translation, Translator
-from attnviz.translator.model import HEADS, Attention, Use
+from attnviz.translator.model import HEADS, MultiHeadAttention, Use
 from attnviz.ui import html, presentation
 from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.controls import Selection
@@ -60,7 +60,7 @@ class AttentionLayer:
     use: Use
     number: int  # of its layer
     layer: Layer
-    module: Attention
+    module: MultiHeadAttention
     code: tuple[str, str]  # what the module and the layer are in the code
 
     @property
@@ -161,7 +161,7 @@ def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
         about = "the mask: no word sees one after it"
         add("allowed", "M", (n, m), done.allowed[0].shape, about, "done.allowed[i]")
     joined, output = done.output.transpose(0, 1).flatten(1), module.output.weight.T
-    call = f"attention(vectors, told{', memory' if query != memory else ''})"
+    call = f"attention(vectors, forward_pass{', memory' if query != memory else ''})"
     add("weights", r"\mathrm{softmax}(\ldots)", (n, m), done.weights[0].shape, "weights", "done.weights[i]")
     add("output", r"\mathrm{head}_i", (n, "d_v"), done.output[0].shape, "values, by weight", "done.output[i]")
     code = "done.output.transpose(0, 1).flatten(1)"

@@ -8,7 +8,7 @@ from attnviz.formatting import percent, visible
 from attnviz.translator import Translation, Translator
 from attnviz.translator.grammar import ADJECTIVE
 from attnviz.translator.model import Use
-from attnviz.translator.weights import TESTED
+from attnviz.translator.weights import TEST_SENTENCES
 from attnviz.ui import pinned_query
 from attnviz.ui.markdown import plain
 from attnviz.ui.transformer import maps
@@ -39,7 +39,7 @@ def show(selection: Selection) -> None:
         "masked: in the decoder a word may not look at those after it, which are still to be said. The framed row is "
         "where the next word comes out; rows below are still to come. In encoder–decoder attention an outline marks "
         "what the word stands for, by the grammar that made the sentences; the translator was never taught it. "
-        f"The percentage above a head says for how many words its greatest weight lies there, in {TESTED} test "
+        f"The percentage above a head says for how many words its greatest weight lies there, in {TEST_SENTENCES} test "
         "sentences; the mark at the end counts as a word."
     )
 
@@ -105,8 +105,10 @@ def _note(use: Use, translator: Translator, translation: Translation, head: int)
     share = percent(maps.agreement(translator)[head], 2)
     whole = maps.of(translation, use)
     if not whole.true:
-        why = "This is not the right translation" if translation.true else "The grammar does not know this sentence"
-        agreed = f"In {TESTED} test sentences this head agrees on {share} of words."
+        why = (
+            "This is not the right translation" if translation.reference else "The grammar does not know this sentence"
+        )
+        agreed = f"In {TEST_SENTENCES} test sentences this head agrees on {share} of words."
         return f"{why}, so there is no true alignment to outline. {agreed}"
     agreed = f"**{whole.agreed(head)} of {len(whole.true)} words** look most at a word that they stand for"
-    return f"In this head {agreed}; {share} in {TESTED} test sentences."
+    return f"In this head {agreed}; {share} in {TEST_SENTENCES} test sentences."

@@ -1,121 +1,119 @@
-"""Training here: what is trained, who comes first, how far it is."""
+"""Live training: its controls, its place in the queue, and its progress."""
 
 import streamlit as st
 
 from attnviz.translator import VARIANTS
-from attnviz.translator.live_training import STEPS, Desk, History, Training
+from attnviz.translator.live_training import STEPS, LiveTraining, TrainingHistory, TrainingQueue
 from attnviz.translator.train import BATCH
 from attnviz.ui.markdown import plain
 from attnviz.ui.widgets import whole_number
 
-DESK = Desk()
-ASKED, ENDED, LEARNT = "training asked for here", "training ended here", "learnt here"
+QUEUE = TrainingQueue()
+TRAINING, ENDED, HISTORY = "live training", "live training ended", "live training history"  # in the session
 SEEDS = 9999
 
 
-def busy() -> bool:
+def is_busy() -> bool:
     """Whether a training of this session runs or waits."""
-    asked = _asked()
-    return asked is not None and not asked.over
+    training = _training()
+    return training is not None and not training.is_over
 
 
-def running() -> bool:
-    """Whether it runs, and something has been learnt."""
-    asked = _asked()
-    return asked is not None and asked.state == "running" and bool(asked.history.points)
+def is_running() -> bool:
+    """Whether it runs, and has a checkpoint."""
+    training = _training()
+    return training is not None and training.status == "running" and bool(training.history.checkpoints)
 
 
-def ended() -> bool:
-    """Whether a training has come to its end, with something learnt, since this was asked before."""
-    asked = _asked()
-    new = asked is not None and asked.over and bool(asked.history.points) and st.session_state.get(ENDED) is not asked
-    if new:
-        st.session_state[ENDED] = asked
-    return new
+def has_ended() -> bool:
+    """Whether a training with checkpoints has come to its end since this was called before."""
+    training = _training()
+    is_new = (
+        training is not None
+        and training.is_over
+        and bool(training.history.checkpoints)
+        and st.session_state.get(ENDED) is not training
+    )
+    if is_new:
+        st.session_state[ENDED] = training
+    return is_new
 
 
-def history() -> History | None:
-    """What this session has trained last, as far as it has come."""
-    asked = _asked()
-    if asked and asked.history.points:
-        st.session_state[LEARNT] = asked.history
-    return st.session_state.get(LEARNT)
+def history() -> TrainingHistory | None:
+    """Returns the last training of this session, so far."""
+    training = _training()
+    if training and training.history.checkpoints:
+        st.session_state[HISTORY] = training.history
+    return st.session_state.get(HISTORY)
 
 
-def keep() -> None:
-    """Has the page say, for as long as its training runs or waits, that it is still there."""
-    if busy():
-        st.fragment(_look, run_every=2.0)()
+def keep_alive() -> None:
+    """Has the page report, for as long as its training runs or waits, that it is still open."""
+    if is_busy():
+        st.fragment(_report, run_every=2.0)()
 
 
-def _look() -> None:
-    """Says once that the page is still there; when it is over the page runs once more, without the clock."""
-    if asked := _asked():
-        DESK.look(asked)
-        if asked.over:
+def _report() -> None:
+    """Reports once that the page is open; when the training is over the page runs once more, without the clock."""
+    if training := _training():
+        QUEUE.keep_alive(training)
+        if training.is_over:
             st.rerun()
 
 
 def controls() -> None:
-    """What is to be trained, and the button that starts it or stops it."""
-    asked = _asked()
-    at_work = busy()
+    """Draws what is to be trained, and the button that starts it or stops it."""
+    training, busy = _training(), is_busy()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         seed = whole_number(
-            "Seed",
-            value=0,
-            min_value=0,
-            max_value=SEEDS,
-            key="train-seed",
-            bind="query-params",
-            disabled=at_work,
+            "Seed", value=0, min_value=0, max_value=SEEDS, key="train-seed", bind="query-params", disabled=busy,
             width=120,
-        )
+        )  # fmt: skip
         variant = st.selectbox(
-            "Similarity", list(VARIANTS), key="train-similarity", bind="query-params", disabled=at_work, width=160
+            "Similarity", list(VARIANTS), key="train-similarity", bind="query-params", disabled=busy, width=160
         )
-        if asked and at_work:
-            waits = asked.state == "waiting"
-            if st.button("Leave the line" if waits else "Stop", key="train-stop", icon=":material/stop:"):
-                DESK.stop(asked)
+        if training and busy:
+            waits = training.status == "waiting"
+            if st.button("Leave the queue" if waits else "Stop", key="train-stop", icon=":material/stop:"):
+                QUEUE.cancel(training)
                 st.rerun()
         elif st.button("Train", key="train", type="primary", icon=":material/model_training:"):
-            st.session_state[ASKED] = training = Training(variant, seed)
-            DESK.ask(training)
+            st.session_state[TRAINING] = training = LiveTraining(variant, seed)
+            QUEUE.submit(training)
             st.rerun()
 
 
 def progress() -> None:
-    """How far it is, in a sentence."""
-    asked = _asked()
-    if asked is None:
+    """Draws how far it is, in a sentence."""
+    training = _training()
+    if training is None:
         st.caption(f"It learns from nothing, in {STEPS:,} steps of {BATCH} sentences each, in about a minute.")
         return
-    before = DESK.look(asked)
-    waits = asked.state == "waiting"
-    points, steps = asked.history.points, asked.history.steps
-    what = plain(f"{asked.history.variant}, seed {asked.seed}")
-    step = points[-1].measured.step if points else 0
-    stays = f" What it had learnt by step {step:,} stays." if points else ""
+    before = QUEUE.keep_alive(training)
+    waits = training.status == "waiting"
+    checkpoints, steps = training.history.checkpoints, training.history.steps
+    name = plain(f"{training.history.variant}, seed {training.seed}")
+    step = checkpoints[-1].evaluation.step if checkpoints else 0
+    stays = f" What it had learned by step {step:,} stays." if checkpoints else ""
     if waits and before:
-        place = "next" if len(before) < 2 else f"number {len(before)} in line"
+        place = "next" if len(before) < 2 else f"number {len(before)} in the queue"
         st.info(
             f"Somebody else is training: about {before[0].seconds_left:.0f} s are left. You are {place}. Yours starts "
             f"by itself, in about {sum(one.seconds_left for one in before):.0f} s.",
             icon=":material/hourglass_top:",
         )
-    elif waits or asked.state == "running":
-        far = f"Step {step:,} of {steps:,} · loss {points[-1].measured.loss:.2f} · " if points else "It starts · "
-        st.progress(step / steps, f"{far}about {asked.seconds_left:.0f} s left")
-    elif asked.state == "finished":
-        st.success(f"Trained: {what}, {steps:,} steps.", icon=":material/check:")
-    elif asked.state == "failed":
-        st.error(plain(f"{asked.problem}{stays}"), icon=":material/error:")
-    elif asked.state == "left":
-        st.info(f"Stopped, because nobody looked on for a while.{stays}", icon=":material/stop:")
+    elif waits or training.status == "running":
+        loss = f"Step {step:,} of {steps:,} · loss {checkpoints[-1].evaluation.loss:.2f} · " if checkpoints else ""
+        st.progress(step / steps, f"{loss or 'It starts · '}about {training.seconds_left:.0f} s left")
+    elif training.status == "finished":
+        st.success(f"Trained: {name}, {steps:,} steps.", icon=":material/check:")
+    elif training.status == "failed":
+        st.error(plain(f"{training.problem}{stays}"), icon=":material/error:")
+    elif training.status == "left":
+        st.info(f"Stopped, because its page was closed for a while.{stays}", icon=":material/stop:")
     else:
-        st.info(f"Stopped: {what}.{stays}", icon=":material/stop:")
+        st.info(f"Stopped: {name}.{stays}", icon=":material/stop:")
 
 
-def _asked() -> Training | None:
-    return st.session_state.get(ASKED)
+def _training() -> LiveTraining | None:
+    return st.session_state.get(TRAINING)

@@ -9,10 +9,10 @@ import streamlit as st
 from attnviz.figures import curves
 from attnviz.formatting import percent, visible
 from attnviz.translator import Translation
-from attnviz.translator.live_training import SENTENCES, History, Point, shipped
+from attnviz.translator.live_training import EVALUATION_SENTENCES, Checkpoint, TrainingHistory, shipped_history
 from attnviz.translator.model import Use
-from attnviz.translator.train import EVERY
-from attnviz.translator.weights import TESTED
+from attnviz.translator.train import LOG_EVERY
+from attnviz.translator.weights import TEST_SENTENCES
 from attnviz.ui import html, play_slider
 from attnviz.ui.chart import chart
 from attnviz.ui.transformer import maps, training
@@ -29,44 +29,44 @@ HEADS: dict[object, tuple[Use, int]] = {
     for head, name in enumerate(maps.HEAD_NAMES)
 }
 MANY = 4  # times that a word comes in a row, from which they are counted
-SEEN = (
+WHAT_YOU_SEE = (
     "**What you are seeing.** *Exact sentences*: how many of {count} test sentences it translates right in every word. "
     "*Agreement*: for how many of their French words the head’s greatest weight lies on an English word that it stands "
     "for; gray are the other heads of the encoder–decoder attention, and each has its percentage above its map. "
 )
-GIVEN = (
-    "The maps are those with the right French words put in, so that their rows stay the same whatever it would say "
-    "itself. An outline marks the true alignment."
+TEACHER_FORCED = (
+    "The maps are made with teacher forcing: the decoder is given the right French words, so that their rows stay the "
+    "same whatever it predicts. An outline marks the true alignment."
 )
 UNKNOWN = (
     "The grammar does not know this sentence, so there is no right translation and no true alignment. The maps are "
-    "those with the French words above put in."
+    "made with teacher forcing: the decoder is given the French words above."
 )
 
 
 def show(selection: Selection) -> None:
     """Draws it; a live training is drawn anew every second while it learns."""
-    busy = training.busy()
+    busy = training.is_busy()
     st.fragment(_show, run_every=1.0 if busy else None)(selection.translation, busy)
 
 
 def _show(translation: Translation, busy: bool) -> None:
-    if busy and not training.busy():
+    if busy and not training.is_busy():
         st.rerun()  # the last time that it runs by the clock
     with st.container(key="forms"):  # one place for what comes and goes, so that the charts below stay what they are
         chosen = _chosen()
     if chosen is None:
         return
-    history, point = chosen
-    best = int(np.argmax(history.points[-1].measured.agreement))
+    history, checkpoint = chosen
+    best = int(np.argmax(history.checkpoints[-1].evaluation.agreement))
     use, head = HEADS.get(st.session_state.get(HEAD, st.query_params.get(HEAD)), ("cross", best))
-    _curves(history, point, head if use == "cross" else best)
-    _maps(translation, point, use, head)
-    count = SENTENCES if st.session_state["training"] == HERE else TESTED
-    st.caption(SEEN.format(count=count) + (GIVEN if translation.true else UNKNOWN))
+    _show_curves(history, checkpoint, head if use == "cross" else best)
+    _show_maps(translation, checkpoint, use, head)
+    count = EVALUATION_SENTENCES if st.session_state["training"] == HERE else TEST_SENTENCES
+    st.caption(WHAT_YOU_SEE.format(count=count) + (TEACHER_FORCED if translation.reference else UNKNOWN))
 
 
-def _chosen() -> tuple[History, Point] | None:
+def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
     """The training that is chosen, and a point of it; None before anything has been trained here."""
     left, right = st.columns([1, 2], vertical_alignment="bottom")
     kinds = [SHIPPED, HERE]
@@ -76,37 +76,42 @@ def _chosen() -> tuple[History, Point] | None:
         )
     if kind == SHIPPED:
         with right:
-            return (history := shipped()), _point(history, "step")
+            return (history := shipped_history()), _checkpoint(history, "step")
     with right:
         training.controls()
     training.progress()
     trained = training.history()
     if trained is None:
         return None
-    if training.running():
-        return trained, trained.points[-1]
-    if training.ended():
-        st.session_state[STEP_HERE] = trained.points[-1].measured.step  # not a step that was chosen in another one
-    return trained, _point(trained, STEP_HERE)
+    if training.is_running():
+        return trained, trained.checkpoints[-1]
+    if training.has_ended():
+        st.session_state[STEP_HERE] = trained.checkpoints[
+            -1
+        ].evaluation.step  # not a step that was chosen in another one
+    return trained, _checkpoint(trained, STEP_HERE)
 
 
-def _point(history: History, key: str) -> Point:
+def _checkpoint(history: TrainingHistory, key: str) -> Checkpoint:
     """A point of a training, chosen by its steps."""
-    points = {one.measured.step: one for one in history.points}
-    return points[play_slider.slider("Steps of training", list(points), key, start=max(points), shown="{:,}".format)]
+    by_step = {one.evaluation.step: one for one in history.checkpoints}
+    return by_step[play_slider.slider("Steps of training", list(by_step), key, start=max(by_step), shown="{:,}".format)]
 
 
-def _curves(history: History, point: Point, head: int) -> None:
+def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) -> None:
     """Loss, exact sentences and agreement over the training, with a mark at a point of it."""
-    now, points = point.measured, history.points
-    steps = [one.measured.step for one in points]
-    heads = np.array([np.ravel(one.measured.agreement) for one in points], dtype="f4").T
+    now, checkpoints = checkpoint.evaluation, history.checkpoints
+    steps = [one.evaluation.step for one in checkpoints]
+    heads = np.array([np.ravel(one.evaluation.agreement) for one in checkpoints], dtype="f4").T
     losses = np.array([history.losses], dtype="f4")
-    exact = np.array([[one.measured.exact for one in points]], dtype="f4")
+    exact = np.array([[one.evaluation.exact for one in checkpoints]], dtype="f4")
     agrees = float(np.ravel(now.agreement)[head])
     shown = {
         f"Loss: {now.loss:.2f}": curves(
-            range(0, EVERY * len(history.losses), EVERY), losses, last=history.steps, marked=(now.step, now.loss)
+            range(0, LOG_EVERY * len(history.losses), LOG_EVERY),
+            losses,
+            last=history.steps,
+            marked=(now.step, now.loss),
         ),
         f"Exact sentences: {percent(now.exact, 2)}": curves(
             steps, exact, last=history.steps, marked=(now.step, now.exact), share=True
@@ -126,27 +131,27 @@ def _curves(history: History, point: Point, head: int) -> None:
                 )  # fmt: skip
 
 
-def _maps(translation: Translation, point: Point, use: Use, head: int) -> None:
+def _show_maps(translation: Translation, checkpoint: Checkpoint, use: Use, head: int) -> None:
     """What it makes of the sentence at a point of the training, and the maps of its heads."""
-    translator, english = point.translator(), translation.english
+    translator, english = checkpoint.translator(), translation.english
     made = translator.translate(" ".join(english))
-    right = translation.true.french if translation.true else None
-    st.html(marked_words(made, right, point.measured.step))
-    told = translator.told(english, right or translation.french)
+    right = translation.reference.french if translation.reference else None
+    st.html(marked_words(made, right, checkpoint.evaluation.step))
+    forced = translator.teacher_forced(english, right or translation.french)
     left, beside = st.columns(2)
     with left:
         st.selectbox("Map", [BEST, *HEADS], key=HEAD, bind="query-params", label_visibility="collapsed")
-        maps.show_heatmap(maps.of(told, use), "forms-map", head=head, rows=12)
+        maps.show_heatmap(maps.of(forced, use), "forms-map", head=head, rows=12)
     with beside:
-        agreement = [percent(float(share), 2) for share in np.ravel(point.measured.agreement)]
-        _mosaic(maps.of(told, "cross"), head if use == "cross" else None, agreement)
+        agreement = [percent(float(share), 2) for share in np.ravel(checkpoint.evaluation.agreement)]
+        _show_mosaic(maps.of(forced, "cross"), head if use == "cross" else None, agreement)
     others: tuple[Use, ...] = ("encoder", "decoder")
     for other, place in zip(others, st.columns(2), strict=True):
         with place:
-            _mosaic(maps.of(told, other), head if use == other else None)
+            _show_mosaic(maps.of(forced, other), head if use == other else None)
 
 
-def _mosaic(shown: Maps, chosen: int | None, labels: Sequence[str] = ()) -> None:
+def _show_mosaic(shown: Maps, chosen: int | None, labels: Sequence[str] = ()) -> None:
     """The heads of one use; a click shows one of them large."""
 
     def open_head(head: int) -> None:

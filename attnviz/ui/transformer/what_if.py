@@ -189,7 +189,7 @@ def verdict(both: Both, changes: Interventions) -> str:
         if all(a.probability == b.probability for a, b in zip(before.steps, after.steps, strict=True)):
             sentence = "The translation stays the same, and so do its probabilities."
     sees_future = in_use(changes, "decoder").mask and not all(
-        one.looks_back for one in after.steps[-1].ran if one.use == "decoder"
+        one.is_causal for one in after.steps[-1].records if one.use == "decoder"
     )
     return f"{sentence} {FUTURE}" if sees_future else sentence
 
