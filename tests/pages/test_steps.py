@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.biases import BIASES, ALiBi
 from attnviz.formatting import number
-from attnviz.lessons.scaling import WIDTHS, scaling
+from attnviz.lessons.scaling import WIDTHS, measure_scaling
 from attnviz.lessons.steps import SentenceExample, Steps, TranslatorExample, compute_steps
 from attnviz.masks import Causal
 from attnviz.translator import load
@@ -168,7 +168,7 @@ def test_why_dot_products_are_divided_is_said_in_numbers(width: int) -> None:
     app = page(part="Why scale", d=str(width))
     assert not app.exception
     assert len(app.get("bidi_component")) == 3
-    found, at = scaling(), WIDTHS.index(width)
+    found, at = measure_scaling(), WIDTHS.index(width)
     [sentence] = [one.body for one in app.get("html") if "class='attnviz-why'" in one.body]
     for measured in (found.variance, found.greatest, found.gradient):
         for value in measured[:, at]:
