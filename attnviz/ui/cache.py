@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.layer import Layer
 from attnviz.sources import Source
-from attnviz.sources.source import NothingYet
+from attnviz.sources.source import MissingInput
 from attnviz.ui.markdown import plain
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def or_last_good(
         refused = refused or problem
     if refused is None:
         st.session_state[key] = made
-    elif isinstance(refused, NothingYet):
+    elif isinstance(refused, MissingInput):
         notes.info(plain(f"{refused} {_below(key)}"))
     else:
         notes.error(plain(f"{refused} {_below(key)}"), icon=":material/error:")

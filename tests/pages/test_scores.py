@@ -73,7 +73,7 @@ def test_finished_weights_are_not_compared() -> None:
     app.file_uploader[0].upload("weights.npz", file.getvalue())
     app.run()
     assert charts(app) == 0
-    assert "finished weights" in app.info[0].value
+    assert "only weights" in app.info[0].value
 
 
 def test_a_similarity_that_does_not_fit_is_said_and_the_last_picture_stays() -> None:
