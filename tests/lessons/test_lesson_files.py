@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz.analysis.difference import counts, kinds, moved
+from attnviz.analysis.difference import mass_shift, outcome_counts, outcomes
 from attnviz.analysis.head_maps import head_map, row_summary
 from attnviz.formatting import number
 from attnviz.lessons.lesson_files import FOLDER, LARGEST, read_lesson, read_lessons
@@ -160,10 +160,10 @@ def one_head() -> list[str]:
 
 def causal() -> list[str]:
     full, causal = weights(), weights(mask="causal")
-    found = counts(kinds(full, causal))
-    went = moved(full[IT], causal[IT])
+    found = outcome_counts(outcomes(full, causal))
+    went = mass_shift(full[IT], causal[IT])
     assert found["kept"] == len(full)
-    assert set(kinds(full, causal)[LAST].tolist()) == {1}
+    assert set(outcomes(full, causal)[LAST].tolist()) == {1}
     assert went.proportional
     return [
         str(found["removed"]),

@@ -22,7 +22,7 @@ from huggingface_hub import constants
 from streamlit.testing.v1 import AppTest
 
 from attnviz.analysis import work
-from attnviz.analysis.head_metrics import MEASURES
+from attnviz.analysis.head_metrics import HEAD_METRICS
 from attnviz.formatting import byte_size, number
 from attnviz.layer import LayerId
 from attnviz.models import model_cache
@@ -239,13 +239,13 @@ def test_a_pair_of_texts(saved, drawn) -> None:
         same(drawn["heatmap"], model(**batch, output_attentions=True).attentions[0][0, 0])
 
 
-@pytest.mark.parametrize("measure", [measure.name for measure in MEASURES])
+@pytest.mark.parametrize("measure", [measure.name for measure in HEAD_METRICS])
 def test_heads_are_colored_by_any_measure(drawn, measure) -> None:
     app = ok(page(color_by=measure))
     grid = drawn["heads"]
     assert grid.figure.data[0].z.shape == (12, 6)
     assert grid.spec.names[1].startswith("encoder 1, head 0: ")
-    assert (type(next(one for one in MEASURES if one.name == measure)).__doc__ or "")[:40] in app.selectbox(
+    assert (type(next(one for one in HEAD_METRICS if one.name == measure)).__doc__ or "")[:40] in app.selectbox(
         key="color-by"
     ).help.replace("\n", " ")
     if measure == "Previous token":
