@@ -31,8 +31,9 @@ from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from attnviz.ui import head_charts
 from attnviz.ui.models import grouped_query, layer_table, model_picker, model_source, overview, products, side_by_side
-from tests.models.test_models import MODELS, TEXT, Played, byte_level, png
 from tests.support.app import contents, ok, open_page
+from tests.support.tiny_hub import Played
+from tests.support.tiny_models import MODELS, TEXT, byte_level, png
 
 ROOT = Path(__file__).parents[2]
 BELOW = "The picture below is the example."
