@@ -297,11 +297,11 @@ def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) 
     assert "The mask hides this key." in contents(app)
     np.testing.assert_allclose(drawn["keys"].figure.data[0].z, layer.inputs.key[1])
     shown = next(one.body for one in app.get("html") if "attnviz-groups" in one.body)
-    assert re.findall("<li( class=attnviz-chosen)?>(.)", shown) == [
+    assert re.findall("<li( class='attnviz-chosen')?>(.)", shown) == [
         ("", "0"),
         ("", "1"),
         ("", "2"),
-        (" class=attnviz-chosen", "3"),
+        (" class='attnviz-chosen'", "3"),
     ]
 
 
@@ -330,7 +330,7 @@ def test_groups(random_inputs) -> None:
 
 
 def test_layers_of_other_shapes_are_said(saved, drawn, monkeypatch) -> None:
-    monkeypatch.setattr(overview, "APART", 1)
+    monkeypatch.setattr(overview, "MOST_MOSAICS", 1)
     app = ok(page(model=saved / "t5", text=TEXT, layer="decoder 1"))
     assert "encoder 0–1, decoder 0–1 cross have other numbers of heads or tokens" in contents(app)
     assert len(drawn["heads"].spec.names) == 8
