@@ -276,7 +276,7 @@ def numbers() -> list[str]:
         others = [i for i in range(len(matrix.rows)) if i != row]
         assert torch.equal(matrix.values[others], changed.matrices[name].values[others])
     return [
-        *map(written_number, (of["raw0"][0], of["scaled0"][0], *of["exp0"], *of["sum0"], of["weights0"][0])),
+        *map(cell_number, (of["raw0"][0], of["scaled0"][0], *of["exp0"], *of["sum0"], of["weights0"][0])),
         str(SentenceExample().d_k),
         "0",  # what is to be written
     ]
