@@ -52,15 +52,17 @@ class Softmax(Normalizer):
             raise ValueError(f"Softmax needs a finite temperature above 0; it got {self.temperature}.")
 
     def __call__(self, scores: Scores, h: Heads = None) -> Weights:
-        greatest = scores.detach().amax(-1, keepdim=True)
-        empty = greatest.isneginf()
-        some_empty = bool(empty.any())
-        if some_empty:  # filled before the softmax as well as after it, so that no NaN reaches the gradient
-            scores, greatest = scores.masked_fill(empty, 0), greatest.masked_fill(empty, 0)
+        weights = self._weights(scores)
+        if not math.isnan(weights[..., 0].detach().sum()):
+            return weights
+        # A row of nothing but −∞ is filled before as well as after, so that no NaN reaches the gradient.
+        empty = _empty(scores)
+        return self._weights(scores.masked_fill(empty, 0)).masked_fill(empty, 0)
+
+    def _weights(self, scores: Scores) -> Weights:
         if self.temperature != 1:  # the greatest becomes 0, so that no temperature is too low
-            scores = (scores - greatest) / self.temperature
-        weights = torch.softmax(scores, dim=-1)
-        return weights.masked_fill(empty, 0) if some_empty else weights
+            scores = (scores - scores.detach().amax(-1, keepdim=True)) / self.temperature
+        return torch.softmax(scores, dim=-1)
 
 
 @dataclass(frozen=True)

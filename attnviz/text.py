@@ -1,15 +1,18 @@
-"""The text a person types."""
+"""The text that a person types: what is too much, and what is not text."""
 
 EXAMPLE = "The animal didn't cross the street because it was too tired."
-TOKENS = 512  # as many as the pretrained model reads; a toy sequence is kept as short, so that both can be compared
-
-
-CHARACTERS = 100_000  # looked at before the text is cut into tokens, which takes memory
+LONGEST_TEXT = 512  # tokens of a toy sequence: as many as the pretrained model reads, so that both can be compared
+CHARACTERS = 100_000  # of a text; checked before tokenization, which takes memory
 LONGEST_TOKEN = 200  # characters kept of each token
 
 
-def checked(text: str) -> str:
-    """The text, if there is something in it that can be cut into tokens; ValueError says what is missing."""
+def check_text(text: str) -> str:
+    """Returns the text. Raises ValueError if it is empty, too long or not valid Unicode.
+
+    Example:
+        >>> check_text("to be or not")
+        'to be or not'
+    """
     if not text.strip():
         raise ValueError("There is no text yet. Type a word or a sentence.")
     if len(text) > CHARACTERS:
@@ -19,11 +22,11 @@ def checked(text: str) -> str:
     return text
 
 
-def too_long(tokens: int, limit: int, reader: str) -> ValueError:
-    """What to say when a text has more tokens than can be read: nothing is dropped without a word."""
+def too_long_error(tokens: int, limit: int, reader: str) -> ValueError:
+    """Returns the error for a text with more tokens than `reader` reads."""
     return ValueError(f"This text has {tokens:,} tokens, and {reader} reads at most {limit:,}. Shorten the text.")
 
 
-def shortened(token: str) -> str:
-    """A token as it is kept for reading: one without end would fill every picture and file."""
+def shorten_token(token: str) -> str:
+    """Returns a token with at most 200 characters: an endless one would fill every picture and file."""
     return token if len(token) <= LONGEST_TOKEN else token[: LONGEST_TOKEN - 1] + "…"

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from attnviz.lessons.lesson_files import FOLDER, Lesson, lessons
+from attnviz.lessons.lesson_files import FOLDER, Lesson, read_lessons
 from attnviz.ui import presentation
 from attnviz.ui.html import Markup, element, join
 from attnviz.ui.markdown import plain
@@ -25,7 +25,7 @@ st.caption(
     "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the right state; "
     "come back for its questions, think, and unfold the answers."
 )
-good, broken = lessons(FOLDER)
+good, broken = read_lessons(FOLDER)
 for problem in broken:
     st.error(plain(problem), icon=":material/error:")
 st.html(element("div", join(card(*one) for one in enumerate(good, 1)), class_="attnviz-lessons"))

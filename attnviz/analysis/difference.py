@@ -14,9 +14,9 @@ from torch import Tensor
 Map = Float[Tensor, "queries keys"] | Float[np.ndarray, "queries keys"]
 Row = Float[Tensor, " keys"] | Float[np.ndarray, " keys"]
 
-# What can happen to a cell; `kinds` gives the place in this list.
-KINDS = ("neither", "kept", "re-weighted", "removed", "added")
-NEITHER, KEPT, REWEIGHTED, REMOVED, ADDED = range(len(KINDS))
+# What can happen to a cell; `outcomes` gives the index in this tuple.
+OUTCOMES = ("neither", "kept", "re-weighted", "removed", "added")
+NEITHER, KEPT, REWEIGHTED, REMOVED, ADDED = range(len(OUTCOMES))
 
 # Weights that differ by less than this share of the larger are the same: eight times what float32 tells apart, since
 # a softmax over fewer keys adds up in another order and its last digits differ.
@@ -27,11 +27,11 @@ COMMON = 1e-5
 LEAST = 1e-30
 
 
-def kinds(a: Map, b: Map) -> UInt8[Tensor, "queries keys"]:
-    """What became of each cell from a to b: its place in KINDS.
+def outcomes(a: Map, b: Map) -> UInt8[Tensor, "queries keys"]:
+    """What became of each cell from a to b: its index in OUTCOMES.
 
     0 neither allows it, 1 kept with the same weight, 2 kept but re-weighted, 3 removed (a allows it, b does not),
-    4 added. The same is what differs by less than SAME of the larger weight; with A = B no cell is of kind 2, 3 or 4.
+    4 added. The same is what differs by less than SAME of the larger weight; with A = B no cell has outcome 2, 3 or 4.
     Raises ValueError when the maps are of different shapes.
     """
     a, b = _pair(a, b)
@@ -42,9 +42,9 @@ def kinds(a: Map, b: Map) -> UInt8[Tensor, "queries keys"]:
     return torch.where(in_a & in_b, both, one).to(torch.uint8)
 
 
-def counts(kinds: UInt8[Tensor, "queries keys"]) -> dict[str, int]:
-    """How many cells there are of each kind, by its name in KINDS."""
-    return dict(zip(KINDS, kinds.flatten().bincount(minlength=len(KINDS)).tolist(), strict=True))
+def outcome_counts(outcomes: UInt8[Tensor, "queries keys"]) -> dict[str, int]:
+    """Returns how many cells have each outcome, by its name in OUTCOMES."""
+    return dict(zip(OUTCOMES, outcomes.flatten().bincount(minlength=len(OUTCOMES)).tolist(), strict=True))
 
 
 def difference(a: Map, b: Map) -> Float[Tensor, "queries keys"]:
@@ -58,7 +58,7 @@ def difference(a: Map, b: Map) -> Float[Tensor, "queries keys"]:
 
 
 @dataclass(frozen=True)
-class Moved:
+class MassShift:
     """Where the mass of one query went from row a to row b.
 
     Each list holds (key, mass), the most first. Added up in float64: total = half the L1 distance of the rows,
@@ -100,7 +100,7 @@ class Moved:
         return None if self.deviation is None else self.deviation <= COMMON
 
 
-def moved(a_row: Row, b_row: Row) -> Moved:
+def mass_shift(a_row: Row, b_row: Row) -> MassShift:
     """Where one query's mass went when its row of weights went from a to b; NaN is a key that is not allowed.
 
     With softmax, taking keys away multiplies every other weight by 1 / (1 − removed mass). That factor is
@@ -115,7 +115,7 @@ def moved(a_row: Row, b_row: Row) -> Moved:
     before, after, stayed = a.nansum().item(), b.nansum().item(), a[both].sum().item()
     only_removes = bool(both.any()) and not bool((in_b & ~in_a).any())
     factor = before / stayed if only_removes and stayed > LEAST else None
-    return Moved(
+    return MassShift(
         before=before,
         after=after,
         keys_before=int(in_a.sum()),

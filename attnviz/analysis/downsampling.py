@@ -16,7 +16,7 @@ from attnviz.mechanism import BLOCK, Mechanism
 
 
 @dataclass(frozen=True, eq=False)
-class Reduced:
+class DownsampledMap:
     """A map in fewer cells, each with the largest weight of those it stands for, and where exactly that stands."""
 
     weights: Float[Tensor, "height width"]  # NaN where nothing is allowed
@@ -43,7 +43,7 @@ class Reduced:
         return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(keys[0]), int(keys[-1]) + 1)
 
 
-def reduced(
+def downsample_head(
     inputs: Inputs,
     mechanism: Mechanism,
     head: int,
@@ -53,13 +53,13 @@ def reduced(
     rows: slice = slice(None),
     keys: slice = slice(None),
     special: Special = Special.SHOWN,
-) -> Reduced:
-    """One head's map in at most `height` × `width` cells, or the part of it at these rows and keys: see `pooled`."""
+) -> DownsampledMap:
+    """Returns the map of one head in at most `height` × `width` cells, or a part of it, as `downsample` does."""
     of = partial(head_map, inputs, mechanism, head, special)
-    return pooled(of, inputs, height, width, rows=rows, keys=keys, special=special)
+    return downsample(of, inputs, height, width, rows=rows, keys=keys, special=special)
 
 
-def pooled(
+def downsample(
     of: Callable[[slice], Map],
     inputs: Inputs,
     height: int,
@@ -68,7 +68,7 @@ def pooled(
     rows: slice = slice(None),
     keys: slice = slice(None),
     special: Special = Special.SHOWN,
-) -> Reduced:
+) -> DownsampledMap:
     """A map between the queries and the keys of these inputs in at most `height` × `width` cells, or a part of it.
 
     `of` gives the weights of the queries in a slice at all keys, NaN where not allowed, without the special tokens
@@ -106,7 +106,7 @@ def pooled(
         query[here] = torch.where(better, torch.tensor(q, device=device)[done + row], query[here])
         key[here] = torch.where(better, torch.tensor(k, device=device)[column.gather(0, row)], key[here])
         done += len(block)
-    return Reduced(torch.where(query < 0, torch.nan, weights), query, key, torch.tensor(q), torch.tensor(k))
+    return DownsampledMap(torch.where(query < 0, torch.nan, weights), query, key, torch.tensor(q), torch.tensor(k))
 
 
 def _firsts(positions: Int[Tensor, " positions"], cells: int) -> Int[Tensor, " cells"]:
@@ -121,7 +121,7 @@ def thumbnails(
     A cell that stands for several has their maximum, so that no strong weight is lost.
     """
     maps = (
-        reduced(layer.inputs, mechanism, head, size, size, special=special).weights
+        downsample_head(layer.inputs, mechanism, head, size, size, special=special).weights
         for layer, mechanism in zip(layers, mechanisms, strict=True)
         for head in range(layer.inputs.heads)
     )

@@ -44,7 +44,7 @@ Sums = tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]
 
 
 @dataclass(frozen=True)
-class HeadMeasure:
+class HeadMetric:
     """One number for each head: Σ amount / Σ out of, over the queries.
 
     `counts` says what each key counts for a query, by their positions; where a measure `asks` for one sequence, query
@@ -62,7 +62,7 @@ class HeadMeasure:
         raise NotImplementedError
 
 
-class Share(HeadMeasure):
+class Share(HeadMetric):
     """How much of the attention lies on the keys that count, among the queries that have such a key."""
 
     def __call__(self, rows: Rows, counts: Float[Tensor, "rows keys"] | None) -> Sums:
@@ -70,7 +70,7 @@ class Share(HeadMeasure):
         return (rows.weights * counts).sum(-1), rows.mass * (counts.amax(-1) > 0)
 
 
-class Entropy(HeadMeasure):
+class Entropy(HeadMetric):
     """How spread a query's attention is: 0 bits on one key alone, log₂ n on n keys alike. 2 to the entropy is how many
     keys alike would be as spread.
 
@@ -85,7 +85,7 @@ class Entropy(HeadMeasure):
         return nats.clamp(min=0) / math.log(2), rows.mass
 
 
-class LargestWeight(HeadMeasure):
+class LargestWeight(HeadMetric):
     """The largest weight of a query: near 1 for a head that is sure where to look.
 
     Voita et al. 2019 call it the confidence of a head, and leave out the end of the sentence.
@@ -97,7 +97,7 @@ class LargestWeight(HeadMeasure):
         return rows.weights.amax(-1), rows.mass
 
 
-class Distance(HeadMeasure):
+class Distance(HeadMetric):
     """How many tokens lie from a query to what it looks at, |q − k|, weighted by attention.
 
     Vig & Belinkov 2019, "Analyzing the Structure of Attention in a Transformer Language Model".
@@ -187,7 +187,7 @@ class AfterSame(Share):
         return (text.tokens[(k - 1).clamp(min=0)] == text.tokens[q]) & (k > 0) & (k < q)
 
 
-class RowSum(HeadMeasure):
+class RowSum(HeadMetric):
     """What the weights of a query add up to: 1 with softmax, less where a sink or keys that are left out take a part.
     Queries that may look at nothing do not count."""
 
@@ -198,7 +198,7 @@ class RowSum(HeadMeasure):
 
 
 @dataclass(frozen=True, eq=False)
-class HeadMeasures:
+class HeadMetricTable:
     """A table of heads, a column each measure, with NaN where a head has no such number."""
 
     layers: Int[np.ndarray, " heads"]  # the place of each head's layer in the list of layers
@@ -206,39 +206,39 @@ class HeadMeasures:
     values: dict[str, Float[np.ndarray, " heads"]]  # by the name of the measure
 
 
-def head_measures(
+def head_metrics(
     layers: Sequence[Layer],
     mechanisms: Sequence[Mechanism] | None = None,
     *,
     without_queries: Without = "none",
     without_keys: Without = "none",
-    measures: Sequence[HeadMeasure] | None = None,
-) -> HeadMeasures:
+    measures: Sequence[HeadMetric] | None = None,
+) -> HeadMetricTable:
     """Every measure of every head, layer by layer, with the layers' own mechanisms unless others are given."""
     mechanisms = mechanisms or [layer.mechanism for layer in layers]
-    measures = MEASURES if measures is None else measures
+    measures = HEAD_METRICS if measures is None else measures
     without = {"without_queries": without_queries, "without_keys": without_keys}
     made = [
-        measured(layer.inputs, mechanism, one_sequence=layer.kind is not Kind.CROSS, measures=measures, **without)
+        layer_metrics(layer.inputs, mechanism, one_sequence=layer.kind is not Kind.CROSS, measures=measures, **without)
         for layer, mechanism in zip(layers, mechanisms, strict=True)
     ]
     values = torch.cat(made, dim=1).numpy()
     counts = [layer.inputs.heads for layer in layers]
-    return HeadMeasures(
+    return HeadMetricTable(
         layers=np.repeat(np.arange(len(layers)), counts),
         heads=np.concatenate([np.arange(count) for count in counts]),
         values={measure.name: row for measure, row in zip(measures, values, strict=True)},
     )
 
 
-def measured(
+def layer_metrics(
     inputs: Inputs,
     mechanism: Mechanism,
     *,
     one_sequence: bool = True,
     without_queries: Without = "none",
     without_keys: Without = "none",
-    measures: Sequence[HeadMeasure] | None = None,
+    measures: Sequence[HeadMetric] | None = None,
 ) -> Float[Tensor, "measures heads"]:
     """Every measure of every head of one layer, in float64; NaN where a head has no such number.
 
@@ -246,7 +246,7 @@ def measured(
     and each query counts by what remains. Computed by blocks of rows: no more than (BLOCK, keys) numbers of a head
     are held. Queries and keys that are not `one_sequence`, or not as many, have no distance.
     """
-    measures = MEASURES if measures is None else measures
+    measures = HEAD_METRICS if measures is None else measures
     device = inputs.query.device
     one_sequence = one_sequence and inputs.queries == inputs.keys
     asked = [i for i, measure in enumerate(measures) if one_sequence or not measure.one_sequence]
@@ -284,7 +284,7 @@ def _counted(count: int, special: Sequence[int], without: Without) -> Bool[Tenso
     return counted
 
 
-MEASURES: tuple[HeadMeasure, ...] = (
+HEAD_METRICS: tuple[HeadMetric, ...] = (
     Entropy(), LargestWeight(), Distance(), Itself(), Previous(), Next(), First(), Special(), SameBefore(), AfterSame(),
     RowSum(),
 )  # fmt: skip

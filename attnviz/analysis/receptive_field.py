@@ -1,4 +1,4 @@
-"""How far a mask lets one see through several layers: the receptive field of stacked attention.
+"""The receptive field of stacked attention: which keys a query depends on through several layers of one mask.
 
 What a query's output depends on grows with depth: it sees keys, which a layer below saw keys of their own. And each
 position also keeps itself, through the residual stream around every attention layer, whatever the mask says.
@@ -14,10 +14,10 @@ from torch import Tensor
 BLOCK = 128  # queries at a time, so that memory stays small
 
 
-def reach(
+def layers_needed(
     allowed: Bool[Tensor, "queries keys"] | Bool[np.ndarray, "queries keys"], layers: int
 ) -> Int[Tensor, "queries keys"]:
-    """The fewest layers of this mask through which a query's output depends on a key's input; 0 where more than
+    """Returns the fewest layers of this mask through which a query's output depends on a key; 0 where more than
     `layers` would be needed, or no number is enough.
 
     A position depends on itself from the first layer on, also where the mask does not allow it (the residual stream).
@@ -31,29 +31,29 @@ def reach(
         )
     if layers < 1:
         raise ValueError(f"Give at least 1 layer; it got {layers}.")
-    one = allowed.cpu().numpy() | np.eye(len(allowed), dtype=bool)
-    needed, seen = one.astype(np.int32), one
+    direct = allowed.cpu().numpy() | np.eye(len(allowed), dtype=bool)
+    needed, reached = direct.astype(np.int32), direct
     for layer in range(2, layers + 1):
-        further = _seen_by_seen(one, seen)
-        new = further & ~seen
+        further = _one_layer_more(direct, reached)
+        new = further & ~reached
         if not new.any():
             break
-        needed[new], seen = layer, further
+        needed[new], reached = layer, further
     return torch.from_numpy(needed)
 
 
-def _seen_by_seen(one: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """All that is seen by what each query sees in one step: the boolean product of both, eight keys a byte."""
-    packed, whole = np.packbits(seen, axis=1), np.empty_like(seen)
-    for first in range(0, len(one), BLOCK):
-        rows, keys = one[first : first + BLOCK].nonzero()  # no row is empty: each position sees itself
+def _one_layer_more(direct: np.ndarray, reached: np.ndarray) -> np.ndarray:
+    """Returns the boolean product of both: all that is reached by the keys of each query, eight keys a byte."""
+    packed, product = np.packbits(reached, axis=1), np.empty_like(reached)
+    for first in range(0, len(direct), BLOCK):
+        rows, keys = direct[first : first + BLOCK].nonzero()  # no row is empty: each position reaches itself
         together = np.bitwise_or.reduceat(packed[keys], np.searchsorted(rows, np.arange(rows[-1] + 1)))
-        whole[first : first + BLOCK] = np.unpackbits(together, axis=1, count=seen.shape[1])
-    return whole
+        product[first : first + BLOCK] = np.unpackbits(together, axis=1, count=reached.shape[1])
+    return product
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class FieldSizes:
     """How many keys each query depends on after 1, 2, … layers."""
 
     each: Int[Tensor, "layers queries"]
@@ -74,7 +74,13 @@ class Seen:
         return self.each.amin(-1)
 
 
-def seen(reach: Int[Tensor, "queries keys"], layers: int) -> Seen:
-    """How many keys the queries depend on through 1 … `layers` layers, given what `reach` says for as many."""
-    depth = torch.arange(1, layers + 1, device=reach.device)[:, None, None]
-    return Seen(((reach > 0) & (reach <= depth)).sum(-1))
+def field_sizes(needed: Int[Tensor, "queries keys"], layers: int) -> FieldSizes:
+    """Returns how many keys the queries depend on through 1 … `layers` layers, from `layers_needed` for as many.
+
+    Example:
+        >>> causal = torch.ones(3, 3, dtype=torch.bool).tril()
+        >>> field_sizes(layers_needed(causal, 1), 1).each
+        tensor([[1, 2, 3]])
+    """
+    depth = torch.arange(1, layers + 1, device=needed.device)[:, None, None]
+    return FieldSizes(((needed > 0) & (needed <= depth)).sum(-1))

@@ -49,7 +49,7 @@ def capture(
 
     Example:
         >>> from transformers import BertConfig, BertModel
-        >>> config = BertConfig(30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8)
+        >>> config = BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
         >>> trace = capture(BertModel(config), {"input_ids": torch.tensor([[1, 2, 3]])})
         >>> [(layer.name, layer.kind.value, layer.fidelity.value) for layer in trace]
         [('encoder 0', 'self', 'verified'), ('encoder 1', 'self', 'verified')]

@@ -50,10 +50,8 @@ def flex_attention(
 
     Example:
         >>> from attnviz.masks import Causal
-        >>> print(flex_attention(Mechanism(mask=Causal()), 8, 8).split("\n\n\n")[1])
-        def mask_mod(b, h, q_idx, kv_idx):
-            # A query sees a key if the key is not after it.
-            return kv_idx <= q_idx
+        >>> "return kv_idx <= q_idx" in flex_attention(Mechanism(mask=Causal()), 8, 8)
+        True
     """
     target = _target(mechanism, queries, keys, heads, kv_heads, width, TORCH)
     rule = mask_code(mechanism.mask, queries, keys, heads, TORCH)

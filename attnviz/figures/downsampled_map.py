@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from attnviz.analysis.downsampling import Reduced
+from attnviz.analysis.downsampling import DownsampledMap
 from attnviz.figures.chart_spec import Chart, DownsampledSpec, HeatmapSpec
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import GIVES, CellSentences
@@ -13,7 +13,7 @@ MASKED = "Nothing here may be looked at."
 
 
 def downsampled_map(
-    found: Reduced,
+    found: DownsampledMap,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
@@ -45,7 +45,9 @@ def downsampled_map(
     return Chart(chart.figure, replace(chart.spec, downsampled=cells))
 
 
-def cell_names(found: Reduced, query_tokens: Sequence[str], key_tokens: Sequence[str]) -> tuple[list[str], list[str]]:
+def cell_names(
+    found: DownsampledMap, query_tokens: Sequence[str], key_tokens: Sequence[str]
+) -> tuple[list[str], list[str]]:
     """Returns the names of rows and columns: their tokens, or the first position where one stands for several."""
     rows, columns = found.rows.tolist(), found.columns.tolist()
     return (

@@ -1,4 +1,4 @@
-"""Lessons: what to open, and what to ask about it. Each is a small text file that a teacher can write."""
+"""Lessons: a page in one state, and questions about it. Each is a small TOML file that a teacher can write."""
 
 import tomllib
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ LARGEST = 64 * 1024  # bytes of a file
 MOST_QUESTIONS = 12
 REQUIRED: dict[str, type] = {"title": str, "about": str, "page": str}
 OPTIONAL: dict[str, type] = {"state": dict, "questions": list}
-CALLED: dict[type, str] = {str: "text in quotes", dict: "a table", list: "a list"}
+TYPE_NAMES: dict[type, str] = {str: "text in quotes", dict: "a table", list: "a list"}
 
 
 @dataclass(frozen=True)
 class Question:
-    """Something to think about, and what can be answered."""
+    """A question, and an answer."""
 
     ask: str
     answer: str
@@ -35,25 +35,25 @@ class Lesson:
     questions: tuple[Question, ...]
 
     def link(self, *more: tuple[str, str]) -> str:
-        """The page in its state, relative to any page of the app; `more` are further parameters."""
+        """Returns the address of the page in its state, relative to any page; `more` are further parameters."""
         page = "" if self.page == FIRST_PAGE else self.page
-        asked = urlencode([*self.state, *more])
-        return f"./{page}{'?' if asked else ''}{asked}"
+        query = urlencode([*self.state, *more])
+        return f"./{page}{'?' if query else ''}{query}"
 
 
-def lessons(folder: Path) -> tuple[list[Lesson], list[str]]:
-    """The lessons of a folder, ordered by file name, and a sentence about each file that is none."""
+def read_lessons(folder: Path) -> tuple[list[Lesson], list[str]]:
+    """Returns the lessons of a folder, ordered by file name, and a sentence about each file that is not a lesson."""
     good, broken = [], []
     for path in sorted(folder.glob("*.toml")):
         try:
-            good.append(read(path))
+            good.append(read_lesson(path))
         except ValueError as problem:
             broken.append(f"{path.name} is left out. {problem}")
     return good, broken
 
 
-def read(path: Path) -> Lesson:
-    """The lesson in a file. Raises ValueError, in words for who wrote it."""
+def read_lesson(path: Path) -> Lesson:
+    """Reads a lesson. Raises ValueError, a sentence for its author, if the file is not a lesson."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
@@ -69,10 +69,10 @@ def read(path: Path) -> Lesson:
         raise ValueError(f"It is not TOML: {problem}.") from problem
     except RecursionError as problem:
         raise ValueError("It is not a lesson: its lists or tables are nested too deeply.") from problem
-    return _lesson(table)
+    return _parse_lesson(table)
 
 
-def _lesson(table: dict) -> Lesson:
+def _parse_lesson(table: dict) -> Lesson:
     _check(table, REQUIRED, OPTIONAL, "The lesson")
     if table["page"] not in PAGES:
         raise ValueError(f"page is “{table['page']}”; expected is one of {', '.join(PAGES)}.")
@@ -87,7 +87,7 @@ def _lesson(table: dict) -> Lesson:
         table["title"],
         table["about"],
         table["page"],
-        tuple(one for name, value in table.get("state", {}).items() for one in _parameters(name, value)),
+        tuple(one for name, value in table.get("state", {}).items() for one in _link_parameters(name, value)),
         tuple(Question(**question) for question in questions),
     )
 
@@ -100,12 +100,12 @@ def _check(table: dict, required: dict[str, type], optional: dict[str, type], wh
     for name, value in table.items():
         kind = {**required, **optional}[name]
         if not isinstance(value, kind):
-            raise ValueError(f"{name} is {value!r:.40}; expected is {CALLED[kind]}.")
+            raise ValueError(f"{name} is {value!r:.40}; expected is {TYPE_NAMES[kind]}.")
         if isinstance(value, str) and not value.strip():
             raise ValueError(f"{what} has an empty {name}.")
 
 
-def _parameters(name: str, value: object) -> list[tuple[str, str]]:
+def _link_parameters(name: str, value: object) -> list[tuple[str, str]]:
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(one, str | int | float) for one in values):
         raise ValueError(f"{name} in the state is {value!r:.40}; expected is text, a number, true or false.")

@@ -13,6 +13,12 @@ class Sinks(Mask):
     """Each query sees the first keys, as far as they are not after it: k < size and k ≤ q.
 
     Attention sinks alone (StreamingLLM, Xiao et al. 2024), for windows of any kind: `sliding_window(4) | sinks(2)`.
+
+    Example:
+        >>> Sinks(1).matrix(3, 3).long()
+        tensor([[1, 0, 0],
+                [1, 0, 0],
+                [1, 0, 0]])
     """
 
     size: int = field(default=4, metadata={"min": 0, "max": 131072, "label": "Sinks"})
@@ -32,6 +38,13 @@ class SinksAndWindow(Mask):
     """Each query sees the first keys, and a window of keys that ends with its own.
 
     k ≤ q, and k < sinks or q − k < window: what is left in the cache of StreamingLLM (Xiao et al. 2024).
+
+    Example:
+        >>> SinksAndWindow(1, 1).matrix(4, 4).long()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 0, 0],
+                [1, 0, 1, 0],
+                [1, 0, 0, 1]])
     """
 
     sinks: int = field(default=4, metadata={"min": 0, "max": 131072})
@@ -59,6 +72,13 @@ class Tree(Mask):
     prefix. A query sees the prefix, its ancestors and itself; positions beyond the tree see the prefix and
     themselves (Medusa, Cai et al. 2024, and other speculative decoding). The prefix is what was read before, with
     a causal mask; `tree(…) & causal` shows its rows so, and those of the nodes as they are.
+
+    Example:
+        >>> Tree(1, (-1, 0, 0)).matrix(4, 4).long()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 0, 0],
+                [1, 1, 1, 0],
+                [1, 1, 0, 1]])
     """
 
     prefix: int = field(default=4, metadata={"min": 0, "max": 131072})

@@ -8,7 +8,13 @@ from attnviz.masks.mask import Array, Mask, Shifted, require_at_least, require_c
 
 @dataclass(frozen=True)
 class Full(Mask):
-    """Every query sees every key, as in an encoder."""
+    """Every query sees every key, as in an encoder.
+
+    Example:
+        >>> Full().matrix(2, 3).long()
+        tensor([[1, 1, 1],
+                [1, 1, 1]])
+    """
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return q >= 0
@@ -27,6 +33,11 @@ class Causal(Mask):
     With fewer queries than keys there are two conventions. "top left" counts both from the first
     (torch's `is_causal`); "bottom right" lets the last query see the last key, k ≤ q + keys − queries
     (FlashAttention, torch's `causal_lower_right`).
+
+    Example:
+        >>> Causal("bottom right").matrix(2, 3).long()
+        tensor([[1, 1, 0],
+                [1, 1, 1]])
     """
 
     align: Literal["top left", "bottom right"] = field(default="top left", metadata={"label": "Alignment"})
@@ -52,6 +63,12 @@ class PrefixLM(Mask):
     """The first keys are seen by all, the rest by what comes after them: k < prefix, or k ≤ q.
 
     So a prompt is read in both directions and what is written after it in one (T5, Raffel et al. 2020; UniLM).
+
+    Example:
+        >>> PrefixLM(2).matrix(3, 3).long()
+        tensor([[1, 1, 0],
+                [1, 1, 0],
+                [1, 1, 1]])
     """
 
     prefix: int = field(default=3, metadata={"min": 0, "max": 131072})

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from jaxtyping import Bool
 
+from attnviz.formatting import quoted
 from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
 from attnviz.npy import read_npy
@@ -17,7 +18,7 @@ from attnviz.npy import read_npy
 MOST = 512  # rows, and columns
 LINE = 1 << 14  # characters: 512 numbers with as many digits as numpy.savetxt writes
 LONGEST = MOST * LINE  # bytes of a file
-SAID = {"1": True, "true": True, "x": True, "0": False, "false": False, ".": False}
+CELL_WORDS = {"1": True, "true": True, "x": True, "0": False, "false": False, ".": False}
 Bits = Annotated[int, "cells"]  # a number that the language writes as 0x…, however long
 
 
@@ -26,6 +27,11 @@ class Grid(Mask):
     """Each pair as it was painted: a query sees the keys whose cells in its row are set.
 
     `cells` is one number, whose binary digits are the cells, row by row. Outside the grid nothing is allowed.
+
+    Example:
+        >>> Grid.from_array([[1, 0], [1, 1]]).matrix(2, 2).long()
+        tensor([[1, 0],
+                [1, 1]])
     """
 
     rows: int
@@ -39,10 +45,10 @@ class Grid(Mask):
             raise ValueError(f"A grid of {self.rows} × {self.columns} has {count:,} cells; the number gives more.")
 
     @classmethod
-    def of(cls, array: Any) -> "Grid":
-        """The grid of a matrix (queries, keys) of True and False, or of 1 and 0.
+    def from_array(cls, array: Any) -> "Grid":
+        """Returns the grid of a matrix (queries, keys) of True and False, or of 1 and 0.
 
-        Raises ValueError, in words, where it is no matrix, is too large, or holds anything else.
+        Raises ValueError if it is no matrix, is too large, or holds anything else.
         """
         try:
             matrix = np.asarray(array)
@@ -52,35 +58,35 @@ class Grid(Mask):
         wrong = np.argwhere((matrix != 0) & (matrix != 1))
         if len(wrong):
             row, column = map(int, wrong[0])
-            raise ValueError(_no_cell(row, column, str(matrix[row, column])))
+            raise ValueError(_refusal(row, column, str(matrix[row, column])))
         rows, columns = matrix.shape
         spare = -rows * columns % 8
         return cls(rows, columns, int.from_bytes(np.packbits(matrix != 0).tobytes(), "big") >> spare)
 
     @classmethod
     def read(cls, name: str | None, data: bytes | str) -> "Grid":
-        """The grid in a text of 0 and 1 (or true and false, or x and .), one line a query, or in a .npy file.
+        """Returns the grid in a text of 0 and 1 (or true and false, or x and .), one line a query, or in a .npy file.
 
         The cells of a line stand side by side, or are set apart by commas, semicolons, tabs or spaces.
-        Raises ValueError, in words that say what stands where, for anything else.
+        Raises ValueError, with the line and the column, for anything else.
         """
         if len(data) > LONGEST:
             raise ValueError(
                 f"This is more than {LONGEST >> 20} MB. A grid has at most {MOST} rows and {MOST} columns."
             )
         if isinstance(data, bytes) and (data.startswith(b"\x93NUMPY") or (name or "").lower().endswith(".npy")):
-            return cls.of(read_npy(data, _check_matrix))
+            return cls.from_array(read_npy(data, _check_matrix))
         try:
             text = data.decode("utf-8-sig") if isinstance(data, bytes) else data.removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             raise ValueError("This file is neither text in UTF-8 nor a .npy file. Save it as one of them.") from error
-        rows = list(_rows(text))
+        rows = list(_read_rows(text))
         if not rows:
             raise ValueError("There are no cells here. Give one line for each query, with 0 or 1 for each key.")
-        return cls.of(np.array(rows))
+        return cls.from_array(np.array(rows))
 
     def array(self) -> Bool[np.ndarray, "queries keys"]:
-        """The cells as a matrix, True where the query of the row may attend to the key of the column."""
+        """Returns the cells as a matrix, True where the query of the row may attend to the key of the column."""
         count = self.rows * self.columns
         packed = (self.cells << -count % 8).to_bytes((count + 7) // 8, "big")
         return np.unpackbits(np.frombuffer(packed, np.uint8), count=count).reshape(self.rows, self.columns).astype(bool)
@@ -127,12 +133,12 @@ def _check_matrix(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     _check_size(*shape)
 
 
-def _rows(text: str) -> Iterator[list[bool]]:
+def _read_rows(text: str) -> Iterator[list[bool]]:
     """The cells of each line that is not blank."""
     width = first = 0
     filled = ((n, line) for n, line in enumerate(io.StringIO(text, newline=None), 1) if line.strip())
     for row, (n, line) in enumerate(filled):
-        cells = _pieces(line[: LINE + 1])
+        cells = _split(line[: LINE + 1])
         if not row:
             width, first = len(cells), n
         if row >= MOST or len(cells) > MOST or len(line) > LINE:
@@ -142,10 +148,10 @@ def _rows(text: str) -> Iterator[list[bool]]:
                 f"Line {n} has {len(cells)} cell{'s' * (len(cells) != 1)}, but line {first} has {width}. "
                 "Give every line as many."
             )
-        yield [_cell(n, column, cell) for column, cell in enumerate(cells)]
+        yield [_read_cell(n, column, cell) for column, cell in enumerate(cells)]
 
 
-def _pieces(line: str) -> list[str]:
+def _split(line: str) -> list[str]:
     mark = next((mark for mark in ",;\t" if mark in line), None)
     pieces = line.strip(" \n").split(mark)
     if mark is None:
@@ -154,21 +160,19 @@ def _pieces(line: str) -> list[str]:
     return [piece.strip().strip("\"'") for piece in pieces]
 
 
-def _cell(line: int, column: int, cell: str) -> bool:
-    said = SAID.get(cell.lower())
-    if said is not None:
-        return said
+def _read_cell(line: int, column: int, cell: str) -> bool:
+    value = CELL_WORDS.get(cell.lower())
+    if value is not None:
+        return value
     try:
         number = float(cell)
     except ValueError:
         number = math.nan
     if number not in (0, 1):
-        raise ValueError(_no_cell(line - 1, column, cell, "Line"))
+        raise ValueError(_refusal(line - 1, column, cell, "Line"))
     return number == 1
 
 
-def _no_cell(row: int, column: int, held: str, axis: str = "Row") -> str:
-    held = held if len(held) <= 40 else held[:39] + "…"
-    said = "".join(c if c.isprintable() and c not in "“”" else "�" for c in held)
-    holds = f"holds “{said}”" if held else "is empty"
+def _refusal(row: int, column: int, held: str, axis: str = "Row") -> str:
+    holds = f"holds {quoted(held)}" if held else "is empty"
     return f"{axis} {row + 1}, column {column + 1} {holds}. A cell is 0 or 1; leave out headings and names of tokens."

@@ -1,7 +1,7 @@
 """A small language for masks: `causal & q - k < 4 | k < 2`.
 
-A text is read by a tokenizer and a parser of its own, never by Python, and can say nothing but masks. From loose to
-tight:
+A text is read by a tokenizer and a parser of its own, never by Python, so that it can be nothing but a mask. From loose
+to tight:
 
     a | b, a or b          what at least one allows
     a & b, a and b         what both allow
@@ -29,10 +29,10 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get
 from attnviz.masks.catalogue import MASKS
 from attnviz.masks.comparisons import COMPARISONS
 from attnviz.masks.grid import Bits, Grid
-from attnviz.masks.mask import PRECEDENCE as OF_MASKS
+from attnviz.masks.mask import PRECEDENCE as MASK_PRECEDENCE
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, Or, Shifted, choice_word, snake_case
 from attnviz.masks.terms import ATOM, POSITION_BOUNDS, Bounds, Function, Number, Operation, Term, Variable
-from attnviz.masks.terms import PRECEDENCE as OF_TERMS
+from attnviz.masks.terms import PRECEDENCE as TERM_PRECEDENCE
 
 LONGEST = 80_000  # characters, as many as the largest grid takes
 DEEPEST = 50  # parts inside each other, so that nothing that walks a mask runs out of stack
@@ -45,10 +45,10 @@ FUNCTIONS: dict[str, Literal["abs", "min", "max"]] = {"abs": "abs", "min": "min"
 WORDS = {"and": "&", "or": "|", "not": "~"}
 UNICODE = {"≤": "<=", "≥": ">=", "≠": "!=", "¬": "~", "∧": "&", "∨": "|", "−": "-"}
 # How tightly a sign binds: those between masks, and then those between terms.
-PRECEDENCE: dict[str, int] = {"|": OF_MASKS[Or], "&": OF_MASKS[And]}
-PRECEDENCE |= dict.fromkeys(COMPARISONS, OF_MASKS[Compare])
-PRECEDENCE |= {sign: OF_MASKS[Compare] + binds for sign, binds in OF_TERMS.items()}
-NOT, NEGATIVE = OF_MASKS[Not], OF_MASKS[Compare] + ATOM
+PRECEDENCE: dict[str, int] = {"|": MASK_PRECEDENCE[Or], "&": MASK_PRECEDENCE[And]}
+PRECEDENCE |= dict.fromkeys(COMPARISONS, MASK_PRECEDENCE[Compare])
+PRECEDENCE |= {sign: MASK_PRECEDENCE[Compare] + binds for sign, binds in TERM_PRECEDENCE.items()}
+NOT, NEGATIVE = MASK_PRECEDENCE[Not], MASK_PRECEDENCE[Compare] + ATOM
 HINTS = {
     "**": "Multiply instead, as in q * q.",
     "/": "Division rounds down and is written //.",
@@ -72,8 +72,8 @@ TOKEN = re.compile(
 class MaskError(ValueError):
     """A text that is no mask: where, what was expected, and what to do.
 
-    `position` is the index of the offending word in the text, `sentence` what is said about it, and `pointer` the line
-    with a caret below.
+    `position` is the index of the wrong word in the text, `sentence` what is wrong, and `pointer` the line with a caret
+    below.
     """
 
     def __init__(self, text: str, position: int, sentence: str) -> None:
@@ -95,10 +95,19 @@ class MaskError(ValueError):
 
 
 def parse(text: str) -> Mask:
-    """The mask that a text says, as in `parse("causal & q - k < 4 | k < 2")`.
+    """Returns the mask that a text describes.
 
-    Raises MaskError, in words and with the position, for everything that is no mask, and for what would be too long,
-    too deep or too large to compute with.
+    Raises MaskError, with the position, if the text is no mask, or is too long, too deep or too large to compute with.
+
+    Example:
+        >>> parse("sliding_window(2) | k < 1").matrix(3, 3).long()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [1, 1, 1]])
+        >>> parse("causal & q < ")
+        Traceback (most recent call last):
+        ...
+        attnviz.masks.language.MaskError: At the end: The text ends where a mask, such as causal, or a number, ...
     """
     if len(text) > LONGEST:
         raise MaskError(text, LONGEST, f"A mask has at most {LONGEST:,} characters; this text has {len(text):,}.")
@@ -107,7 +116,7 @@ def parse(text: str) -> Mask:
 
 @cache
 def names() -> dict[str, type[Mask]]:
-    """The masks that can be named."""
+    """Returns the masks that have a name in the language."""
     return {snake_case(kind): kind for kind in (*MASKS, Grid, Shifted)}
 
 
@@ -117,16 +126,16 @@ class _Token(NamedTuple):
     start: int
 
 
-class _Piece(NamedTuple):
-    """A part of the text that has been read."""
+class _Parsed(NamedTuple):
+    """A part of the text, parsed."""
 
-    made: Mask | Term
+    expression: Mask | Term
     start: int
     height: int  # how many parts stand inside each other in it
 
 
 class _Parser:
-    """Reads from left to right; an operator takes for itself what binds more tightly."""
+    """Parses from left to right, by precedence climbing."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -143,8 +152,8 @@ class _Parser:
             self.unexpected("an operator, such as & or |, or the end")
         return self.mask(piece)
 
-    def expression(self, binding: int = 1) -> _Piece:
-        """What follows, up to an operator that binds less tightly than this."""
+    def expression(self, binding: int = 1) -> _Parsed:
+        """Parses what follows, up to an operator that binds less tightly than this."""
         self.depth += 1
         if self.depth > DEEPEST:
             self.refuse(f"More than {DEEPEST} parts stand inside each other here. Write the mask more simply.")
@@ -154,7 +163,7 @@ class _Parser:
         self.depth -= 1
         return piece
 
-    def operand(self) -> _Piece:
+    def operand(self) -> _Parsed:
         token = self.token
         if self.sign() == "~":
             self.advance()
@@ -165,7 +174,7 @@ class _Parser:
             piece = self.expression(NEGATIVE)
             term = self.term(piece, "-")
             if isinstance(term, Number):
-                return piece._replace(made=Number(-term.number), start=token.start)
+                return piece._replace(expression=Number(-term.number), start=token.start)
             return self.computed(Operation("-", Number(0), term), token, piece)
         if token.word == "(":
             self.advance()
@@ -178,8 +187,8 @@ class _Parser:
             return self.name()
         self.unexpected("a mask, such as causal, or a number, such as q or 4,")
 
-    def comparison(self, left: _Piece) -> _Piece:
-        pieces: list[_Piece] = [left]
+    def comparison(self, left: _Parsed) -> _Parsed:
+        pieces: list[_Parsed] = [left]
         signs: list[Any] = []
         while (sign := self.sign()) in COMPARISONS:
             signs.append(sign)
@@ -189,8 +198,8 @@ class _Parser:
         # Written down, a chain of comparisons is a chain of And.
         return self.part(Compare(terms, tuple(signs)), left.start, *pieces, levels=len(signs))
 
-    def combination(self, left: _Piece, sign: Any) -> _Piece:
-        """Two masks or two numbers with an operator between them."""
+    def combination(self, left: _Parsed, sign: Any) -> _Parsed:
+        """Parses two masks or two numbers with an operator between them."""
         token = self.advance()
         right = self.expression(PRECEDENCE[sign] + 1)
         if sign in ("&", "|"):
@@ -199,8 +208,8 @@ class _Parser:
         piece = self.computed(Operation(sign, self.term(left, sign), self.term(right, sign)), token, left, right)
         return piece._replace(start=left.start)
 
-    def name(self) -> _Piece:
-        """A position, a function or a mask of the catalogue."""
+    def name(self) -> _Parsed:
+        """Parses a position, a function or a mask of the catalogue."""
         token = self.advance()
         if token.word in POSITIONS:
             if self.token.word == "(":
@@ -210,16 +219,16 @@ class _Parser:
             return self.function(token)
         if token.word not in names():
             known = [*names(), *POSITIONS, *FUNCTIONS]
-            self.unknown(token, f"There is no mask called “{_short(token.word)}”", known)
+            self.unknown(token, f"There is no mask called “{_shortened(token.word)}”", known)
         return self.catalogue(token)
 
-    def function(self, token: _Token) -> _Piece:
+    def function(self, token: _Token) -> _Parsed:
         """abs(x), min(x, y, …) or max(x, y, …)."""
         name, opening = FUNCTIONS[token.word], self.token
         example = "abs(q - k)" if name == "abs" else f"{name}(q, k)"
         if opening.word != "(":
             self.refuse(f"{name} takes numbers in parentheses, as in {example}.", token)
-        pieces: list[_Piece] = []
+        pieces: list[_Parsed] = []
         while not pieces or self.token.word == ",":
             self.advance()
             pieces.append(self.expression())
@@ -234,11 +243,11 @@ class _Parser:
             first = self.computed(Function(name, both), token, first, piece)
         return first
 
-    def catalogue(self, token: _Token) -> _Piece:
-        """A mask of the catalogue, with its parameters."""
+    def catalogue(self, token: _Token) -> _Parsed:
+        """Parses a mask of the catalogue, with its parameters."""
         parameters, opening = _parameters(token.word), self.token
         values: dict[str, Any] = {}
-        inside: list[_Piece] = []
+        inside: list[_Parsed] = []
         if opening.word == "(":
             self.advance()
             while self.token.word != ")" or values:
@@ -249,23 +258,23 @@ class _Parser:
                     break
                 self.advance()
             self.close(")", opening)
-        if missing := [name for name, (one, _) in parameters.items() if name not in values and _needed(one)]:
-            self.refuse(f"{token.word} takes {_listed(parameters)}; {_listed(missing)} must be given.", token)
+        if missing := [name for name, (one, _) in parameters.items() if name not in values and _is_required(one)]:
+            self.refuse(f"{token.word} takes {_enumerate(parameters)}; {_enumerate(missing)} must be given.", token)
         try:
             mask = names()[token.word](**values)
         except ValueError as error:
-            self.refuse(_short(str(error), 400), token)
+            self.refuse(_shortened(str(error), 400), token)
         if inside:
             self.check(mask, token)
         return self.part(mask, token.start, *inside)
 
     def parameter(self, mask: str, parameters: Collection[str], values: Collection[str]) -> str:
-        """The parameter that comes next: the one that is named, or the next in order."""
-        takes = f"{mask} takes {_listed(parameters) or 'no parameters'}"
+        """Returns the parameter that comes next: the one that is named, or the next in order."""
+        takes = f"{mask} takes {_enumerate(parameters) or 'no parameters'}"
         token = self.token
         if token.kind == "name" and self.later.word == "=":
             if token.word not in parameters:
-                self.unknown(token, f"{takes}, but no “{_short(token.word)}”", parameters)
+                self.unknown(token, f"{takes}, but no “{_shortened(token.word)}”", parameters)
             if token.word in values:
                 self.refuse(f"{token.word} is given twice. Leave one out.")
             self.advance()
@@ -278,10 +287,10 @@ class _Parser:
             self.refuse(f"What follows a parameter with a name needs its name too. {takes}.")
         return list(parameters)[len(values)]
 
-    def value(self, what: str, one: Field, kinds: Sequence[Any], inside: list[_Piece]) -> Any:
-        """The value of a parameter, of a kind that its annotation allows."""
+    def value(self, what: str, one: Field, kinds: Sequence[Any], inside: list[_Parsed]) -> Any:
+        """Parses the value of a parameter, of a kind that its annotation allows."""
         token = self.token
-        expected = " or ".join(_described(kind) for kind in kinds) + f" for {what}"
+        expected = " or ".join(_kind_name(kind) for kind in kinds) + f" for {what}"
         for kind in kinds:
             if get_origin(kind) is tuple and token.word == "[":
                 return self.listed(one, get_args(kind)[0])
@@ -289,9 +298,11 @@ class _Parser:
                 inside.append(self.expression())
                 return self.mask(inside[-1])
             if get_origin(kind) is Literal:
-                choices = {choice_word(said): said for said in get_args(kind)}
+                choices = {choice_word(value): value for value in get_args(kind)}
                 if token.kind == "name" and token.word not in choices:
-                    self.unknown(token, f"{what} is {_listed(choices, 'or')}, not “{_short(token.word)}”", choices)
+                    self.unknown(
+                        token, f"{what} is {_enumerate(choices, 'or')}, not “{_shortened(token.word)}”", choices
+                    )
                 if token.kind == "name":
                     return choices[self.advance().word]
             if kind == Bits and re.match("0[xX]", token.word):
@@ -301,7 +312,7 @@ class _Parser:
         self.unexpected(expected)
 
     def listed(self, one: Field, kind: type) -> tuple[int | bool, ...]:
-        """A list of numbers, or of 0 and 1."""
+        """Parses a list of numbers, or of 0 and 1."""
         opening = self.advance()
         numbers: list[int | bool] = []
         most = one.metadata.get("many", MOST_LISTED)
@@ -317,7 +328,7 @@ class _Parser:
         return tuple(numbers)
 
     def limited(self, one: Field) -> int:
-        """A whole number within the limits of a parameter."""
+        """Parses a whole number within the limits of a parameter."""
         token = self.token
         if negative := self.sign() == "-":
             self.advance()
@@ -341,7 +352,7 @@ class _Parser:
         if not re.fullmatch("[0-9]+", token.word):
             product = re.fullmatch("([0-9]+)([A-Za-z_]+)", token.word)
             mend = f"To multiply, write {product[1]} * {product[2]}." if product else "Write digits alone, as in 12."
-            self.refuse(f"“{_short(token.word)}” is no whole number. {mend}")
+            self.refuse(f"“{_shortened(token.word)}” is no whole number. {mend}")
         if len(token.word) > 4000 or int(token.word) > LARGEST:
             self.refuse(f"Numbers go up to {LARGEST:,} here. Write a smaller one.")
         self.advance()
@@ -353,23 +364,23 @@ class _Parser:
             self.refuse("After 0x come only the digits 0 to 9 and a to f.", token)
         return int(token.word, 16)
 
-    def mask(self, piece: _Piece, sign: str = "") -> Mask:
-        if isinstance(piece.made, Mask):
-            return piece.made
-        number = _short(str(piece.made))
+    def mask(self, piece: _Parsed, sign: str = "") -> Mask:
+        if isinstance(piece.expression, Mask):
+            return piece.expression
+        number = _shortened(str(piece.expression))
         needed = f"{sign} combines conditions" if sign in ("&", "|") else "a condition is needed here"
         sentence = f"“{number}” is a number, but {needed}. Compare it with another, as in q - k < 4."
         raise MaskError(self.text, piece.start, sentence)
 
-    def term(self, piece: _Piece, sign: str) -> Term:
-        if isinstance(piece.made, Term):
-            return piece.made
+    def term(self, piece: _Parsed, sign: str) -> Term:
+        if isinstance(piece.expression, Term):
+            return piece.expression
         does = "compares" if sign in COMPARISONS else "takes"
-        sentence = f"“{_short(str(piece.made))}” is a condition, but {sign} {does} numbers, such as q - k."
+        sentence = f"“{_shortened(str(piece.expression))}” is a condition, but {sign} {does} numbers, such as q - k."
         raise MaskError(self.text, piece.start, f"{sentence} Combine conditions with & and |.")
 
-    def part(self, made: Mask | Term, start: int, *parts: _Piece, levels: int = 1) -> _Piece:
-        """A part made of these, once it is known that there are not too many."""
+    def part(self, expression: Mask | Term, start: int, *parts: _Parsed, levels: int = 1) -> _Parsed:
+        """Returns a part made of these; refuses too many parts, and parts too deep inside each other."""
         height = max((part.height for part in parts), default=0) + levels
         self.count += 1
         if self.count > MOST:
@@ -379,10 +390,10 @@ class _Parser:
                 f"This combines more than {DEEPEST} parts one after the other. Put some in parentheses, in pairs."
             )
             raise MaskError(self.text, start, sentence)
-        return _Piece(made, start, height)
+        return _Parsed(expression, start, height)
 
-    def computed(self, term: Term, token: _Token, *parts: _Piece) -> _Piece:
-        """A number made of these parts, once it is known that it can be computed at all positions."""
+    def computed(self, term: Term, token: _Token, *parts: _Parsed) -> _Parsed:
+        """Returns a number made of these parts; refuses one that cannot be computed at all positions."""
         piece = self.part(term, token.start, *parts)
         try:
             term.bounds()
@@ -415,7 +426,7 @@ class _Parser:
             todo += [(part, nested, q, k) for part in inside]
 
     def sign(self) -> str:
-        """The operator that comes next, however it is written; empty where none does."""
+        """Returns the operator that comes next, however it is written; empty if none does."""
         if self.token.kind == "name":
             return WORDS.get(self.token.word, "")
         return UNICODE.get(self.token.word, self.token.word) if self.token.kind == "sign" else ""
@@ -434,7 +445,7 @@ class _Parser:
         raise MaskError(self.text, (token or self.token).start, sentence) from None
 
     def unexpected(self, expected: str) -> NoReturn:
-        """Says what was expected where the next word stands."""
+        """Refuses the next word, with what was expected in its place."""
         token = self.token
         if token.kind == "end":
             self.refuse(f"The text ends where {expected} is expected.")
@@ -442,7 +453,7 @@ class _Parser:
             self.refuse(f"The language has no “{token.word}” here. {HINTS[token.word]}")
         if token.word not in UNICODE:
             self.plain(token)
-        self.refuse(f"Here stands “{_short(token.word)}” where {expected} is expected.")
+        self.refuse(f"Here stands “{_shortened(token.word)}” where {expected} is expected.")
 
     def unknown(self, token: _Token, sentence: str, known: Collection[str]) -> NoReturn:
         self.plain(token)
@@ -453,10 +464,10 @@ class _Parser:
         """Refuses characters that only look like those of the language, or like nothing."""
         for place, character in enumerate(token.word, token.start):
             if not (character.isascii() and character.isprintable()):
-                seen = f"“{character}” is" if character.isprintable() else "Here is a character that cannot be seen,"
+                subject = f"“{character}” is" if character.isprintable() else "Here is a character that cannot be seen,"
                 name = unicodedata.name(character, f"U+{ord(character):04X}").lower()
                 mend = "Write letters without accents, or delete it."
-                raise MaskError(self.text, place, f"{seen} {name}, which the language does not have. {mend}")
+                raise MaskError(self.text, place, f"{subject} {name}, which the language does not have. {mend}")
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -468,8 +479,8 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 @cache
 def _parameters(name: str) -> dict[str, tuple[Field, tuple[Any, ...]]]:
-    """The fields of a mask that a person may set, each with the kinds that its value may be of; what is None until the
-    mask is bound is none of them."""
+    """Returns the fields of a mask that a person may set, each with the types of its value; fields that are None until
+    the mask is bound are left out."""
     kind: Any = names()[name]
     hints = get_type_hints(kind, include_extras=True)
     found = {}
@@ -481,22 +492,22 @@ def _parameters(name: str) -> dict[str, tuple[Field, tuple[Any, ...]]]:
     return found
 
 
-def _needed(one: Field) -> bool:
+def _is_required(one: Field) -> bool:
     return one.default is MISSING and one.default_factory is MISSING
 
 
-def _described(kind: Any) -> str:
+def _kind_name(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return "a list such as [1, 0, 1]" if bool in get_args(kind) else "a list such as [3, 4]"
     if get_origin(kind) is Literal:
-        return _listed([choice_word(said) for said in get_args(kind)], "or")
+        return _enumerate([choice_word(value) for value in get_args(kind)], "or")
     return "a number such as 0x80c0" if kind == Bits else "a whole number"
 
 
-def _listed(words: Collection[str], last: str = "and") -> str:
+def _enumerate(words: Collection[str], last: str = "and") -> str:
     *first, final = words or [""]
     return f"{', '.join(first)} {last} {final}" if first else final
 
 
-def _short(said: str, most: int = 40) -> str:
-    return said if len(said) <= most else said[: most - 1] + "…"
+def _shortened(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

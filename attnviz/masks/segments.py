@@ -16,6 +16,11 @@ class Padding(Mask):
     """Only the first keys are real, the others are padding that nobody sees; queries are untouched.
 
     `keys` is how many are real, or True and False for each key, as a tokenizer's attention mask gives them.
+
+    Example:
+        >>> Padding(2).matrix(2, 3).long()
+        tensor([[1, 1, 0],
+                [1, 1, 0]])
     """
 
     keys: int | tuple[bool, ...] = field(default=8, metadata={"min": 0, "max": 131072, "label": "Real keys"})
@@ -45,6 +50,13 @@ class Documents(Mask):
     Both positions are in the same document, and a mask of its own holds inside it, with positions counted from
     its start. What lies beyond the given lengths is one more document (attention-gym's document mask; packed
     sequences in transformers, where what is inside is causal).
+
+    Example:
+        >>> Documents((2, 2)).matrix(4, 4).long()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 0, 0],
+                [0, 0, 1, 0],
+                [0, 0, 1, 1]])
     """
 
     lengths: tuple[int, ...] = field(default=(4, 3, 5), metadata={"min": 1, "max": 131072, "many": 64})
@@ -79,6 +91,13 @@ class SharedPrefix(Mask):
     Each document sees what came before in itself, and all of the document that is its prefix. `prefixes` names,
     for each document, the number of its prefix, counted from 0; one that is a prefix names itself. What lies
     beyond the given lengths is one more document without a prefix (attention-gym's shared prefix mask).
+
+    Example:
+        >>> SharedPrefix((2, 1, 1), (0, 0, 0)).matrix(4, 4).long()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 0, 0],
+                [1, 1, 1, 0],
+                [1, 1, 0, 1]])
     """
 
     lengths: tuple[int, ...] = field(default=(3, 2, 2, 3, 2, 2), metadata={"min": 1, "max": 131072, "many": 64})
@@ -123,6 +142,13 @@ class Chunked(Mask):
     """The sequence is cut into chunks, and each query sees what came before in its own.
 
     k ≤ q and ⌊q / size⌋ = ⌊k / size⌋, as in Llama 4 and in transformers' chunked attention.
+
+    Example:
+        >>> Chunked(2).matrix(4, 4).long()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 0, 0],
+                [0, 0, 1, 0],
+                [0, 0, 1, 1]])
     """
 
     size: int = field(default=4, metadata={"min": 1, "max": 131072})
@@ -143,6 +169,13 @@ class BlockCausal(Mask):
 
     `left` says how many blocks before are seen; −1 stands for all of them. Streaming speech recognition uses it
     (`subsequent_chunk_mask` in WeNet), and so does block diffusion among its clean tokens (Arriola et al. 2025).
+
+    Example:
+        >>> BlockCausal(2).matrix(4, 4).long()
+        tensor([[1, 1, 0, 0],
+                [1, 1, 0, 0],
+                [1, 1, 1, 1],
+                [1, 1, 1, 1]])
     """
 
     size: int = field(default=3, metadata={"min": 1, "max": 131072})

@@ -18,6 +18,13 @@ class Strided(Mask):
 
     One half of the strided pattern of the Sparse Transformer (Child et al. 2019), which unites it with the local
     window: `strided(4) | sliding_window(4)`.
+
+    Example:
+        >>> Strided(2).matrix(4, 4).long()
+        tensor([[1, 0, 0, 0],
+                [0, 1, 0, 0],
+                [1, 0, 1, 0],
+                [0, 1, 0, 1]])
     """
 
     stride: int = field(default=4, metadata={"min": 1, "max": 131072})
@@ -38,6 +45,13 @@ class Fixed(Mask):
 
     k ≤ q, and both in the same block or k among the last `columns` of its own: the fixed pattern of the Sparse
     Transformer (Child et al. 2019), with block l and columns c.
+
+    Example:
+        >>> Fixed(2).matrix(4, 4).long()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 0, 0],
+                [0, 1, 1, 0],
+                [0, 1, 1, 1]])
     """
 
     block: int = field(default=4, metadata={"min": 1, "max": 131072})
@@ -75,6 +89,15 @@ class BigBird(LengthDependent):
 
     Each head draws its own `random` blocks for each block of queries, none of them twice and none that is seen
     anyway; they follow from the seed alone (Zaheer et al. 2020; transformers' BigBird draws by another generator).
+
+    Example:
+        >>> BigBird(1, seed=3).matrix(6, 6).long()
+        tensor([[1, 1, 1, 1, 1, 1],
+                [1, 1, 1, 1, 0, 1],
+                [1, 1, 1, 1, 1, 1],
+                [1, 1, 1, 1, 1, 1],
+                [1, 1, 0, 1, 1, 1],
+                [1, 1, 1, 1, 1, 1]])
     """
 
     block: int = field(default=2, metadata={"min": 1, "max": 131072})
@@ -131,6 +154,13 @@ class Logarithmic(LengthDependent):
     """Each query sees itself and the keys 1, 2, 4, 8, … positions before it.
 
     So the keys it sees grow with the logarithm of the length (LogSparse, Li et al. 2019).
+
+    Example:
+        >>> Logarithmic().matrix(4, 4).long()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 0, 0],
+                [1, 1, 1, 0],
+                [0, 1, 1, 1]])
     """
 
     def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:

@@ -13,6 +13,13 @@ class Axial(Mask):
 
     The row attention and the column attention of the Axial Transformer (Ho et al. 2019) in one, which is
     criss-cross attention (Huang et al. 2019).
+
+    Example:
+        >>> Axial(2).matrix(4, 4).long()
+        tensor([[1, 1, 1, 0],
+                [1, 1, 0, 1],
+                [1, 0, 1, 1],
+                [0, 1, 1, 1]])
     """
 
     width: int = field(default=4, metadata={"min": 1, "max": 131072})
@@ -34,6 +41,13 @@ class Neighborhood2D(LengthDependent):
     Near an edge the rectangle moves inward rather than shrink, so that all see as many keys (NATTEN, Hassani et
     al. 2023). The height of the grid follows from the number of keys; the last row may be short. Where the
     rectangle is larger than the grid, all of it is seen.
+
+    Example:
+        >>> Neighborhood2D(4, 1, 3).matrix(4, 4).long()
+        tensor([[1, 1, 1, 0],
+                [1, 1, 1, 0],
+                [0, 1, 1, 1],
+                [0, 1, 1, 1]])
     """
 
     width: int = field(default=4, metadata={"min": 1, "max": 131072})
@@ -73,6 +87,13 @@ class ShiftedWindow2D(Mask):
 
     Swin rolls the grid around, cuts it into windows, and keeps apart what was not together before (Liu et al.
     2021). What remains is this: windows that begin at `shift`, and parts of windows along the edges.
+
+    Example:
+        >>> ShiftedWindow2D(4).matrix(4, 4).long()
+        tensor([[1, 0, 0, 0],
+                [0, 1, 1, 0],
+                [0, 1, 1, 0],
+                [0, 0, 0, 1]])
     """
 
     width: int = field(default=4, metadata={"min": 1, "max": 131072})
@@ -107,6 +128,13 @@ class ImageAndText(Mask):
 
     `spans` are the lengths of text and image in turn, text first; after them comes text again. k ≤ q, or both in
     the same image (Gemma 3).
+
+    Example:
+        >>> ImageAndText((1, 2)).matrix(4, 4).long()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 1, 0],
+                [1, 1, 1, 0],
+                [1, 1, 1, 1]])
     """
 
     spans: tuple[int, ...] = field(
@@ -133,6 +161,13 @@ class CrossToImage(Mask):
 
     `images_at` are the text positions where images stand, and each image has `tokens` keys, one image after the
     other. Text before the first image sees nothing (Flamingo, Alayrac et al. 2022).
+
+    Example:
+        >>> CrossToImage((1, 3), 2).matrix(4, 4).long()
+        tensor([[0, 0, 0, 0],
+                [1, 1, 0, 0],
+                [1, 1, 0, 0],
+                [0, 0, 1, 1]])
     """
 
     images_at: tuple[int, ...] = field(

@@ -15,6 +15,12 @@ class SlidingWindow(Mask):
     Two conventions of `size` are in use. "keys seen" counts the query's own key: k > q − size
     (Hugging Face, Mistral). "steps back" does not: q − k ≤ size, so size + 1 keys (attention-gym,
     FlashAttention's `window_size=(size, 0)`).
+
+    Example:
+        >>> SlidingWindow(2).matrix(3, 3).long()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [0, 1, 1]])
     """
 
     size: int = field(default=4, metadata={"min": 0, "max": 131072})
@@ -38,6 +44,12 @@ class Band(Mask):
     """Each query sees the keys at most `width` positions away, on both sides: |q − k| ≤ width.
 
     The bidirectional window of ModernBERT and of Hugging Face's encoders.
+
+    Example:
+        >>> Band(1).matrix(3, 3).long()
+        tensor([[1, 1, 0],
+                [1, 1, 1],
+                [0, 1, 1]])
     """
 
     width: int = field(default=2, metadata={"min": 0, "max": 131072})
@@ -58,6 +70,12 @@ class DilatedWindow(Mask):
 
     |q − k| ≤ width and |q − k| divisible by the dilation (Longformer, Beltagy et al. 2020; attention-gym's
     dilated sliding window). `width` counts positions, not the keys that are seen.
+
+    Example:
+        >>> DilatedWindow(2).matrix(3, 5).long()
+        tensor([[1, 0, 1, 0, 0],
+                [0, 1, 0, 1, 0],
+                [1, 0, 1, 0, 1]])
     """
 
     width: int = field(default=4, metadata={"min": 0, "max": 131072})
@@ -84,6 +102,13 @@ class Longformer(Mask):
     `window` counts both sides together, so it is even and a query sees window / 2 keys on each side of its own:
     |q − k| ≤ window / 2, or q is global, or k is global (Beltagy et al. 2020; `attention_window` in
     transformers' Longformer). attention-gym's global sliding window counts one side.
+
+    Example:
+        >>> Longformer(2).matrix(4, 4).long()
+        tensor([[1, 1, 1, 1],
+                [1, 1, 1, 0],
+                [1, 1, 1, 1],
+                [1, 0, 1, 1]])
     """
 
     window: int = field(default=4, metadata={"min": 0, "max": 8192})

@@ -17,7 +17,7 @@ from attnviz.models.bounded_json import nested_objects
 from attnviz.models.config import build, too_large
 
 TABLE = 1 << 25  # numbers that are computed without a trial
-SECONDS, BYTES = 60, 4 << 30  # of a trial
+SECONDS, CPU_SECONDS, BYTES = 120, 40, 4 << 30  # of a trial
 REFUSED = 3
 ROOT = Path(__file__).parents[2]
 POSITIONS = re.compile(r"position|length|context|ctx")
@@ -43,7 +43,9 @@ def largest_table(config: dict[str, Any]) -> int:
         image, patch = (sides.get(key, 0) for key in ("image_size", "patch_size"))
         positions = [number for key, number in sides.items() if POSITIONS.search(key)]
         positions.append((image // max(1, patch)) ** 2 * max(1, sides.get("num_frames", 1)))
-        widths = [number for key, number in sides.items() if WIDTH.search(key) and key not in ("image_size",)]
+        widths = [
+            number for key, number in sides.items() if WIDTH.search(key) and key not in ("image_size", "patch_size")
+        ]
         largest = max(largest, max(positions) * max(widths, default=1))
     return largest
 
@@ -66,6 +68,7 @@ def _run(name: str, config: str, tensors: int) -> None:
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     try:
         build(sys.argv[1], json.load(sys.stdin), int(sys.argv[2]))
     except ValueError as problem:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.text import checked, shortened, too_long
+from attnviz.text import check_text, shorten_token, too_long_error
 
 MOST_TOKENS = 4_096  # of a model that sets itself no limit, or a higher one
 GENERATED = 32  # tokens that a decoder goes on by itself
@@ -58,7 +58,7 @@ class TextInputs:
 
         Raises ValueError for a text without tokens or with too many, and if there is no tokenizer that fits.
         """
-        tokenizer, texts = self.tokenizer, [checked(part) for part in (text, pair) if part is not None]
+        tokenizer, texts = self.tokenizer, [check_text(part) for part in (text, pair) if part is not None]
         if tokenizer is None:
             raise ValueError(
                 f"{self.name} has no tokenizer that can be read, so it cannot be given text. "
@@ -74,7 +74,7 @@ class TextInputs:
         ids = encoded["input_ids"][0].tolist()
         if len(ids) > self.limit:
             reader = self.name if self.limit < MOST_TOKENS else "attnviz"
-            raise too_long(len(ids), self.limit, reader)
+            raise too_long_error(len(ids), self.limit, reader)
         special = tuple(i for i, mark in enumerate(encoded["special_tokens_mask"][0].tolist()) if mark)
         if len(special) == len(ids):
             raise ValueError(f"{self.name} finds no token in this text. Type a word or a sentence.")
@@ -193,13 +193,13 @@ def as_typed(text: str, spans: list[tuple[int, int]], names: list[str]) -> tuple
         whole = text[start:end] + (dropped.group() if dropped else "")
         whole = whole.strip() or whole
         shown.append(name if start == end else f"{whole}·{name}" if counts[start, end] > 1 else whole)
-    return tuple(map(shortened, shown))
+    return tuple(map(shorten_token, shown))
 
 
 def token_text(tokenizer: Any, token: int) -> str:
     """Returns a token by itself as text, or its name where it is no whole character."""
     text = tokenizer.decode([token])
-    return shortened(text.strip() or text) if text and "\ufffd" not in text else token_name(tokenizer, token)
+    return shorten_token(text.strip() or text) if text and "\ufffd" not in text else token_name(tokenizer, token)
 
 
 def token_name(tokenizer: Any, token: int) -> str:

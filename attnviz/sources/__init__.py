@@ -7,4 +7,4 @@ from attnviz.sources.upload import Upload, from_arrays
 
 __all__ = ["SOURCES", "Pretrained", "Source", "Toy", "Upload", "from_arrays"]
 
-SOURCES = (Pretrained, Toy, Upload)  # the order of the menu; what a person brings is a source's first field
+SOURCES = (Pretrained, Toy, Upload)  # the order of the menu

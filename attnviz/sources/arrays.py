@@ -1,4 +1,4 @@
-"""What someone brings, as arrays of plain numbers and lists of short texts: checked, or refused in words."""
+"""Checks of uploaded arrays of numbers and lists of tokens."""
 
 from typing import Any
 
@@ -11,25 +11,29 @@ from attnviz.text import LONGEST_TOKEN
 MOST_TOKENS = 1_024  # more rows than this are no picture any more
 
 
-def numbers(name: str, array: np.ndarray) -> np.ndarray:
-    """An array as float32, once it is known to hold plain finite numbers along 2 to 4 axes.
+def check_array(name: str, array: np.ndarray) -> np.ndarray:
+    """Returns an array of 2 to 4 axes as float32.
 
-    Raises ValueError, which names the array and the first number that is not finite or beyond ±1e12.
+    Raises ValueError if it has other axes or another type, or a number that is not finite or beyond ±1e12.
+
+    Example:
+        >>> check_array("query", np.eye(2)).dtype
+        dtype('float32')
     """
-    check_numbers(name, array.dtype, array.shape)
+    check_array_header(name, array.dtype, array.shape)
     with np.errstate(over="ignore"):
         converted = array.astype(np.float32)
     if not -LARGEST <= float(converted.min()) <= float(converted.max()) <= LARGEST:
         wrong = np.unravel_index(np.argmax(~(np.abs(converted) <= LARGEST)), array.shape)
         raise ValueError(
-            f"{at_index(name, wrong)} is {quoted(array[wrong])}. "
+            f"{element_name(name, wrong)} is {quoted(array[wrong])}. "
             f"Replace NaN and infinity, and keep numbers between ±{LARGEST:.0e}."
         )
     return converted
 
 
-def check_numbers(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
-    """Refuses what cannot be shown by type and shape alone, before anything is read."""
+def check_array_header(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    """Raises ValueError for a type or shape that cannot be shown, before any number is read."""
     if dtype.hasobject:
         raise ValueError(
             f"{quoted(name)} is an object array, which could run code when opened, so it is not read. "
@@ -46,14 +50,14 @@ def check_numbers(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{quoted(name)} is empty: its shape is {quoted(shape)}. Give at least one row of numbers.")
 
 
-def check_texts(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+def check_tokens_header(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
     if dtype.kind != "U" or len(shape) != 1:
         raise ValueError(f"{quoted(name)} is no list of texts. Save it as numpy.array({name}, dtype='U').")
 
 
-def texts(name: str, content: object) -> tuple[str, ...]:
+def check_tokens(name: str, content: object) -> tuple[str, ...]:
     if isinstance(content, np.ndarray):
-        check_texts(name, content.dtype, content.shape)
+        check_tokens_header(name, content.dtype, content.shape)
     if isinstance(content, np.ndarray | list) and len(content) > MOST_TOKENS:
         raise ValueError(f"{quoted(name)} names {len(content):,} tokens; at most {MOST_TOKENS:,} can be shown.")
     if isinstance(content, np.ndarray):
@@ -66,5 +70,5 @@ def texts(name: str, content: object) -> tuple[str, ...]:
     return tuple(text[:LONGEST_TOKEN].encode(errors="replace").decode() for text in content)
 
 
-def at_index(name: str, index: tuple[Any, ...]) -> str:
+def element_name(name: str, index: tuple[Any, ...]) -> str:
     return quoted(name) + (f"[{', '.join(str(i) for i in index)}]" if index else "")

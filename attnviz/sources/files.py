@@ -1,4 +1,4 @@
-"""What someone uploads, read without trusting any of it."""
+"""Uploaded files, read without trusting them."""
 
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -7,34 +7,37 @@ import numpy as np
 
 from attnviz.formatting import byte_size, quoted
 from attnviz.settings import unpacked_bytes, upload_bytes
-from attnviz.sources.arrays import numbers, texts
-from attnviz.sources.formats import MOST_ARRAYS, READERS, TOKENS, Budget
+from attnviz.sources.arrays import check_array, check_tokens
+from attnviz.sources.formats import MOST_ARRAYS, READERS, TOKEN_NAMES, Budget
 
 MAGIC = {".npz": (b"PK\x03\x04", b"PK\x05\x06"), ".npy": (b"\x93NUMPY",), ".parquet": (b"PAR1\x15",)}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How many bytes a file may have, and how many it may become."""
+    """The most bytes of a file, and of what it holds."""
 
     disk: int = field(default_factory=upload_bytes)
     unpacked: int = field(default_factory=unpacked_bytes)
 
 
 @dataclass(frozen=True, eq=False)
-class Contents:
-    """What a file holds: float32 arrays of 2 to 4 axes by lower-case name, and the text of tokens."""
+class FileContents:
+    """The arrays in a file, as float32 with 2 to 4 axes, by lower-case name; and its tokens."""
 
     arrays: dict[str, np.ndarray]  # a matrix without a name is called "vectors"
     tokens: dict[str, tuple[str, ...]]  # "tokens" and "key_tokens", where given
 
 
-def read(name: str, data: bytes, limits: Limits | None = None) -> Contents:
-    """The arrays and tokens in a file's bytes; the ending of its name tells the format.
+def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileContents:
+    """Reads the arrays and tokens in a file, whose format is told by the ending of its name.
 
-    Nothing is ever unpickled, and every size is checked before memory is taken for it. Of each token the
-    first 200 characters are kept. Raises ValueError, in words for the person who uploaded the file, and
-    nothing else, for whatever is wrong with it.
+    Nothing is unpickled, and every size is checked before memory is allocated. Tokens are cut after 200 characters.
+    Raises ValueError, and nothing else, for whatever is wrong with the file.
+
+    Example:
+        >>> read_file("x.csv", b"token,1,2\\ncat,0.5,1\\nhen,0,2").tokens
+        {'tokens': ('cat', 'hen')}
     """
     limits, ending = limits or Limits(), PurePath(name).suffix.lower()
     if ending not in READERS:
@@ -54,13 +57,13 @@ def read(name: str, data: bytes, limits: Limits | None = None) -> Contents:
 
     found: dict[str, np.ndarray | tuple[str, ...]] = {}
     for label, content in READERS[ending](data, Budget(limits.unpacked)):
-        label = TOKENS.get(label.lower(), label.lower())
+        label = TOKEN_NAMES.get(label.lower(), label.lower())
         if label in found:
             raise ValueError(f"This file names {quoted(label)} twice; capitals do not count. Keep one of the two.")
         if len(found) == MOST_ARRAYS:
             raise ValueError(f"This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.")
-        found[label] = texts(label, content) if label in TOKENS else numbers(label, content)
+        found[label] = check_tokens(label, content) if label in TOKEN_NAMES else check_array(label, content)
     arrays = {label: content for label, content in found.items() if isinstance(content, np.ndarray)}
     if not arrays:
         raise ValueError("This file holds no numbers. Give it at least one row of them.")
-    return Contents(arrays, {label: content for label, content in found.items() if isinstance(content, tuple)})
+    return FileContents(arrays, {label: content for label, content in found.items() if isinstance(content, tuple)})

@@ -1,4 +1,4 @@
-"""A reader for each format that can be uploaded: hostile bytes to arrays, no more than a budget allows."""
+"""A reader for each format that can be uploaded: from untrusted bytes to arrays, within a memory budget."""
 
 import csv
 import io
@@ -23,14 +23,14 @@ import safetensors.torch
 
 from attnviz.formatting import byte_size, quoted
 from attnviz.npy import read_npy
-from attnviz.sources.arrays import MOST_TOKENS, at_index, check_numbers, check_texts
+from attnviz.sources.arrays import MOST_TOKENS, check_array_header, check_tokens_header, element_name
 from attnviz.text import LONGEST_TOKEN
 
 MOST_ARRAYS = 100  # in one file
 LARGEST_HEADER = 1 << 20  # bytes of a safetensors file that describe the others
-PATIENCE = 30  # seconds that a parquet file may take
+PARQUET_SECONDS = 30  # seconds that a parquet file may take
 REFUSED = 3  # exit status of parquet.py when it has written a sentence
-TOKENS = {"token": "tokens", "tokens": "tokens", "query_tokens": "tokens", "key_tokens": "key_tokens"}
+TOKEN_NAMES = {"token": "tokens", "tokens": "tokens", "query_tokens": "tokens", "key_tokens": "key_tokens"}
 
 # What a mark in a text costs once Python has parsed it, in bytes: known before it is parsed.
 CELL_COST = 60
@@ -45,7 +45,7 @@ UNREADABLE = (
 
 
 class Budget:
-    """The bytes that may still be unpacked; spent before the memory is taken."""
+    """The bytes that may still be unpacked; spent before the memory is allocated."""
 
     def __init__(self, size: int) -> None:
         self.left = self.whole = size
@@ -59,8 +59,8 @@ class Budget:
 
 
 @contextmanager
-def _or_damaged(what: str) -> Iterator[None]:
-    """Says what a library says about unreadable bytes so that a person knows what to do."""
+def _report_damage(what: str) -> Iterator[None]:
+    """Turns what a library raises about unreadable bytes into a ValueError that says what to do."""
     try:
         yield
     except UNREADABLE as error:
@@ -69,26 +69,26 @@ def _or_damaged(what: str) -> Iterator[None]:
 
 # One reader for each format, from bytes to pairs of a name and what it names.
 
-Parts = Iterator[tuple[str, Any]]
+NamedArrays = Iterator[tuple[str, Any]]
 
 
-def _npy(data: bytes, budget: Budget) -> Parts:
+def _read_npy(data: bytes, budget: Budget) -> NamedArrays:
     yield "vectors", _array("vectors", data, budget)
 
 
 def _array(name: str, data: bytes, budget: Budget) -> np.ndarray:
     """The array in the bytes of a .npy file."""
-    check = check_texts if name.lower() in TOKENS else check_numbers
+    check = check_tokens_header if name.lower() in TOKEN_NAMES else check_array_header
     array = read_npy(data, partial(check, name), quoted(name))
     budget.spend(max(array.size * 4 - len(data), 0))  # what float32 takes beyond the bytes that are here
     return array
 
 
-def _npz(data: bytes, budget: Budget) -> Parts:
+def _read_npz(data: bytes, budget: Budget) -> NamedArrays:
     # Counted before zipfile lists the members: a long list is a bomb of its own.
     if data.count(b"PK\x01\x02") > MOST_ARRAYS:
         raise ValueError(f"This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.")
-    with _or_damaged("This .npz file"):
+    with _report_damage("This .npz file"):
         archive = zipfile.ZipFile(io.BytesIO(data))
     for member in archive.infolist():
         if not member.filename.endswith(".npy"):
@@ -100,41 +100,41 @@ def _npz(data: bytes, budget: Budget) -> Parts:
         budget.spend(member.file_size)
     for member in archive.infolist():
         name = member.filename.removesuffix(".npy")
-        with _or_damaged(quoted(name)), archive.open(member) as file:
+        with _report_damage(quoted(name)), archive.open(member) as file:
             content = file.read(member.file_size)  # no more than was declared, whatever is there
         yield name, _array(name, content, budget)
 
 
-def _safetensors(data: bytes, budget: Budget) -> Parts:
+def _read_safetensors(data: bytes, budget: Budget) -> NamedArrays:
     size = int.from_bytes(data[:8], "little")
-    with _or_damaged("This .safetensors file"):
+    with _report_damage("This .safetensors file"):
         if size > LARGEST_HEADER:
             raise ValueError("too long a header")
         tensors = safetensors.torch.load(data)
     for name, tensor in tensors.items():
         budget.spend(tensor.numel() * 4)
         yield name, (tensor if tensor.is_complex() else tensor.float()).numpy()
-    for name, text in _parsed(data[8 : 8 + size], budget).get("__metadata__", {}).items():
-        if name.lower() in TOKENS:
-            yield name, _parsed(text.encode(), budget, f"The metadata {quoted(name)}")
+    for name, text in _parse_json(data[8 : 8 + size], budget).get("__metadata__", {}).items():
+        if name.lower() in TOKEN_NAMES:
+            yield name, _parse_json(text.encode(), budget, f"The metadata {quoted(name)}")
 
 
-def _table(data: bytes, budget: Budget, delimiter: str) -> Parts:
-    """Rows of numbers, below a row of headings and beside a column of tokens where there are any."""
+def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
+    """Rows of numbers; a row of headings and a column of tokens are optional."""
     budget.spend(CELL_COST * sum(data.count(mark) for mark in (delimiter.encode(), b"\n", b"\r")))
     reader = csv.reader(_lines(data), delimiter=delimiter, strict=True)
     try:
         rows = list(islice(((n, row) for n, row in enumerate(reader, 1) if any(row)), MOST_TOKENS + 2))
     except csv.Error as error:
         raise ValueError(f"Line {reader.line_num} is no row of cells. Look for a stray quotation mark.") from error
-    named = bool(rows) and rows[0][1][0].strip().lower() in TOKENS
-    if rows and (named or all(_number(cell) is None for cell in rows[0][1])):
+    named = bool(rows) and rows[0][1][0].strip().lower() in TOKEN_NAMES
+    if rows and (named or all(_parse_number(cell) is None for cell in rows[0][1])):
         rows = rows[1:]
     if not rows:
         raise ValueError("This file holds no numbers. Give it one row of them for each token.")
     if len(rows) > MOST_TOKENS:
         raise ValueError(f"This file has more than {MOST_TOKENS:,} rows, which is the most that can be shown.")
-    if named or all(_number(row[0]) is None for _, row in rows):
+    if named or all(_parse_number(row[0]) is None for _, row in rows):
         yield "tokens", [row[0] for _, row in rows]
         start = 1
     else:
@@ -147,7 +147,7 @@ def _table(data: bytes, budget: Budget, delimiter: str) -> Parts:
                 f"Row {n} has {len(row) - start} number{'s' * (len(row) - start != 1)}, but row {top} has {width}. "
                 "Give every row the same number of columns."
             )
-        values = [_number(cell) for cell in row[start:]]
+        values = [_parse_number(cell) for cell in row[start:]]
         if None in values:
             column = values.index(None) + start
             hint = "" if column else " If the first column holds tokens, write “token” above it."
@@ -164,7 +164,7 @@ def _lines(data: bytes) -> Iterator[str]:
         raise ValueError(NOT_TEXT) from error
 
 
-def _number(cell: str) -> float | None:
+def _parse_number(cell: str) -> float | None:
     try:
         number = float(cell)
     except ValueError:
@@ -172,17 +172,17 @@ def _number(cell: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _json(data: bytes, budget: Budget) -> Parts:
-    content = _parsed(data, budget)
+def _read_json(data: bytes, budget: Budget) -> NamedArrays:
+    content = _parse_json(data, budget)
     if isinstance(content, list):
         content = {"vectors": content}
     if not isinstance(content, dict):
         raise ValueError("This file must hold a list of rows, or an object that names some. Put [ ] around the rows.")
     for name, value in content.items():
-        yield name, value if name.lower() in TOKENS else _nested(name, value)
+        yield name, value if name.lower() in TOKEN_NAMES else _nested(name, value)
 
 
-def _parsed(data: bytes, budget: Budget, what: str = "This file") -> Any:
+def _parse_json(data: bytes, budget: Budget, what: str = "This file") -> Any:
     budget.spend(sum(cost * data.count(mark) for mark, cost in JSON_COST.items()))
     budget.spend(0 if data.isascii() else 4 * len(data))
     try:
@@ -207,7 +207,7 @@ def _nested(name: str, value: object) -> np.ndarray:
         width = len(level[0])
         for i, entry in enumerate(level):
             if not isinstance(entry, list) or len(entry) != width:
-                at = at_index(name, np.unravel_index(i, shape))
+                at = element_name(name, np.unravel_index(i, shape))
                 has = f"has length {len(entry)}" if isinstance(entry, list) else "is no list"
                 raise ValueError(f"{at} {has}, but the lists before have length {width}. Make all equally long.")
         shape += (width,)
@@ -215,18 +215,18 @@ def _nested(name: str, value: object) -> np.ndarray:
     for i, entry in enumerate(level):
         if not isinstance(entry, float | bool):
             held = quoted(entry) if isinstance(entry, str) else JSON_NAMES[type(entry)]
-            raise ValueError(f"{at_index(name, np.unravel_index(i, shape))} holds {held}, which is not a number.")
+            raise ValueError(f"{element_name(name, np.unravel_index(i, shape))} holds {held}, which is not a number.")
     return np.array(level, np.float64).reshape(shape)
 
 
-def _parquet(data: bytes, budget: Budget) -> Parts:
-    """What a process of its own makes of the file: Arrow may end the process that it runs in."""
+def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
+    """Reads the file in a separate process, because Arrow may end the process that it runs in."""
     program = [sys.executable, "-I", str(Path(__file__).with_name("parquet.py"))]
     limits = [str(MOST_TOKENS), str(LONGEST_TOKEN), str(budget.left)]
     environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}  # another takes 1 GB at once, used or not
     try:
         done = subprocess.run(  # noqa: S603
-            [*program, *limits], input=data, capture_output=True, timeout=PATIENCE, env=environment
+            [*program, *limits], input=data, capture_output=True, timeout=PARQUET_SECONDS, env=environment
         )
     except subprocess.TimeoutExpired as error:
         raise ValueError("This .parquet file takes too long to read. Save it as .npz instead.") from error
@@ -237,17 +237,17 @@ def _parquet(data: bytes, budget: Budget) -> Parts:
         raise ValueError(sentence.format(*map(quoted, texts)))
     if done.returncode:
         raise ValueError("This .parquet file is damaged, or takes too much memory. Save it again, or as .npz.")
-    yield from _npz(done.stdout, budget)
+    yield from _read_npz(done.stdout, budget)
 
 
 JSON_NAMES = {type(None): "null", list: "a list", dict: "an object"}
 NOT_TEXT = "This file is not text in UTF-8. Save it as UTF-8, or give it the ending of its real format."
-READERS: dict[str, Callable[[bytes, Budget], Parts]] = {
-    ".npz": _npz,
-    ".npy": _npy,
-    ".safetensors": _safetensors,
-    ".csv": partial(_table, delimiter=","),
-    ".tsv": partial(_table, delimiter="\t"),
-    ".json": _json,
-    ".parquet": _parquet,
+READERS: dict[str, Callable[[bytes, Budget], NamedArrays]] = {
+    ".npz": _read_npz,
+    ".npy": _read_npy,
+    ".safetensors": _read_safetensors,
+    ".csv": partial(_read_table, delimiter=","),
+    ".tsv": partial(_read_table, delimiter="\t"),
+    ".json": _read_json,
+    ".parquet": _read_parquet,
 }

@@ -1,4 +1,4 @@
-"""What every source is: settings that give layers."""
+"""What every source is: a dataclass of settings that gives layers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ class Opening:
     query: int | None = None
 
 
-class NothingYet(ValueError):
-    """Nothing has been brought yet: no mistake, and the message says what to bring."""
+class MissingInput(ValueError):
+    """An input is still missing. This is no mistake; the message says what to give."""
 
 
 class Source:
-    """A frozen dataclass of settings. Its docstring is the help on screen, its fields are the widgets; the first
-    field is what a person brings. `repr` tells two of them apart, so it is the key under which results are kept.
+    """A frozen dataclass of settings. Its docstring is the help on screen, its fields are the widgets; the first is
+    the input, such as the text or the file. Its repr is the key under which results are cached.
     """
 
-    private: ClassVar[bool] = False  # a person brings a file: it stays in the session, and samples are offered
+    private: ClassVar[bool] = False  # whether its input is a file, which stays in the session and out of the link
 
     @property
     def opening(self) -> Opening:
         return Opening()
 
     def layers(self) -> Sequence[Layer]:
-        """The attention layers of one example. Raises ValueError, in words for the person at the screen."""
+        """Returns the attention layers of one example. Raises ValueError if they cannot be made."""
         raise NotImplementedError

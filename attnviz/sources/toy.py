@@ -1,4 +1,4 @@
-"""Toy vectors: made from the text alone, so that every number can be followed."""
+"""Toy vectors, computed from the text alone: nothing is learned."""
 
 import hashlib
 import math
@@ -14,7 +14,7 @@ from attnviz.layer import Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import Rotary, rotated, sinusoids
 from attnviz.sources.source import Source
-from attnviz.text import EXAMPLE, TOKENS, checked, shortened, too_long
+from attnviz.text import EXAMPLE, LONGEST_TEXT, check_text, shorten_token, too_long_error
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,14 @@ class Toy(Source):
     """Vectors made from the words themselves: a vector for each word, a sinusoid for its position, and random
     projections for each head. Nothing is learned, so what you see is the mechanism alone.
 
-    Words are what stands between white space. The same word has the same vector, today and tomorrow. Rotary
-    positions take the place of the sinusoid: queries and keys are turned by where they stand, in pairs of numbers
+    Words are separated by white space. The same word always has the same vector. Rotary positions replace the
+    sinusoid: queries and keys are rotated by their position, in pairs of numbers
     from both halves of a head (half split, as Llama in Hugging Face) or side by side (interleaved, as GPT-J).
+
+    Example:
+        >>> [layer] = Toy("the cat sat").layers()
+        >>> layer.inputs.query.shape
+        torch.Size([4, 3, 16])
     """
 
     text: str = field(default=EXAMPLE, metadata={"label": "Text"})
@@ -34,10 +39,10 @@ class Toy(Source):
     rotary: Rotary = field(default="none", metadata={"label": "Rotary positions"})
 
     def layers(self) -> list[Layer]:
-        """One layer, whose heads project the same vectors each in its own way (Vaswani et al. 2017)."""
-        tokens = tuple(checked(self.text).split())
-        if len(tokens) > TOKENS:
-            raise too_long(len(tokens), TOKENS, "this page")
+        """Returns one layer, whose heads are different projections of the same vectors (Vaswani et al. 2017)."""
+        tokens = tuple(check_text(self.text).split())
+        if len(tokens) > LONGEST_TEXT:
+            raise too_long_error(len(tokens), LONGEST_TEXT, "this page")
         if self.width % 2:
             raise ValueError(
                 f"The embedding width must be even, half sines and half cosines; it is {self.width}. "
@@ -50,21 +55,26 @@ class Toy(Source):
             cut_heads(vectors @ self._projection(role), self.heads) for role in ("query", "key", "value")
         )
         query, key = rotated(query, self.rotary), rotated(key, self.rotary)
-        shown = tuple(map(shortened, tokens))
+        shown = tuple(map(shorten_token, tokens))
         return [Layer(LayerId(index=0), Kind.SELF, Inputs(query, key, value, shown, shown), Mechanism())]
 
     def _projection(self, role: str) -> Float[Tensor, "width width"]:
         """The projections of all heads side by side, with a spread that keeps a vector's length."""
-        matrix = _unit_spread(f"{self.seed} {role}", self.width * self.width) / math.sqrt(self.width)
+        matrix = _random_numbers(f"{self.seed} {role}", self.width * self.width) / math.sqrt(self.width)
         return matrix.reshape(self.width, self.width)
 
 
 def embedding(token: str, width: int) -> Float[Tensor, " width"]:
-    """The vector of a token, from its text alone: entries of mean 0 and variance 1."""
-    return _unit_spread(f"token {token}", width)
+    """Returns the vector of a token, which follows from its text: entries of mean 0 and variance 1.
+
+    Example:
+        >>> bool((embedding("cat", 4) == embedding("cat", 4)).all())
+        True
+    """
+    return _random_numbers(f"token {token}", width)
 
 
-def _unit_spread(name: str, count: int) -> Float[Tensor, " count"]:
-    """Numbers spread evenly with mean 0 and variance 1, drawn from a hash: no generator's version can change them."""
+def _random_numbers(name: str, count: int) -> Float[Tensor, " count"]:
+    """Uniform numbers of mean 0 and variance 1, drawn from a hash: they are the same in every version of torch."""
     raw = np.frombuffer(hashlib.shake_256(name.encode()).digest(4 * count), dtype="<u4")
     return torch.from_numpy(((raw / 2**32 - 0.5) * math.sqrt(12)).astype("f4"))

@@ -1,4 +1,4 @@
-"""Layers from vectors or weights that someone brings."""
+"""Layers from uploaded vectors or weights."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -18,29 +18,29 @@ from attnviz.normalizers import Identity
 from attnviz.positional_encodings import Rotary, rotated
 from attnviz.scores import Dot
 from attnviz.settings import upload_bytes
-from attnviz.sources.arrays import MOST_TOKENS, numbers
-from attnviz.sources.files import read
+from attnviz.sources.arrays import MOST_TOKENS, check_array
+from attnviz.sources.files import read_file
 from attnviz.sources.formats import READERS
-from attnviz.sources.source import NothingYet, Source
+from attnviz.sources.source import MissingInput, Source
 
 MOST_LAYERS = 64
 MOST_HEADS = 64
-WIDEST = 4_096
-MOST = (("layers", MOST_LAYERS), ("heads", MOST_HEADS), ("tokens", MOST_TOKENS), ("numbers a vector", WIDEST))
+MOST_NUMBERS = 4_096
+LIMITS = (("layers", MOST_LAYERS), ("heads", MOST_HEADS), ("tokens", MOST_TOKENS), ("numbers a vector", MOST_NUMBERS))
 TOLERANCE = 1e-3  # how far above 1 rounding to 16 bits or less may take a weight
 
 ROLES = {alias: role for role in ("query", "key", "value") for alias in (role, role[0])}
 ROLES |= {"queries": "query", "keys": "key", "values": "value", "weight": "weights", "weights": "weights"}
 ENDINGS = f"{', '.join(list(READERS)[:-1])} or {list(READERS)[-1]}"
-FINISHED = (
-    "These are finished weights, shown as they are: the score, the mask and the normalizer that made them "
+LOCKED_REASON = (
+    "This file has only weights, which are shown as they are: the score, the mask and the normalizer that made them "
     "cannot be changed."
 )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class File:
-    """An uploaded file. Two are equal when their repr is: the name, the size and a digest of the content."""
+    """An uploaded file. Files are equal if their repr is: name, size and a digest of the content."""
 
     name: str
     data: bytes
@@ -78,10 +78,10 @@ class Upload(Source):
     rotary: Rotary = field(default="none", metadata={"label": "Rotary positions"})
 
     def layers(self) -> list[Layer]:
-        """The layers in the file; raises ValueError, in words for who uploaded it, when there are none."""
+        """Returns the layers in the file. Raises ValueError if there are none, MissingInput without a file."""
         if self.file is None:
-            raise NothingYet(f"Upload vectors to see their attention, as {ENDINGS}; or try one of the samples.")
-        contents = read(self.file.name, self.file.data)
+            raise MissingInput(f"Upload vectors to see their attention, as {ENDINGS}; or try one of the samples.")
+        contents = read_file(self.file.name, self.file.data)
         return from_arrays(contents.arrays, **contents.tokens, heads=self.heads, rotary=self.rotary)
 
 
@@ -92,17 +92,25 @@ def from_arrays(
     heads: int = 1,
     rotary: Rotary = "none",
 ) -> list[Layer]:
-    """Layers from arrays, of numpy or torch: query, key and value, or one matrix of vectors, or finished weights.
+    """Returns layers from arrays: query, key and value, or one matrix of vectors, or weights alone.
 
     Names may be short (q, k, v), and capitals do not count; without a value, the keys serve as values.
-    Axes are (tokens, width), (heads, tokens, width) or (layers, heads, tokens, width); for weights,
-    (queries, keys) come last. A matrix of 2 axes is cut into `heads` heads, but weights never are. `tokens`
-    names the queries, and the keys too where there are as many and no `key_tokens`; else they are numbered.
-    `rotary` turns queries and keys by their row; it does nothing to weights.
-    Raises ValueError when arrays are missing, disagree, are too large, or hold what is no finite number.
+    Axes are (tokens, width), (heads, tokens, width) or (layers, heads, tokens, width); the last two of weights are
+    (queries, keys). A matrix of 2 axes is cut into `heads` heads, except for weights. `tokens` names the queries, and
+    also the keys if there are as many and no `key_tokens`; without names they are numbered. `rotary` rotates queries
+    and keys by their position (RoPE); it does nothing to weights.
+
+    Raises ValueError if arrays are missing, disagree, are too large, or hold a number that is not finite.
+
+    Example:
+        >>> [layer] = from_arrays(np.eye(4, dtype="f4"), tokens=["a", "b", "c", "d"], heads=2)
+        >>> layer.inputs.query.shape
+        torch.Size([2, 4, 2])
+        >>> layer.mechanism(layer.inputs).weights.shape
+        torch.Size([2, 4, 4])
     """
     if not 1 <= heads <= MOST_HEADS:
-        raise ValueError(f"A matrix can be cut into 1 to {MOST_HEADS} heads; {heads} were asked for.")
+        raise ValueError(f"A matrix can be cut into 1 to {MOST_HEADS} heads; there cannot be {heads}.")
     if not isinstance(arrays, Mapping):
         arrays = {"vectors": arrays}
     given: dict[str, np.ndarray] = {}
@@ -110,14 +118,16 @@ def from_arrays(
         role = ROLES.get(name.lower(), name.lower())
         if role in given:
             raise ValueError(f"{quoted(role)} is given twice. Keep one of the two.")
-        given[role] = numbers(name, array.detach().cpu().float().numpy() if isinstance(array, Tensor) else array)
+        given[role] = check_array(name, array.detach().cpu().float().numpy() if isinstance(array, Tensor) else array)
     if set(given) == {"weights"}:
-        return _finished(_layers("weights", given["weights"], 1), tokens, key_tokens)
+        return _weights_only_layers(_split_layers("weights", given["weights"], 1), tokens, key_tokens)
     if len(given) == 1 and not given.keys() & set(ROLES.values()):
         [(name, array)] = given.items()
-        query = key = value = _layers(name, array, heads)
+        query = key = value = _split_layers(name, array, heads)
     elif {"query", "key"} <= given.keys() <= {"query", "key", "value"}:
-        query, key, value = (_layers(name, given.get(name, given["key"]), heads) for name in ("query", "key", "value"))
+        query, key, value = (
+            _split_layers(name, given.get(name, given["key"]), heads) for name in ("query", "key", "value")
+        )
     else:
         names = ", ".join(quoted(name) for name in list(arrays)[:8])
         raise ValueError(
@@ -134,7 +144,7 @@ def from_arrays(
         )
     queries, keys = query[0].shape[1], key[0].shape[1]
     itself = query is key or (queries == keys and key_tokens is None)
-    texts = _names(tokens, key_tokens, queries, keys)
+    texts = _token_names(tokens, key_tokens, queries, keys)
     return [
         Layer(
             LayerId(index=i),
@@ -146,8 +156,10 @@ def from_arrays(
     ]
 
 
-def _finished(layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Sequence[str] | None) -> list[Layer]:
-    """Weights that come out again exactly: as queries of an identity matrix, by the plain dot product."""
+def _weights_only_layers(
+    layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Sequence[str] | None
+) -> list[Layer]:
+    """Layers whose attention is the given weights: their dot products with an identity matrix as keys."""
     for weights in layers:
         lowest, highest = float(weights.min()), float(weights.max())
         if lowest < 0 or highest > 1 + TOLERANCE:
@@ -159,7 +171,7 @@ def _finished(layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Se
     if keys > MOST_TOKENS:
         raise ValueError(f"weights has {keys:,} keys; at most {MOST_TOKENS:,} can be shown. Upload fewer columns.")
     kind = Kind.SELF if queries == keys and key_tokens is None else Kind.CROSS
-    names, identity = _names(tokens, key_tokens, queries, keys), torch.eye(keys)[None]
+    names, identity = _token_names(tokens, key_tokens, queries, keys), torch.eye(keys)[None]
     mechanism = Mechanism(score=Dot(), normalizer=Identity())
     return [
         Layer(
@@ -168,15 +180,15 @@ def _finished(layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Se
             Inputs(weights, identity, identity, *names),
             mechanism,
             Fidelity.WEIGHTS_ONLY,
-            FINISHED,
+            LOCKED_REASON,
         )
         for i, weights in enumerate(layers)
     ]
 
 
-def _layers(name: str, array: np.ndarray, heads: int) -> list[Tensor]:
-    """An array of 2 to 4 axes as layers of (heads, tokens, width), within what can be shown."""
-    for axis, (what, most) in enumerate(MOST[-array.ndim :]):
+def _split_layers(name: str, array: np.ndarray, heads: int) -> list[Tensor]:
+    """Returns an array of 2 to 4 axes as layers of (heads, tokens, width). Raises ValueError if it is too large."""
+    for axis, (what, most) in enumerate(LIMITS[-array.ndim :]):
         if array.shape[axis] > most:
             raise ValueError(
                 f"{quoted(name)} has {array.shape[axis]:,} {what}; at most {most:,} can be shown. Upload fewer."
@@ -187,10 +199,10 @@ def _layers(name: str, array: np.ndarray, heads: int) -> list[Tensor]:
     return list(tensor) if array.ndim == 4 else [tensor]
 
 
-def _names(
+def _token_names(
     tokens: Sequence[str] | None, key_tokens: Sequence[str] | None, queries: int, keys: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The text of query and key tokens: what was given, or their numbers."""
+    """Returns the names of query and key tokens: those given, or their numbers."""
     if key_tokens is None and queries == keys:
         key_tokens = tokens
     named = []

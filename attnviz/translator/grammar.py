@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from attnviz.text import checked, shortened, too_long
+from attnviz.text import check_text, shorten_token, too_long_error
 from attnviz.translator.lexicon import (
     ADJECTIVES,
     ADVERBS,
@@ -129,12 +129,12 @@ def tokenize(text: str) -> tuple[str, ...]:
         >>> tokenize("The cat doesn't sleep")
         ('the', 'cat', 'does', 'not', 'sleep', '.')
     """
-    typed = re.sub(r"n['’]t\b", " not", checked(text).strip().replace("!", "."), flags=re.IGNORECASE)
+    typed = re.sub(r"n['’]t\b", " not", check_text(text).strip().replace("!", "."), flags=re.IGNORECASE)
     words = re.findall(r"[.?]|[^\s.?]+", typed)
     if words and words[-1] not in MARKS:
         words.append("?" if words[0].lower() in QUESTION_WORDS else ".")
     if len(words) > MAX_WORDS:
-        raise too_long(len(words), MAX_WORDS, "this translator")
+        raise too_long_error(len(words), MAX_WORDS, "this translator")
     for word in words:
         if word.lower() not in TYPED:
             raise ValueError(_unknown(word))
@@ -146,7 +146,8 @@ def _unknown(word: str) -> str:
     near = near or [noun.english for noun in NOUNS if noun.kind == "animal"][:3]
     suggestions = " or ".join(filter(None, (", ".join(f"“{one}”" for one in near[:-1]), f"“{near[-1]}”")))
     return (
-        f"This translator does not know the word “{shortened(word)}”. It knows {len(ENGLISH)} words: try {suggestions}."
+        f"This translator does not know the word “{shorten_token(word)}”. "
+        f"It knows {len(ENGLISH)} words: try {suggestions}."
     )
 
 

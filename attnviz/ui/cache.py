@@ -1,7 +1,7 @@
-"""What is computed once for everybody who asks the same, bounded; and what a session saw last.
+"""Results that are kept for all sessions, bounded; and the last good result of a session.
 
-The key is text: what was asked, by `repr`. Streamlit would hash large arrays from a sample, and dataclasses inside
-dataclasses without their type.
+The key is text: the `repr` of what the result depends on. Streamlit would hash large arrays from a sample, and
+dataclasses inside dataclasses without their type.
 """
 
 import os
@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.layer import Layer
 from attnviz.sources import Source
-from attnviz.sources.source import NothingYet
+from attnviz.sources.source import MissingInput
 from attnviz.ui.markdown import plain
 
 T = TypeVar("T")
@@ -22,13 +22,13 @@ _COMPUTING = threading.BoundedSemaphore(os.cpu_count() or 1)  # more at once wou
 
 
 def layers(source: Source) -> Sequence[Layer]:
-    """The layers of a source."""
+    """Returns the layers of a source."""
     return _layers(source, repr(source))
 
 
-def once(make: Callable[[], T], *asked: object) -> T:
-    """What is made for what was asked; the same question gets the same answer."""
-    return _once(make, repr(asked))
+def once(compute: Callable[[], T], *key: object) -> T:
+    """Returns what `compute` gives; for a key that was there before, the result that was kept."""
+    return _once(compute, repr(key))
 
 
 def or_last_good(
@@ -38,9 +38,10 @@ def or_last_good(
     notes: DeltaGenerator,
     refused: Exception | None = None,
 ) -> T:
-    """What `make` gives. If it refuses, its sentence stands in `notes`, and what it gave last stays; or `first`.
+    """Returns what `make` gives. If it raises, the sentence stands in `notes` and the last good result is returned, or
+    what `first` gives.
 
-    Where something before it was `refused`, it is that which is said, and what `make` gives is shown, but not kept.
+    If something before it was `refused`, that is what `notes` say, and what `make` gives is returned, but not kept.
     """
     key, made = f"last good {name}", None
     try:
@@ -49,7 +50,7 @@ def or_last_good(
         refused = refused or problem
     if refused is None:
         st.session_state[key] = made
-    elif isinstance(refused, NothingYet):
+    elif isinstance(refused, MissingInput):
         notes.info(plain(f"{refused} {_below(key)}"))
     else:
         notes.error(plain(f"{refused} {_below(key)}"), icon=":material/error:")
@@ -77,11 +78,11 @@ def _below(key: str) -> str:
 
 
 @st.cache_resource(max_entries=1, scope="session", show_spinner="Reading …")
-def _layers(_source: Source, asked: str) -> Sequence[Layer]:
+def _layers(_source: Source, key: str) -> Sequence[Layer]:
     return _source.layers()
 
 
 @st.cache_resource(max_entries=64, show_spinner="Computing …")
-def _once(_make: Callable[[], Any], asked: str) -> Any:
+def _once(_compute: Callable[[], Any], key: str) -> Any:
     with _COMPUTING:
-        return _make()
+        return _compute()

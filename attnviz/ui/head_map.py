@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnviz.analysis.downsampling import Reduced, pooled, thumbnails
+from attnviz.analysis.downsampling import DownsampledMap, downsample, thumbnails
 from attnviz.analysis.head_maps import Aggregate, HeadChoice, Map, head_map
 from attnviz.analysis.work import check_heads
 from attnviz.figures import Chart, downsampled_map, heatmap
@@ -45,7 +45,7 @@ class HeadMap:
     weights: Float[np.ndarray, "rows columns"]  # NaN where not allowed
     compute: Callable[[slice], Map]  # the exact weights of the queries in a slice at all keys that are shown
     cache_key: tuple[object, ...]  # what tells it from other maps
-    downsampled: Reduced | None = None  # of a long text: which positions each cell stands for
+    downsampled: DownsampledMap | None = None  # of a long text: which positions each cell stands for
     viewport: Viewport = WHOLE
 
     @property
@@ -146,7 +146,7 @@ def compute_map(
     part = selection.viewport.within(inputs)
     rows, keys = slice(*part.queries), slice(*part.keys)
     found = cache.once(
-        lambda: pooled(compute, inputs, CELLS, CELLS, rows=rows, keys=keys, special=special),
+        lambda: downsample(compute, inputs, CELLS, CELLS, rows=rows, keys=keys, special=special),
         *("downsampled map", part, *key),
     )
     queries, keys_in_view = found.queries.tolist(), found.keys.tolist()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import Inputs, Mechanism
-from attnviz.analysis.difference import COMMON, KINDS, counts, difference, kinds, moved
+from attnviz.analysis.difference import COMMON, OUTCOMES, difference, mass_shift, outcome_counts, outcomes
 from attnviz.analysis.head_maps import head_map
 from attnviz.masks import Band, Causal, Full, Mask, Padding, SlidingWindow
 from attnviz.masks.terms import take
@@ -65,8 +65,8 @@ def test_kinds_and_difference_a_cell_at_a_time(a, b):
     a, b = weights(a), weights(b)
     cells = list(zip(a.flatten().tolist(), b.flatten().tolist(), strict=True))
     expected = [slow_kind(*cell) for cell in cells]
-    assert [KINDS[kind] for kind in kinds(a, b).flatten().tolist()] == expected
-    assert counts(kinds(a, b)) == {kind: expected.count(kind) for kind in KINDS}
+    assert [OUTCOMES[kind] for kind in outcomes(a, b).flatten().tolist()] == expected
+    assert outcome_counts(outcomes(a, b)) == {kind: expected.count(kind) for kind in OUTCOMES}
     apart = torch.tensor([slow_difference(*cell) for cell in cells])
     torch.testing.assert_close(difference(a, b).flatten(), apart, rtol=0, atol=0, equal_nan=True)
 
@@ -76,11 +76,11 @@ def test_a_mask_compared_with_itself_changes_nothing(mask):
     a, again = weights(mask), weights(mask)
     seen = ~a.isnan()
     assert torch.equal(difference(a, again)[seen], torch.zeros(int(seen.sum())))
-    assert counts(kinds(a, again)) == {
+    assert outcome_counts(outcomes(a, again)) == {
         "neither": int((~seen).sum()), "kept": int(seen.sum()), "re-weighted": 0, "removed": 0, "added": 0
     }  # fmt: skip
     for row, same in zip(a, again, strict=True):
-        where = moved(row, same)
+        where = mass_shift(row, same)
         assert where.total == 0
         assert where.removed == where.added == where.gained == where.lost == ()
         assert where.deviation in (None, 0)
@@ -89,9 +89,9 @@ def test_a_mask_compared_with_itself_changes_nothing(mask):
 def test_the_five_kinds():
     a = torch.tensor([[NAN, 0.5, 0.25, 0.25, NAN]])
     b = torch.tensor([[NAN, 0.5, 0.125, NAN, 0.375]])
-    assert kinds(a, b).tolist() == [[0, 1, 2, 3, 4]]
-    assert kinds(b, a).tolist() == [[0, 1, 2, 4, 3]]
-    assert counts(kinds(a, b)) == dict.fromkeys(KINDS, 1)
+    assert outcomes(a, b).tolist() == [[0, 1, 2, 3, 4]]
+    assert outcomes(b, a).tolist() == [[0, 1, 2, 4, 3]]
+    assert outcome_counts(outcomes(a, b)) == dict.fromkeys(OUTCOMES, 1)
 
 
 @pytest.mark.parametrize(
@@ -99,19 +99,19 @@ def test_the_five_kinds():
 )
 def test_a_change_is_what_the_browser_takes_it_for(case):
     before, after = (torch.tensor([[math.nan if one is None else one]]) for one in (case["before"], case["after"]))
-    assert KINDS[int(kinds(before, after))].replace("-", "") == case["change"]
+    assert OUTCOMES[int(outcomes(before, after))].replace("-", "") == case["change"]
 
 
 def test_a_weight_that_differs_in_its_last_digits_alone_is_the_same():
     a = torch.tensor([[0.3, 0.3, 1e-20, 1e-20, 0.0]])
     b = torch.tensor([[0.3 * (1 + 2**-22), 0.3 * (1 + 1e-5), 1e-20, 1.001e-20, 0.0]])
-    assert [KINDS[kind] for kind in kinds(a, b)[0]] == ["kept", "re-weighted", "kept", "re-weighted", "kept"]
+    assert [OUTCOMES[kind] for kind in outcomes(a, b)[0]] == ["kept", "re-weighted", "kept", "re-weighted", "kept"]
 
 
 def test_a_row_that_the_change_does_not_touch_is_kept():
-    changed = kinds(weights(Causal()), weights(SlidingWindow(3)))
+    changed = outcomes(weights(Causal()), weights(SlidingWindow(3)))
     assert set(changed[:3].flatten().tolist()) == {0, 1}  # queries 0 to 2 have no more than 3 keys
-    assert KINDS.index("re-weighted") in changed[3].tolist()
+    assert OUTCOMES.index("re-weighted") in changed[3].tolist()
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 6), st.floats(0.01, 30), st.floats(0, 1))
@@ -122,7 +122,7 @@ def test_with_softmax_survivors_grow_by_one_factor(seed, queries, keys, spread, 
     a = weights(Cells(table), spread=spread, queries=queries, keys=keys, seed=seed)
     b = weights(Cells(smaller), spread=spread, queries=queries, keys=keys, seed=seed)
     for q in range(queries):
-        where = moved(a[q], b[q])
+        where = mass_shift(a[q], b[q])
         assert where.added == ()
         assert (where.keys_before, where.keys_after) == (table[q].sum(), smaller[q].sum())
         if where.factor is None:
@@ -142,7 +142,7 @@ def test_mass_is_conserved(seed, spread):
     tables = torch.rand(2, 4, 6, generator=generator) < 0.6
     a, b = (weights(Cells(table), spread=spread, queries=4, keys=6, seed=seed) for table in tables)
     for a_row, b_row in zip(a, b, strict=True):
-        where = moved(a_row, b_row)
+        where = mass_shift(a_row, b_row)
         left, came = where.removed_mass + where.lost_mass, where.added_mass + where.gained_mass
         assert left - came == pytest.approx(where.before - where.after, abs=1e-12)
         assert where.total == pytest.approx((left + came) / 2, abs=1e-12)
@@ -150,12 +150,12 @@ def test_mass_is_conserved(seed, spread):
             assert where.before == pytest.approx(1, abs=1e-6)
             assert left == pytest.approx(came, abs=1e-6)
             assert where.total == pytest.approx(left, abs=1e-6)
-        opposite = moved(b_row, a_row)
+        opposite = mass_shift(b_row, a_row)
         assert (opposite.removed, opposite.gained, opposite.total) == (where.added, where.lost, where.total)
 
 
 def test_where_the_mass_went():
-    where = moved(torch.tensor([0.125, 0.5, 0.25, NAN, 0.125]), torch.tensor([0.25, NAN, 0.25, 0.5, NAN]))
+    where = mass_shift(torch.tensor([0.125, 0.5, 0.25, NAN, 0.125]), torch.tensor([0.25, NAN, 0.25, 0.5, NAN]))
     assert where.removed == ((1, 0.5), (4, 0.125))
     assert where.added == ((3, 0.5),)
     assert where.gained == ((0, 0.125),)
@@ -166,27 +166,29 @@ def test_where_the_mass_went():
 
 
 def test_taking_keys_away_with_the_numbers_to_say_it_in_a_sentence():
-    where = moved(torch.tensor([0.5, 0.25, 0.125, 0.125]), torch.tensor([NAN, 0.5, 0.25, 0.25]))
+    where = mass_shift(torch.tensor([0.5, 0.25, 0.125, 0.125]), torch.tensor([NAN, 0.5, 0.25, 0.25]))
     assert (where.removed_mass, where.factor, where.deviation, where.proportional) == (0.5, 2, 0, True)
     assert where.gained == ((1, 0.25), (2, 0.125), (3, 0.125))
 
 
 def test_normalizers_that_do_not_share_in_proportion_are_found_out():
     rows = zip(weights(Full(), normalizer=Hard()), weights(Padding(3), normalizer=Hard()), strict=True)
-    assert any(where.factor is None and where.removed_mass == 1 for where in (moved(*pair) for pair in rows))
-    given_up = moved(torch.tensor([0.4, 0.4, 0.2]), torch.tensor([NAN, 0.9, 0.1]))
+    assert any(where.factor is None and where.removed_mass == 1 for where in (mass_shift(*pair) for pair in rows))
+    given_up = mass_shift(torch.tensor([0.4, 0.4, 0.2]), torch.tensor([NAN, 0.9, 0.1]))
     assert given_up.proportional is False
     assert given_up.deviation == pytest.approx(0.9 - 0.4 / 0.6)
 
 
 def test_uniform_weights_share_in_proportion_too():
     rows = zip(weights(Full(), normalizer=Uniform()), weights(Padding(3), normalizer=Uniform()), strict=True)
-    assert all(where.proportional and where.factor == pytest.approx(7 / 3) for where in (moved(*pair) for pair in rows))
+    assert all(
+        where.proportional and where.factor == pytest.approx(7 / 3) for where in (mass_shift(*pair) for pair in rows)
+    )
 
 
 @pytest.mark.parametrize(("a", "b"), [([NAN, NAN], [0.5, 0.5]), ([0.5, 0.5], [NAN, NAN]), ([NAN, NAN], [NAN, NAN])])
 def test_an_empty_row_says_so_and_has_no_factor(a, b):
-    where = moved(torch.tensor(a), torch.tensor(b))
+    where = mass_shift(torch.tensor(a), torch.tensor(b))
     assert where.keys_before == 2 * (a == [0.5, 0.5])
     assert where.keys_after == 2 * (b == [0.5, 0.5])
     assert (where.before, where.after) == (where.keys_before / 2, where.keys_after / 2)
@@ -195,20 +197,20 @@ def test_an_empty_row_says_so_and_has_no_factor(a, b):
 
 
 def test_a_row_that_keeps_next_to_nothing_has_no_factor():
-    where = moved(torch.tensor([1.0, 1e-44]), torch.tensor([NAN, 1.0]))
+    where = mass_shift(torch.tensor([1.0, 1e-44]), torch.tensor([NAN, 1.0]))
     assert (where.removed_mass, where.keys_after) == (1, 1)
     assert where.factor is where.proportional is None
 
 
 def test_arrays_are_taken_too():
     a, b = np.array([[0.5, 0.5]]), np.array([[NAN, 1.0]])
-    assert kinds(a, b).tolist() == [[3, 2]]
+    assert outcomes(a, b).tolist() == [[3, 2]]
     assert difference(a, b).tolist() == [[-0.5, 0.5]]
-    assert moved(a[0], b[0]).factor == 2
+    assert mass_shift(a[0], b[0]).factor == 2
 
 
 @pytest.mark.usefixtures("as_installed")
-@pytest.mark.parametrize("compare", [kinds, difference])
+@pytest.mark.parametrize("compare", [outcomes, difference])
 def test_maps_of_different_shapes_are_refused_in_words(compare):
     sentence = "Only weights of the same queries and keys can be compared; these are 2 × 3 and 2 × 4."
     with pytest.raises(ValueError, match=re.escape(sentence)):

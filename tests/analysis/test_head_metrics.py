@@ -10,14 +10,14 @@ from torch.distributions import Categorical
 
 from attnviz import Inputs, Mechanism
 from attnviz.analysis.head_maps import row_summary
-from attnviz.analysis.head_metrics import MEASURES, head_measures, measured
+from attnviz.analysis.head_metrics import HEAD_METRICS, head_metrics, layer_metrics
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal, Full, Mask, Padding, SlidingWindow
 from attnviz.mechanism import BLOCK
 from attnviz.normalizers import Differential, Hard, Identity, Sigmoid, Sink, Softmax
 from attnviz.scores import Dot, ScaledDot
 
-NAMES = [measure.name for measure in MEASURES]
+NAMES = [measure.name for measure in HEAD_METRICS]
 ONE_SEQUENCE = {"Distance", "Itself", "Previous token", "Next token", "Same token before", "After the same token"}
 WORDS = ("[CLS]", "a", "b", "a", "a", "b", "c", "a", "[SEP]")
 SPECIAL = (0, 8)
@@ -93,7 +93,7 @@ def slow(inputs: Inputs, mechanism: Mechanism, head: int, left_q: tuple[int, ...
 )
 def test_every_measure_is_what_a_slow_loop_finds(mechanism, without_queries, without_keys) -> None:
     inputs, left = text(), {"none": (), "first": (0,), "special": SPECIAL}
-    found = measured(inputs, mechanism, without_queries=without_queries, without_keys=without_keys)
+    found = layer_metrics(inputs, mechanism, without_queries=without_queries, without_keys=without_keys)
     for head in range(inputs.heads):
         expected = slow(inputs, mechanism, head, left[without_queries], left[without_keys])
         for name, value in zip(NAMES, found[:, head].tolist(), strict=True):
@@ -101,12 +101,12 @@ def test_every_measure_is_what_a_slow_loop_finds(mechanism, without_queries, wit
 
 
 def test_what_is_left_out_leaves_nothing_to_be_measured_on_it() -> None:
-    found = head_measures([Layer(LayerId(), Kind.SELF, text(), Mechanism())], without_keys="special").values
+    found = head_metrics([Layer(LayerId(), Kind.SELF, text(), Mechanism())], without_keys="special").values
     assert np.isnan(found["Special tokens"]).all()
     assert np.isnan(found["First token"]).all()
     assert (found["Row sum"] < 1).all()
     assert np.isnan(
-        head_measures([Layer(LayerId(), Kind.SELF, text(special=()), Mechanism())]).values["Special tokens"]
+        head_metrics([Layer(LayerId(), Kind.SELF, text(special=()), Mechanism())]).values["Special tokens"]
     ).all()
 
 
@@ -114,7 +114,7 @@ def test_with_softmax_entropy_and_confidence_are_plain_means_over_queries() -> N
     """Clark et al. 2019 and Voita et al. 2019 take the mean of each row's entropy and of its largest weight."""
     inputs, mechanism = text(), Mechanism(mask=Causal())
     weights = mechanism(inputs).weights
-    found = head_measures([Layer(LayerId(), Kind.CAUSAL, inputs, mechanism)]).values
+    found = head_metrics([Layer(LayerId(), Kind.CAUSAL, inputs, mechanism)]).values
     entropy = Categorical(weights.double()).entropy().mean(-1) / math.log(2)
     np.testing.assert_allclose(found["Entropy"], entropy, atol=1e-6)
     np.testing.assert_allclose(found["Largest weight"], weights.amax(-1).mean(-1), atol=1e-6)
@@ -128,7 +128,7 @@ def test_distance_is_that_of_vig_and_belinkov() -> None:
     weights = mechanism(inputs).weights.double()
     apart = (torch.arange(9)[:, None] - torch.arange(9)).abs()
     expected = (weights * apart).sum((-1, -2)) / weights.sum((-1, -2))
-    found = head_measures([Layer(LayerId(), Kind.CAUSAL, inputs, mechanism)]).values["Distance"]
+    found = head_metrics([Layer(LayerId(), Kind.CAUSAL, inputs, mechanism)]).values["Distance"]
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -138,7 +138,7 @@ def test_shares_on_tokens_are_those_of_transformer_lens_head_detector() -> None:
     words = torch.randperm(25, generator=torch.Generator().manual_seed(1)).tolist()
     tokens = tuple(map(str, words * 4))
     inputs = text(2, tokens, ())
-    found = head_measures([Layer(LayerId(), Kind.CAUSAL, inputs, Mechanism(mask=Causal()))]).values
+    found = head_metrics([Layer(LayerId(), Kind.CAUSAL, inputs, Mechanism(mask=Causal()))]).values
     weights = Mechanism(mask=Causal())(inputs).weights.double()
     ids = torch.tensor(words * 4)
     duplicate = ((ids[:, None] == ids) & ~torch.eye(100, dtype=torch.bool)).tril()
@@ -162,7 +162,7 @@ def test_an_induction_head_on_repeated_random_tokens_has_all_of_its_attention_af
         earlier = [k + 1 for k in range(q) if tokens[k] == tokens[q]]
         weights[q, earlier or [0]] = 1 / len(earlier or [0])
     inputs, mechanism = given(weights, tokens)
-    values = dict(zip(NAMES, measured(inputs, mechanism, without_queries="first")[:, 0].tolist(), strict=True))
+    values = dict(zip(NAMES, layer_metrics(inputs, mechanism, without_queries="first")[:, 0].tolist(), strict=True))
     assert values["After the same token"] == pytest.approx(1)
     assert values["Same token before"] == values["Itself"] == 0
     # Their score is the mean of all entries, of which a query has one for each earlier repeat; 75 queries have some.
@@ -174,7 +174,7 @@ def test_an_induction_head_on_repeated_random_tokens_has_all_of_its_attention_af
 def test_a_head_that_does_one_thing_does_it_wholly(offset, name) -> None:
     tokens = tuple("abcdef")
     weights = torch.roll(torch.eye(6), -offset, dims=1)
-    found = dict(zip(NAMES, measured(*given(weights, tokens))[:, 0].tolist(), strict=True))
+    found = dict(zip(NAMES, layer_metrics(*given(weights, tokens))[:, 0].tolist(), strict=True))
     # One query looks around the edge, where it has no such key, and does not count.
     assert found[name] == pytest.approx(1)
     assert found["Entropy"] == pytest.approx(0, abs=1e-6)
@@ -182,7 +182,9 @@ def test_a_head_that_does_one_thing_does_it_wholly(offset, name) -> None:
 
 
 def test_uniform_attention_has_the_entropy_of_so_many_keys() -> None:
-    found = dict(zip(NAMES, measured(*given(torch.full((8, 8), 1 / 8), tuple("abcdefgh")))[:, 0].tolist(), strict=True))
+    found = dict(
+        zip(NAMES, layer_metrics(*given(torch.full((8, 8), 1 / 8), tuple("abcdefgh")))[:, 0].tolist(), strict=True)
+    )
     assert found["Entropy"] == pytest.approx(3)
     assert found["Distance"] == pytest.approx(sum(abs(q - k) for q in range(8) for k in range(8)) / 64)
 
@@ -190,11 +192,11 @@ def test_uniform_attention_has_the_entropy_of_so_many_keys() -> None:
 def test_cross_attention_has_no_measures_that_need_one_sequence(random_inputs) -> None:
     inputs = random_inputs(queries=5, keys=7, special_keys=(6,))
     same = text(2, tuple("abcde"), (4,))
-    found = head_measures([Layer(LayerId("a"), Kind.CROSS, one, Mechanism()) for one in (inputs, same)])
+    found = head_metrics([Layer(LayerId("a"), Kind.CROSS, one, Mechanism()) for one in (inputs, same)])
     for name, values in found.values.items():
         assert np.isnan(values).all() == (name in ONE_SEQUENCE), name
     # Also where nobody says so, but the numbers of queries and keys do.
-    assert torch.isnan(measured(inputs, Mechanism())[NAMES.index("Itself")]).all()
+    assert torch.isnan(layer_metrics(inputs, Mechanism())[NAMES.index("Itself")]).all()
 
 
 def test_a_table_has_every_head_of_every_layer_in_order() -> None:
@@ -202,20 +204,22 @@ def test_a_table_has_every_head_of_every_layer_in_order() -> None:
         Layer(LayerId("a"), Kind.SELF, text(3), Mechanism()),
         Layer(LayerId("b"), Kind.SELF, text(2, seed=1), Mechanism(mask=Causal())),
     ]
-    found = head_measures(layers, [Mechanism(mask=Causal()), Mechanism()])  # not the layers' own
+    found = head_metrics(layers, [Mechanism(mask=Causal()), Mechanism()])  # not the layers' own
     assert found.layers.tolist() == [0, 0, 0, 1, 1]
     assert found.heads.tolist() == [0, 1, 2, 0, 1]
     assert list(found.values) == NAMES
-    both = torch.cat([measured(layers[0].inputs, Mechanism(mask=Causal())), measured(layers[1].inputs, Mechanism())], 1)
+    both = torch.cat(
+        [layer_metrics(layers[0].inputs, Mechanism(mask=Causal())), layer_metrics(layers[1].inputs, Mechanism())], 1
+    )
     np.testing.assert_array_equal(np.stack(list(found.values.values())), both.numpy())
-    own = head_measures(layers, measures=MEASURES[:2])
+    own = head_metrics(layers, measures=HEAD_METRICS[:2])
     assert list(own.values) == NAMES[:2]
-    np.testing.assert_array_equal(own.values["Entropy"][:3], measured(layers[0].inputs, Mechanism())[0].numpy())
+    np.testing.assert_array_equal(own.values["Entropy"][:3], layer_metrics(layers[0].inputs, Mechanism())[0].numpy())
 
 
 def test_heads_that_share_keys_are_measured_with_their_own_queries(random_inputs) -> None:
     inputs = random_inputs(heads=4, kv_heads=2, queries=6, keys=6)
-    found = measured(inputs, Mechanism())
+    found = layer_metrics(inputs, Mechanism())
     for head in range(4):
         expected = slow(inputs, Mechanism(), head, (), ())
         assert found[:, head].tolist() == pytest.approx([expected[name] for name in NAMES], abs=2e-6, nan_ok=True)
@@ -235,7 +239,7 @@ def test_long_texts_are_measured_by_blocks_of_rows_and_give_the_same(random_inpu
 
     weights = mechanism(inputs).weights.double()
     monkeypatch.setattr(Mechanism, "__call__", recorded)
-    found = head_measures([Layer(LayerId(), Kind.CAUSAL, inputs, mechanism)], without_queries="first").values
+    found = head_metrics([Layer(LayerId(), Kind.CAUSAL, inputs, mechanism)], without_queries="first").values
     assert max(held) <= BLOCK * count
     ids = np.array([i % 37 for i in range(count)])
     q, k = np.arange(count)[1:, None], np.arange(count)
@@ -253,7 +257,7 @@ def test_long_texts_are_measured_by_blocks_of_rows_and_give_the_same(random_inpu
 
 @pytest.mark.parametrize("mechanism", [Mechanism(mask=Padding(0)), Mechanism(normalizer=Sink(1000.0))], ids=repr)
 def test_a_head_that_gives_no_attention_has_no_measures(mechanism) -> None:
-    found = dict(zip(NAMES, measured(text(), mechanism)[:, 0].tolist(), strict=True))
+    found = dict(zip(NAMES, layer_metrics(text(), mechanism)[:, 0].tolist(), strict=True))
     looks_nowhere = isinstance(mechanism.mask, Full)
     assert found.pop("Row sum") == pytest.approx(0 if looks_nowhere else math.nan, nan_ok=True)
     assert all(map(math.isnan, found.values()))
@@ -263,12 +267,12 @@ def test_half_precision_is_counted_in_single() -> None:
     inputs = text(1)
     half = Inputs(*(x.half() for x in (inputs.query, inputs.key, inputs.value)), WORDS, WORDS, SPECIAL, SPECIAL)
     mechanism = Mechanism(normalizer=Softmax(0.5))
-    torch.testing.assert_close(measured(half, mechanism), measured(inputs, mechanism), atol=0.01, rtol=0.01)
+    torch.testing.assert_close(layer_metrics(half, mechanism), layer_metrics(inputs, mechanism), atol=0.01, rtol=0.01)
 
 
 def test_every_measure_has_a_name_of_its_own_a_unit_and_a_help() -> None:
-    assert len(set(NAMES)) == len(MEASURES)
-    for measure in MEASURES:
+    assert len(set(NAMES)) == len(HEAD_METRICS)
+    for measure in HEAD_METRICS:
         assert measure.unit in ("share", "bits", "tokens")
         assert type(measure).__doc__
         assert measure == type(measure)()

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.analysis.receptive_field import reach, seen
+from attnviz.analysis.receptive_field import field_sizes, layers_needed
 from attnviz.masks import MASKS, Band, Causal, Chunked, Full, Padding, SlidingWindow
 
 
@@ -36,20 +36,20 @@ def slow_reach(allowed, layers):
 @given(st.integers(1, 8), st.integers(1, 9), st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 0.2, 0.4, 1.0]))
 def test_reach_as_a_breadth_first_search_finds_it(n, layers, seed, share):
     allowed = torch.rand(n, n, generator=torch.Generator().manual_seed(seed)) < share
-    assert reach(allowed, layers).tolist() == slow_reach(allowed.tolist(), layers)
+    assert layers_needed(allowed, layers).tolist() == slow_reach(allowed.tolist(), layers)
 
 
 @pytest.mark.parametrize("mask", [kind() for kind in MASKS], ids=repr)
 def test_every_mask_of_the_menu(mask):
     allowed = grid(mask, 12)
-    assert reach(allowed, 5).tolist() == slow_reach(allowed.tolist(), 5)
+    assert layers_needed(allowed, 5).tolist() == slow_reach(allowed.tolist(), 5)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 4])
 @pytest.mark.parametrize("layers", [1, 2, 5, 40])
 def test_a_sliding_window_grows_by_its_size_less_one_with_each_layer(size, layers):
     n = 150  # more than one block
-    each = seen(reach(grid(SlidingWindow(size), n), layers), layers).each
+    each = field_sizes(layers_needed(grid(SlidingWindow(size), n), layers), layers).each
     for layer in range(1, layers + 1):
         field = max(size - 1, 0) * layer + 1
         assert each[layer - 1].tolist() == [min(query + 1, field) for query in range(n)]
@@ -57,7 +57,7 @@ def test_a_sliding_window_grows_by_its_size_less_one_with_each_layer(size, layer
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_band_grows_on_both_sides(width):
-    each = seen(reach(grid(Band(width), 31), 4), 4).each
+    each = field_sizes(layers_needed(grid(Band(width), 31), 4), 4).each
     assert each[:, 15].tolist() == [min(2 * width * layer + 1, 31) for layer in range(1, 5)]
 
 
@@ -71,31 +71,31 @@ def test_what_two_layers_reach_is_what_attention_twice_depends_on():
         return x + torch.where(allowed.any(-1, keepdim=True), scores, 0).softmax(-1).masked_fill(~allowed, 0) @ x
 
     depends = torch.autograd.functional.jacobian(lambda x: layer(layer(x)), x) != 0
-    assert torch.equal(depends, reach(allowed, 2) > 0)
+    assert torch.equal(depends, layers_needed(allowed, 2) > 0)
 
 
 def test_a_position_keeps_itself_where_the_mask_does_not_allow_it():
-    assert reach(torch.zeros(3, 3, dtype=torch.bool), 9).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert layers_needed(torch.zeros(3, 3, dtype=torch.bool), 9).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
 
 def test_chunks_never_see_each_other_however_deep():
-    assert torch.equal(reach(grid(Chunked(3), 9), 50) > 0, grid(Chunked(3), 9))
+    assert torch.equal(layers_needed(grid(Chunked(3), 9), 50) > 0, grid(Chunked(3), 9))
 
 
 def test_a_full_or_causal_mask_reaches_all_in_one_layer():
-    assert torch.equal(reach(grid(Full(), 6), 3), torch.ones(6, 6, dtype=torch.int32))
-    assert torch.equal(reach(grid(Causal(), 6), 3), torch.ones(6, 6, dtype=torch.int32).tril())
+    assert torch.equal(layers_needed(grid(Full(), 6), 3), torch.ones(6, 6, dtype=torch.int32))
+    assert torch.equal(layers_needed(grid(Causal(), 6), 3), torch.ones(6, 6, dtype=torch.int32).tril())
 
 
 def test_fewer_layers_are_the_same_cut_short():
     allowed = grid(SlidingWindow(2), 20)
-    deep = reach(allowed, 12)
+    deep = layers_needed(allowed, 12)
     for layers in (1, 2, 7):
-        assert torch.equal(reach(allowed, layers), torch.where(deep <= layers, deep, 0))
+        assert torch.equal(layers_needed(allowed, layers), torch.where(deep <= layers, deep, 0))
 
 
 def test_seen_says_who_sees_most_the_middle_and_least():
-    counted = seen(reach(grid(Causal(), 4), 2), 3)
+    counted = field_sizes(layers_needed(grid(Causal(), 4), 2), 3)
     assert counted.each.tolist() == [[1, 2, 3, 4]] * 3
     assert counted.most.tolist() == [4] * 3
     assert counted.median.tolist() == [2.5] * 3
@@ -103,7 +103,7 @@ def test_seen_says_who_sees_most_the_middle_and_least():
 
 
 def test_an_array_is_taken_too():
-    assert reach(np.tri(3, dtype=bool), 1).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert layers_needed(np.tri(3, dtype=bool), 1).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
 
 
 @pytest.mark.usefixtures("as_installed")
@@ -116,4 +116,4 @@ def test_an_array_is_taken_too():
 )
 def test_what_cannot_be_stacked_is_refused_in_words(shape, layers, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
-        reach(torch.ones(shape, dtype=torch.bool), layers)
+        layers_needed(torch.ones(shape, dtype=torch.bool), layers)

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from transformers.utils.logging import disable_progress_bar
 
 from attnviz import capture
-from attnviz.analysis.downsampling import reduced
+from attnviz.analysis.downsampling import downsample_head
 from attnviz.layer import Layer
 from attnviz.models.loading import inspected
 from attnviz.models.minilm import minilm
@@ -94,7 +94,7 @@ def opened(folder: str) -> None:
     for layer, head in ((layers[0], 0), (layers[3], 1), (layers[5], 11)):
 
         def ask(part: slice, layer: Layer = layer, head: int = head) -> object:
-            return reduced(layer.inputs, layer.mechanism, head, CELLS, CELLS, rows=part, keys=part)
+            return downsample_head(layer.inputs, layer.mechanism, head, CELLS, CELLS, rows=part, keys=part)
 
         times = [(timed(lambda ask=ask: ask(slice(None))), timed(lambda ask=ask: ask(middle))) for _ in range(6)][1:]
         row(f"{layer.id.number}.{head}", *(statistics.median(side) for side in zip(*times, strict=True)))

@@ -70,7 +70,7 @@ def test_no_token_is_seen():
 @pytest.mark.parametrize("padding", [None, torch.tensor([[1, 1, 1, 1, 0], [0, 0, 1, 1, 1]]).bool()])
 def test_a_lazy_mask_is_what_transformers_would_have_made(rule, padding):
     arguments = {"batch_size": 2, "q_length": 5, "kv_length": 5, "mask_function": rule, "attention_mask": padding}
-    lazy, eager = lazy_mask(**arguments), rules.eager_mask(**asked)
+    lazy, eager = lazy_mask(**arguments), rules.eager_mask(**arguments)
     assert torch.equal(lazy.rows(0, 5), eager)
     assert torch.equal(lazy.rows(2, 4), eager[:, :, 2:4])
     assert torch.equal(lazy + 0, eager)  # what a model computes with it

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 import torch
 
-from attnviz.analysis.downsampling import Reduced
+from attnviz.analysis.downsampling import DownsampledMap
 from attnviz.figures import downsampled_map, head_grid, products, scatter
 from attnviz.ui.chart import Cells, chart
 
@@ -35,7 +35,7 @@ figures = {
     "scatter": scatter(x, y, [f"Head {i} <b>" for i in range(5)], np.array([0, 0, 1, 1, 2])),
     "grid": head_grid(np.array([[0.1, 0.5], [1.0, np.nan]]), ["Head 0", "Head 1", "Head 2", ""]),
     "products": products(np.array([1.0, -2.0, 0.5]), np.array([2.0, 1.0, 1.0])),
-    "long": downsampled_map(Reduced(*found), "abcd", "abcd", viewport=bool(part), zoom_key=str(part)),
+    "long": downsampled_map(DownsampledMap(*found), "abcd", "abcd", viewport=bool(part), zoom_key=str(part)),
 }
 st.text(st.session_state.get("clicked", "nothing yet"))
 st.text(f"In view: {tuple(part) if part else 'all'}")

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 
 from attnviz.analysis.aggregation import aggregate_heads, aggregate_queries
 from attnviz.analysis.head_maps import Aggregate, head_map
-from attnviz.analysis.head_metrics import head_measures
+from attnviz.analysis.head_metrics import head_metrics
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from tests.support.browser import Browser, Shown, opened
@@ -63,7 +63,7 @@ def weights(text: str, layer: int, head: int) -> np.ndarray:
 
 def test_a_click_on_a_point_opens_its_head(models: Models) -> None:
     models.tab("What heads do", "&up=Previous+token")
-    measures = head_measures(minilm().layers(EXAMPLE)).values
+    measures = head_metrics(minilm().layers(EXAMPLE)).values
     np.testing.assert_allclose(models.numbers("heads-scatter", 0, "x"), measures["Distance"], rtol=1e-5)
     np.testing.assert_allclose(models.numbers("heads-scatter", 0, "y"), measures["Previous token"], rtol=1e-5)
     np.testing.assert_allclose(models.weights(models.chart("opened-map")), weights(EXAMPLE, 3, 1), atol=1e-6)

@@ -133,7 +133,7 @@ COMBINED = [
     Padding(tuple(i % 3 != 1 for i in range(13))),
     BigBird(block=2, random=3, seed=5),
     Documents((2, 6), Band(1)),
-    Grid.of([[(i * j + i) % 3 == 1 for j in range(13)] for i in range(13)]),
+    Grid.from_array([[(i * j + i) % 3 == 1 for j in range(13)] for i in range(13)]),
     Tree(2, (-1, 0, 1, 2, 2, 0)),
     compare(0, "<=", made("-", Q, K), "<", 4),
     compare(made("-", Q, made("-", K, 3)), "!=", made("%", Q, made("+", H, 2))),

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz.analysis.difference import counts, kinds, moved
+from attnviz.analysis.difference import mass_shift, outcome_counts, outcomes
 from attnviz.analysis.head_maps import head_map, row_summary
 from attnviz.formatting import number
-from attnviz.lessons.lesson_files import FOLDER, LARGEST, lessons, read
+from attnviz.lessons.lesson_files import FOLDER, LARGEST, read_lesson, read_lessons
 from attnviz.lessons.lookup import LookupResult, look_up, lookup_gradient, lookup_mechanism
-from attnviz.lessons.scaling import KEYS, scaling
+from attnviz.lessons.scaling import KEYS, measure_scaling
 from attnviz.lessons.steps import SentenceExample, compute_steps
 from attnviz.masks import Full
 from attnviz.masks.language import parse
@@ -46,7 +46,7 @@ def written(folder: Path, text: str | bytes, name: str = "one.toml") -> Path:
 
 
 def test_a_lesson_is_read_and_its_link_says_its_state(tmp_path):
-    lesson = read(written(tmp_path, GOOD))
+    lesson = read_lesson(written(tmp_path, GOOD))
     assert (lesson.title, lesson.about, lesson.page) == ("A title", "One sentence.", "masks")
     assert [(question.ask, question.answer) for question in lesson.questions] == [("Why?", "Because.")]
     path, asked = urlsplit(lesson.link(("present", "1"))).path, parse_qsl(urlsplit(lesson.link(("present", "1"))).query)
@@ -58,11 +58,11 @@ def test_a_lesson_is_read_and_its_link_says_its_state(tmp_path):
 
 
 def test_the_first_page_has_no_name_in_its_address(tmp_path):
-    assert read(written(tmp_path, 'title = "a"\nabout = "b"\npage = "explore"')).link() == "./"
+    assert read_lesson(written(tmp_path, 'title = "a"\nabout = "b"\npage = "explore"')).link() == "./"
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path):
-    assert read(written(tmp_path, b"\xef\xbb\xbf" + GOOD.encode())).title == "A title"
+    assert read_lesson(written(tmp_path, b"\xef\xbb\xbf" + GOOD.encode())).title == "A title"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_broken_file_is_named_with_its_reason_and_the_others_load(tmp_path, te
     written(tmp_path, GOOD.replace("A title", "Second"), "2.toml")
     written(tmp_path, text, "1 broken.toml")
     written(tmp_path, GOOD.replace("A title", "Third"), "3.toml")
-    good, [broken] = lessons(tmp_path)
+    good, [broken] = read_lessons(tmp_path)
     assert [lesson.title for lesson in good] == ["Second", "Third"]
     assert broken.startswith("1 broken.toml is left out. ")
     assert reason in broken
@@ -106,17 +106,17 @@ def test_a_broken_file_is_named_with_its_reason_and_the_others_load(tmp_path, te
 def test_what_cannot_be_read_is_reported_too(tmp_path):
     (tmp_path / "folder.toml").mkdir()
     (tmp_path / "gone.toml").symlink_to(tmp_path / "nowhere")
-    good, broken = lessons(tmp_path)
+    good, broken = read_lessons(tmp_path)
     assert good == []
     assert [problem.split(" is left out. It cannot be read: ")[0] for problem in broken] == ["folder.toml", "gone.toml"]
 
 
 def test_a_folder_that_is_not_there_has_no_lessons(tmp_path):
-    assert lessons(tmp_path / "nowhere") == ([], [])
+    assert read_lessons(tmp_path / "nowhere") == ([], [])
 
 
 def test_the_shipped_lessons_are_whole():
-    good, broken = lessons(FOLDER)
+    good, broken = read_lessons(FOLDER)
     assert not broken
     assert len(good) == 9
     assert all(2 <= len(lesson.questions) <= 3 for lesson in good)
@@ -124,7 +124,7 @@ def test_the_shipped_lessons_are_whole():
 
 def test_the_example_in_the_readme_is_a_lesson(tmp_path):
     [example] = re.findall(r"```toml\n(.*?)```", (FOLDER / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    lesson = read(written(tmp_path, example))
+    lesson = read_lesson(written(tmp_path, example))
     assert lesson.link() == "./?layer=encoder+3&pinned=10+%C2%B7+it"
 
 
@@ -160,10 +160,10 @@ def one_head() -> list[str]:
 
 def causal() -> list[str]:
     full, causal = weights(), weights(mask="causal")
-    found = counts(kinds(full, causal))
-    went = moved(full[IT], causal[IT])
+    found = outcome_counts(outcomes(full, causal))
+    went = mass_shift(full[IT], causal[IT])
     assert found["kept"] == len(full)
-    assert set(kinds(full, causal)[LAST].tolist()) == {1}
+    assert set(outcomes(full, causal)[LAST].tolist()) == {1}
     assert went.proportional
     return [
         str(found["removed"]),
@@ -226,7 +226,7 @@ def lookup(notch: str, *query: float) -> tuple[LookupResult, tuple[float, float]
 
 
 def linked(name: str, parameter: str) -> str:
-    return dict(read(FOLDER / name).state)[parameter]
+    return dict(read_lesson(FOLDER / name).state)[parameter]
 
 
 def query(name: str) -> tuple[float, float]:
@@ -276,14 +276,14 @@ def numbers() -> list[str]:
         others = [i for i in range(len(matrix.rows)) if i != row]
         assert torch.equal(matrix.values[others], changed.matrices[name].values[others])
     return [
-        *map(written_number, (of["raw0"][0], of["scaled0"][0], *of["exp0"], *of["sum0"], of["weights0"][0])),
+        *map(cell_number, (of["raw0"][0], of["scaled0"][0], *of["exp0"], *of["sum0"], of["weights0"][0])),
         str(SentenceExample().d_k),
         "0",  # what is to be written
     ]
 
 
 def wide() -> list[str]:
-    found = scaling()
+    found = measure_scaling()
     at = found.widths.index(int(linked("04-scaling.toml", "d")))
     assert found.variance[0] == pytest.approx(torch.tensor(found.widths).float(), rel=0.11)
     assert found.variance[1] == pytest.approx(torch.ones(len(found.widths)), abs=0.11)
@@ -339,7 +339,7 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_every_number_of_a_lesson_is_what_the_library_gives(path):
-    text = " ".join(f"{question.ask} {question.answer}" for question in read(path).questions)
+    text = " ".join(f"{question.ask} {question.answer}" for question in read_lesson(path).questions)
     said, computed = set(re.findall(r"\d+(?:\.\d+)?", text)), set(CLAIMS[path.name]())
     assert said - computed == set(), "said, but not computed"
     assert computed - said == set(), "computed, but not said"

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
-from attnviz.lessons.scaling import KEYS, QUERIES, WIDTHS, Scaling, jacobian_norm, scaling
+from attnviz.lessons.scaling import KEYS, QUERIES, WIDTHS, Scaling, jacobian_norm, measure_scaling
 from attnviz.normalizers import Softmax
 
 
 @pytest.fixture(scope="module")
 def found() -> Scaling:
-    return scaling()
+    return measure_scaling()
 
 
 def test_the_variance_of_dot_products_is_d_and_of_scaled_ones_1(found: Scaling) -> None:
@@ -45,6 +45,6 @@ def test_the_norm_by_autograd_is_the_exact_one() -> None:
 
 
 def test_a_seed_gives_the_same_numbers_again_and_another_one_others() -> None:
-    first, again, other = (scaling((2, 4), seed) for seed in (0, 0, 1))
+    first, again, other = (measure_scaling((2, 4), seed) for seed in (0, 0, 1))
     assert torch.equal(first.variance, again.variance)
     assert not torch.equal(first.variance, other.variance)

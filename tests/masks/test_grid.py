@@ -32,12 +32,12 @@ def cells(mask, queries, keys):
 
 @given(MATRIX)
 def test_a_grid_is_its_matrix_in_every_form(matrix):
-    grid, array = Grid.of(matrix), np.array(matrix)
+    grid, array = Grid.from_array(matrix), np.array(matrix)
     rows, columns = array.shape
     assert np.array_equal(grid.array(), array)
     assert np.array_equal(cells(grid.bind(rows, columns, 1), rows, columns).numpy(), array)
     assert np.array_equal(cells(rule(grid, rows, columns), rows, columns).numpy(), array)
-    assert parse(str(grid)) == grid == Grid.of(array.astype(float)) == Grid.of(torch.tensor(matrix))
+    assert parse(str(grid)) == grid == Grid.from_array(array.astype(float)) == Grid.from_array(torch.tensor(matrix))
     assert hash(parse(str(grid))) == hash(grid)
     assert eval(repr(grid), {"Grid": Grid}) == grid
     assert grid.describe().startswith(f"A query sees a key if their cell is one of the {array.sum()} that are set")
@@ -45,29 +45,29 @@ def test_a_grid_is_its_matrix_in_every_form(matrix):
 
 @given(MATRIX, MATRIX)
 def test_grids_are_equal_where_their_matrices_are(a, b):
-    assert (Grid.of(a) == Grid.of(b)) == (a == b)
+    assert (Grid.from_array(a) == Grid.from_array(b)) == (a == b)
 
 
 def test_a_grid_runs_in_flex_attention():
     array = torch.rand(5, 7) < 0.4
-    assert torch.equal(create_mask(Grid.of(array).bind(5, 7, 1), None, None, 5, 7, device="cpu")[0, 0], array)
+    assert torch.equal(create_mask(Grid.from_array(array).bind(5, 7, 1), None, None, 5, 7, device="cpu")[0, 0], array)
 
 
 def test_cells_are_written_row_by_row():
-    assert str(Grid.of(np.tril(np.ones((8, 8))))) == "grid(8, 8, 0x80c0e0f0f8fcfeff)"
-    assert str(Grid.of([[False, True, False]])) == "grid(1, 3, 0x2)"
-    assert str(Grid.of(np.zeros((3, 3)))) == "grid(3, 3, 0x000)"
+    assert str(Grid.from_array(np.tril(np.ones((8, 8))))) == "grid(8, 8, 0x80c0e0f0f8fcfeff)"
+    assert str(Grid.from_array([[False, True, False]])) == "grid(1, 3, 0x2)"
+    assert str(Grid.from_array(np.zeros((3, 3)))) == "grid(3, 3, 0x000)"
 
 
 def test_nothing_is_allowed_outside_the_grid():
-    whole = Grid.of(np.ones((2, 3)))
+    whole = Grid.from_array(np.ones((2, 3)))
     assert cells(whole, 4, 5).tolist() == [[q < 2 and k < 3 for k in range(5)] for q in range(4)]
     assert cells(Shifted(whole, -1), 4, 5).tolist() == [[1 <= q < 3 and k < 3 for k in range(5)] for q in range(4)]
 
 
 def test_the_largest_grid_is_said_and_read():
     array = np.random.default_rng(0).random((512, 512)) < 0.5
-    grid = Grid.of(array)
+    grid = Grid.from_array(array)
     assert parse(f"~{grid} & causal") == ~grid & Causal()
     assert np.array_equal(cells(grid.bind(512, 512, 1), 512, 512).numpy(), array)
     assert eval(repr(grid), {"Grid": Grid}) == grid
@@ -75,9 +75,9 @@ def test_the_largest_grid_is_said_and_read():
 
 def test_other_lengths_are_refused_in_words():
     with pytest.raises(ValueError, match=r"The grid is 8 × 8; here there are 13 queries and 13 keys\. Paint or upload"):
-        Grid.of(np.ones((8, 8))).bind(13, 13, 1)
+        Grid.from_array(np.ones((8, 8))).bind(13, 13, 1)
     with pytest.raises(ValueError, match="here there are 8 queries and 9 keys"):
-        (Causal() & Grid.of(np.ones((8, 8)))).bind(8, 9, 1)
+        (Causal() & Grid.from_array(np.ones((8, 8)))).bind(8, 9, 1)
 
 
 EXPECTED = [[True, False, False], [True, True, False]]
@@ -102,7 +102,7 @@ EXPECTED = [[True, False, False], [True, True, False]]
     ],
 )
 def test_a_text_of_zeros_and_ones_is_a_grid(text):
-    assert Grid.read(None, text) == Grid.read("grid.csv", text.encode()) == Grid.of(EXPECTED)
+    assert Grid.read(None, text) == Grid.read("grid.csv", text.encode()) == Grid.from_array(EXPECTED)
 
 
 @given(MATRIX, st.sampled_from([",", "\t", " ", ";"]))
@@ -112,8 +112,8 @@ def test_what_numpy_saves_is_read(matrix, delimiter):
         text, binary = io.StringIO(), io.BytesIO()
         np.savetxt(text, saved.astype(float), delimiter=delimiter)
         np.save(binary, saved)
-        assert Grid.read(None, text.getvalue()) == Grid.of(array)
-        assert Grid.read("mask.npy", binary.getvalue()) == Grid.read(None, binary.getvalue()) == Grid.of(array)
+        assert Grid.read(None, text.getvalue()) == Grid.from_array(array)
+        assert Grid.read("mask.npy", binary.getvalue()) == Grid.read(None, binary.getvalue()) == Grid.from_array(array)
 
 
 def npy(array):
@@ -198,7 +198,7 @@ def test_what_is_no_grid_is_refused_in_words(name, data, words):
 )
 def test_arrays_that_are_no_grid_are_refused_in_words(array, words):
     with pytest.raises(ValueError, match=re.escape(words)):
-        Grid.of(array)
+        Grid.from_array(array)
 
 
 @pytest.mark.parametrize("arguments", [(0, 1, 0), (1, 513, 0), (2, 2, 16), (2, 2, -1)])

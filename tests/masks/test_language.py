@@ -92,7 +92,7 @@ def test_operators_bind_as_their_table_says(text, whole):
         ("padding([1, 0, 1])", Padding((True, False, True))),
         ("documents([3, 4], full | causal)", Documents((3, 4), parse("full") | Causal())),
         ("shifted(causal, -2)", Shifted(Causal(), -2)),
-        ("grid(2, 3, 0x2a)", Grid.of([[1, 0, 1], [0, 1, 0]])),
+        ("grid(2, 3, 0x2a)", Grid.from_array([[1, 0, 1], [0, 1, 0]])),
         ("~causal & k < 2", ~Causal() & Compare((Variable("k"), Number(2)), ("<",))),
         (
             "0 <= -q - k < abs(k)",
@@ -203,7 +203,7 @@ COMPARED = st.lists(st.tuples(TERMS, SIGNS), min_size=1, max_size=3).flatmap(
 )
 GRIDS = st.lists(st.lists(st.booleans(), min_size=KEYS, max_size=KEYS), min_size=QUERIES, max_size=QUERIES)
 ANY = st.recursive(
-    st.one_of(COMPARED, GRIDS.map(Grid.of), *map(of_kind, MASKS)),
+    st.one_of(COMPARED, GRIDS.map(Grid.from_array), *map(of_kind, MASKS)),
     lambda inner: (
         st.builds(operator.and_, inner, inner)
         | st.builds(operator.or_, inner, inner)

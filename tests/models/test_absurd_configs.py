@@ -8,7 +8,6 @@ import torch
 
 from attnviz.models import config_trial
 from attnviz.models.loading import inspected
-from tests.models.test_models import bert, copied, saved  # noqa: F401 - fixtures
 
 FAR_MORE = "describes far more parts than its files have weights for. Look there for a number that is too large"
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -29,7 +28,7 @@ def described(folder, said):
 
 
 @pytest.mark.parametrize("said", PARTS, ids=lambda said: "-".join(list(said)[:2]))
-def test_parts_without_end_are_not_built(copied, said):  # noqa: F811
+def test_parts_without_end_are_not_built(copied, said):
     folder = described(copied(), said)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ValueError, match=FAR_MORE):
@@ -37,14 +36,14 @@ def test_parts_without_end_are_not_built(copied, said):  # noqa: F811
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kilobytes
 
 
-def test_a_table_that_would_be_computed_for_ever(copied, monkeypatch):  # noqa: F811
+def test_a_table_that_would_be_computed_for_ever(copied, monkeypatch):
     monkeypatch.setattr(config_trial, "SECONDS", 0.2)
     said = SMALL | {"model_type": "videomae", "image_size": 4_096, "patch_size": 1}
     with pytest.raises(ValueError, match=FAR_MORE):
         inspected(described(copied(), said))
 
 
-def test_after_a_refusal_torch_computes_as_before(copied):  # noqa: F811
+def test_after_a_refusal_torch_computes_as_before(copied):
     with pytest.raises(ValueError, match=FAR_MORE):
         inspected(copied(num_hidden_layers=1_000))
     assert torch.ones(2).device.type == "cpu"
@@ -52,6 +51,6 @@ def test_after_a_refusal_torch_computes_as_before(copied):  # noqa: F811
     assert torch.nn.Linear(2, 2).weight.device.type == "cpu"
 
 
-def test_a_config_with_a_large_table_is_tried_out_and_then_built(copied, monkeypatch):  # noqa: F811
+def test_a_config_with_a_large_table_is_tried_out_and_then_built(copied, monkeypatch):
     monkeypatch.setattr(config_trial, "TABLE", 0)
     assert inspected(copied()).parameters > 0

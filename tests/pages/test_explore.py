@@ -156,7 +156,7 @@ def test_finished_weights_put_the_controls_away_and_say_why() -> None:
     labels = [one.label for kind in WIDGETS for one in getattr(app, kind)]
     assert not {"Score", "Mask", "Normalizer", "Biases", "Number of heads"} & set(labels)
     assert {"Layer", "Head"} <= set(labels)
-    assert "finished weights" in app.info[0].value
+    assert "only weights" in app.info[0].value
 
 
 class Evil:

@@ -17,7 +17,7 @@ from torch.nn.functional import adaptive_max_pool2d
 from attnviz.analysis.head_maps import head_map
 from attnviz.figures.themes import MASKED_CODE
 from attnviz.lessons import lesson_files as library
-from attnviz.lessons.lesson_files import FOLDER, read
+from attnviz.lessons.lesson_files import FOLDER, read_lesson
 from attnviz.lessons.prediction import total_variation
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
@@ -63,9 +63,9 @@ def test_every_lesson_is_listed_with_its_link_and_its_questions() -> None:
     app = page("lessons")
     assert not app.error
     links = re.findall(r"<a href='([^']*)'", html(app))
-    assert links == [read(path).link() for path in SHIPPED]
+    assert links == [read_lesson(path).link() for path in SHIPPED]
     for path in SHIPPED:
-        lesson = read(path)
+        lesson = read_lesson(path)
         assert f">{lesson.title}</a><p>{lesson.about}</p>" in html(app)
         for question in lesson.questions:
             assert f"<summary>{question.ask}</summary><p>{question.answer}</p>" in html(app)
@@ -74,7 +74,7 @@ def test_every_lesson_is_listed_with_its_link_and_its_questions() -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("presenting", [False, True])
 def test_every_link_opens_its_page_in_its_state_without_a_mistake(path: Path, presenting: bool) -> None:
-    lesson = read(path)
+    lesson = read_lesson(path)
     more = (("present", "1"),) if presenting else ()
     asked = parse_qsl(urlsplit(lesson.link(*more)).query)
     app = page(lesson.page, asked)

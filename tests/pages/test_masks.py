@@ -153,7 +153,7 @@ def test_finished_weights_cannot_be_masked_anew() -> None:
     app.run()
     assert not app.exception
     assert not app.get("bidi_component")
-    assert "finished weights" in contents(app)
+    assert "only weights" in contents(app)
 
 
 def test_masks_are_kept_while_another_page_is_open() -> None:

@@ -13,8 +13,8 @@ from attnviz.models.hub import MINILM, Hub
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.text import EXAMPLE
 from attnviz.ui.models import model_picker
-from tests.models.test_models import MODELS, TEXT, byte_level
 from tests.support.app import linked, ok, open_page
+from tests.support.tiny_models import MODELS, TEXT, byte_level
 
 ROOT = Path(__file__).parents[2]
 LAST, FIRST = "The picture below is the last one that could be made.", "The picture below is the example."

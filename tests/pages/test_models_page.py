@@ -22,7 +22,7 @@ from huggingface_hub import constants
 from streamlit.testing.v1 import AppTest
 
 from attnviz.analysis import work
-from attnviz.analysis.head_metrics import MEASURES
+from attnviz.analysis.head_metrics import HEAD_METRICS
 from attnviz.formatting import byte_size, number
 from attnviz.layer import LayerId
 from attnviz.models import model_cache
@@ -31,8 +31,9 @@ from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from attnviz.ui import head_charts
 from attnviz.ui.models import grouped_query, layer_table, model_picker, model_source, overview, products, side_by_side
-from tests.models.test_models import MODELS, TEXT, Played, byte_level, png
 from tests.support.app import contents, ok, open_page
+from tests.support.tiny_hub import Played
+from tests.support.tiny_models import MODELS, TEXT, byte_level, png
 
 ROOT = Path(__file__).parents[2]
 BELOW = "The picture below is the example."
@@ -239,13 +240,13 @@ def test_a_pair_of_texts(saved, drawn) -> None:
         same(drawn["heatmap"], model(**batch, output_attentions=True).attentions[0][0, 0])
 
 
-@pytest.mark.parametrize("measure", [measure.name for measure in MEASURES])
+@pytest.mark.parametrize("measure", [measure.name for measure in HEAD_METRICS])
 def test_heads_are_colored_by_any_measure(drawn, measure) -> None:
     app = ok(page(color_by=measure))
     grid = drawn["heads"]
     assert grid.figure.data[0].z.shape == (12, 6)
     assert grid.spec.names[1].startswith("encoder 1, head 0: ")
-    assert (type(next(one for one in MEASURES if one.name == measure)).__doc__ or "")[:40] in app.selectbox(
+    assert (type(next(one for one in HEAD_METRICS if one.name == measure)).__doc__ or "")[:40] in app.selectbox(
         key="color-by"
     ).help.replace("\n", " ")
     if measure == "Previous token":
@@ -296,11 +297,11 @@ def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) 
     assert "The mask hides this key." in contents(app)
     np.testing.assert_allclose(drawn["keys"].figure.data[0].z, layer.inputs.key[1])
     shown = next(one.body for one in app.get("html") if "attnviz-groups" in one.body)
-    assert re.findall("<li( class=attnviz-chosen)?>(.)", shown) == [
+    assert re.findall("<li( class='attnviz-chosen')?>(.)", shown) == [
         ("", "0"),
         ("", "1"),
         ("", "2"),
-        (" class=attnviz-chosen", "3"),
+        (" class='attnviz-chosen'", "3"),
     ]
 
 
@@ -329,7 +330,7 @@ def test_groups(random_inputs) -> None:
 
 
 def test_layers_of_other_shapes_are_said(saved, drawn, monkeypatch) -> None:
-    monkeypatch.setattr(overview, "APART", 1)
+    monkeypatch.setattr(overview, "MOST_MOSAICS", 1)
     app = ok(page(model=saved / "t5", text=TEXT, layer="decoder 1"))
     assert "encoder 0–1, decoder 0–1 cross have other numbers of heads or tokens" in contents(app)
     assert len(drawn["heads"].spec.names) == 8

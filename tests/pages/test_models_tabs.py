@@ -17,7 +17,7 @@ from streamlit.testing.v1 import AppTest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from attnviz.analysis import work
-from attnviz.analysis.head_metrics import MEASURES
+from attnviz.analysis.head_metrics import HEAD_METRICS
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM
 from attnviz.models.minilm import minilm
@@ -93,7 +93,7 @@ def test_a_link_with_nonsense_opens(part: str, value: str) -> None:
 def test_the_table_has_every_measure_of_every_head(drawn) -> None:
     app = ok(page("What heads do"))
     [table] = app.dataframe
-    names = [measure.name for measure in MEASURES if measure.name in table.value]
+    names = [measure.name for measure in HEAD_METRICS if measure.name in table.value]
     assert list(table.value.columns) == ["Layer", "Head", *names]
     assert list(zip(table.value["Layer"], table.value["Head"], strict=True)) == [
         (f"encoder {layer}", head) for layer in range(6) for head in range(12)
@@ -123,7 +123,7 @@ def test_a_point_is_a_head_with_its_two_measures(drawn) -> None:
     assert chart.spec.sentences[opened].startswith("encoder 2, head 5: itself 0.")
     near(cells(drawn["opened-map"]), ran()[0][2, 5])
     for name in ("Itself", "First token"):
-        measure = next(one for one in MEASURES if one.name == name)
+        measure = next(one for one in HEAD_METRICS if one.name == name)
         assert head_metrics.help_text(type(measure)).split("\n\n")[0].replace("\n", " ") in contents(app)
 
 
@@ -258,7 +258,7 @@ def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, 
     ok(page("Together", **asked, part_of_queries=["9", "13"], part_of_keys=["2", "4"], tokens_together="10 · it"))
     near(cells(drawn["together-map"]), whole[8:13, 1:4])
     labels = drawn["together-map"].spec.query_labels
-    assert labels == ["because", "<b>it ●</b>", "was", "too", "tired"]
+    assert labels == ("because", "<b>it ●</b>", "was", "too", "tired")
 
 
 def test_a_long_text_on_the_right_has_sliders_of_its_part(drawn, monkeypatch) -> None:

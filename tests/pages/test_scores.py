@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.analysis.head_maps import row_summary
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
-from attnviz.ui.scores.normalizers import said
+from attnviz.ui.scores.normalizers import summary_sentence
 from attnviz.ui.widgets import title
 from tests.support.app import open_page
 
@@ -73,7 +73,7 @@ def test_finished_weights_are_not_compared() -> None:
     app.file_uploader[0].upload("weights.npz", file.getvalue())
     app.run()
     assert charts(app) == 0
-    assert "finished weights" in app.info[0].value
+    assert "only weights" in app.info[0].value
 
 
 def test_a_similarity_that_does_not_fit_is_said_and_the_last_picture_stays() -> None:
@@ -98,4 +98,4 @@ def test_a_similarity_that_does_not_fit_is_said_and_the_last_picture_stays() -> 
     ],
 )
 def test_what_is_said_of_a_row(weights: list[float], sentence: str) -> None:
-    assert said(row_summary(torch.tensor(weights))) == sentence
+    assert summary_sentence(row_summary(torch.tensor(weights))) == sentence

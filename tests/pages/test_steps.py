@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.biases import BIASES, ALiBi
 from attnviz.formatting import number
-from attnviz.lessons.scaling import WIDTHS, scaling
+from attnviz.lessons.scaling import WIDTHS, measure_scaling
 from attnviz.lessons.steps import SentenceExample, Steps, TranslatorExample, compute_steps
 from attnviz.masks import Causal
 from attnviz.translator import load
@@ -61,7 +61,7 @@ def test_a_link_holds_the_whole_state() -> None:
     data = shown(app)
     assert (data["stage"], data["row"], data["edits"]) == ("softmax", 2, True)
     assert (data["named"], data["concat"]) == ("head₁ =", "Concat(head₀, head₁)")
-    assert "keys and values come from the second sentence" in data["stages"][0]["says"]
+    assert "keys and values come from the second sentence" in data["stages"][0]["caption"]
 
 
 def test_what_is_lit_and_said_is_that_of_the_library() -> None:
@@ -70,27 +70,27 @@ def test_what_is_lit_and_said_is_that_of_the_library() -> None:
     for one in shown(app)["matrices"]:
         matrix = found.matrices[one["name"]]
         rows, columns = matrix.values.shape
-        assert one["words"] == [[matrix.formula(i, j) for j in range(columns)] for i in range(rows)]
+        assert one["formulas"] == [[matrix.formula(i, j) for j in range(columns)] for i in range(rows)]
         for i in range(rows):
             for j in range(columns):
                 lit = [
                     [p.matrix, p.rows.start, p.rows.stop, p.columns.start, p.columns.stop]
                     for p in matrix.operands(i, j)
                 ]
-                assert one["parts"][i][j] == lit
+                assert one["operands"][i][j] == lit
 
 
 def test_each_stage_says_what_is_true_of_its_numbers() -> None:
     app = page(masked="Causal", query="2 · sat")
     found = compute_steps(SentenceExample(mask=Causal())).matrices
     data = shown(app)
-    says = {stage["name"]: stage["says"] for stage in data["stages"]}
+    captions = {stage["name"]: stage["caption"] for stage in data["stages"]}
     best = int(found["weights0"].values[2].argmax())
-    assert f"Most comes from “{found['weights0'].columns[best]}”" in says["output"]
-    assert "√4" in says["scaling"]
+    assert f"Most comes from “{found['weights0'].columns[best]}”" in captions["output"]
+    assert "√4" in captions["scaling"]
     assert float(found["weights0"].values[2].sum()) == pytest.approx(1)
     for stage in data["stages"]:
-        name, row, column = stage["rest"]
+        name, row, column = stage["cell"]
         assert row == 2
         assert found[name].stage == stage["name"]
         assert " = " in found[name].formula(row, column)
@@ -168,7 +168,7 @@ def test_why_dot_products_are_divided_is_said_in_numbers(width: int) -> None:
     app = page(part="Why scale", d=str(width))
     assert not app.exception
     assert len(app.get("bidi_component")) == 3
-    found, at = scaling(), WIDTHS.index(width)
+    found, at = measure_scaling(), WIDTHS.index(width)
     [sentence] = [one.body for one in app.get("html") if "class='attnviz-why'" in one.body]
     for measured in (found.variance, found.greatest, found.gradient):
         for value in measured[:, at]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save
 
 from attnviz.formatting import quoted
-from attnviz.sources.files import Limits, read
+from attnviz.sources.files import Limits, read_file
 
 MATRIX = np.array([[1, 2.5, -3], [0.25, 5, 6]], dtype=np.float32)
 WORDS = ("the", "cat")
@@ -84,7 +84,7 @@ GOOD = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_every_format_gives_the_same_numbers_and_tokens(name):
-    contents = read(name.upper(), GOOD[name])
+    contents = read_file(name.upper(), GOOD[name])
     assert contents.tokens == ({} if name == "a.npy" else {"tokens": WORDS})
     assert list(contents.arrays) == ["vectors"]
     assert contents.arrays["vectors"].dtype == np.float32
@@ -98,13 +98,13 @@ def test_npy_of_any_plain_type_order_and_version(kind, order, version):
     array = np.array(np.arange(24).reshape(2, 3, 4) % 5, dtype=kind, order=order)
     file = io.BytesIO()
     np.lib.format.write_array(file, array, version=version)
-    np.testing.assert_array_equal(read("a.npy", file.getvalue()).arrays["vectors"], array.astype(np.float32))
+    np.testing.assert_array_equal(read_file("a.npy", file.getvalue()).arrays["vectors"], array.astype(np.float32))
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.uint8, torch.bool])
 def test_safetensors_of_any_plain_type(kind):
     tensor = torch.tensor([[0, 1, 1], [1, 0, 1]]).to(kind)
-    found = read("a.safetensors", save({"Q": tensor, "k": tensor.clone()}))
+    found = read_file("a.safetensors", save({"Q": tensor, "k": tensor.clone()}))
     assert set(found.arrays) == {"q", "k"}
     np.testing.assert_array_equal(found.arrays["q"], tensor.float().numpy())
 
@@ -114,14 +114,14 @@ def test_parquet_columns_of_lists_are_arrays(compression):
     rows = [list(row) for row in MATRIX]
     lists = pa.array(rows, pa.list_(pa.float32(), 3))
     columns = {"Query": rows, "key": lists, "tokens": WORDS, "key_tokens": pa.array(WORDS).dictionary_encode()}
-    found = read("a.parquet", parquet(columns, compression=compression))
+    found = read_file("a.parquet", parquet(columns, compression=compression))
     assert found.tokens == {"tokens": WORDS, "key_tokens": WORDS}
     np.testing.assert_array_equal(found.arrays["query"], MATRIX)
     np.testing.assert_array_equal(found.arrays["key"], MATRIX)
 
 
 def test_parquet_leaves_out_the_index_that_pandas_adds():
-    assert read("a.parquet", parquet({"x": [1, 2], "__index_level_0__": [7, 9]})).arrays["vectors"].tolist() == [
+    assert read_file("a.parquet", parquet({"x": [1, 2], "__index_level_0__": [7, 9]})).arrays["vectors"].tolist() == [
         [1],
         [2],
     ]
@@ -142,25 +142,25 @@ def test_parquet_leaves_out_the_index_that_pandas_adds():
     ],
 )
 def test_csv_finds_headings_and_tokens(data, rows, tokens):
-    contents = read("a.csv", data)
+    contents = read_file("a.csv", data)
     np.testing.assert_array_equal(contents.arrays["vectors"], [[1, 2], [3, 4]][:rows])
     assert contents.tokens.get("tokens") == tokens
 
 
 def test_json_may_be_a_bare_list_or_deep():
-    np.testing.assert_array_equal(read("a.json", b"[[1, 2], [true, 4e0]]").arrays["vectors"], [[1, 2], [1, 4]])
+    np.testing.assert_array_equal(read_file("a.json", b"[[1, 2], [true, 4e0]]").arrays["vectors"], [[1, 2], [1, 4]])
     deep = np.arange(48).reshape(2, 2, 3, 4)
-    np.testing.assert_array_equal(read("a.json", text({"q": deep.tolist()})).arrays["q"], deep)
+    np.testing.assert_array_equal(read_file("a.json", text({"q": deep.tolist()})).arrays["q"], deep)
 
 
 def test_tokens_are_cut_short_and_always_text_that_can_be_sent():
-    contents = read("a.json", b'{"x": [[1], [2]], "tokens": ["' + b"y" * 300 + b'", "a\\ud800b"]}')
+    contents = read_file("a.json", b'{"x": [[1], [2]], "tokens": ["' + b"y" * 300 + b'", "a\\ud800b"]}')
     assert contents.tokens["tokens"] == ("y" * 200, "a?b")
     no_character = header("(1,)", "<U2", body=b"a\0\0\0\xff\xff\xff\xff")
-    contents = read("a.npz", zipped([("x.npy", npy(MATRIX[:1])), ("tokens.npy", no_character)]))
+    contents = read_file("a.npz", zipped([("x.npy", npy(MATRIX[:1])), ("tokens.npy", no_character)]))
     assert contents.tokens["tokens"] == ("a\ufffd",)
     swapped = npz(x=MATRIX, key_tokens=np.array(["né", "b"], dtype=">U2"))
-    assert read("a.npz", swapped).tokens == {"key_tokens": ("né", "b")}
+    assert read_file("a.npz", swapped).tokens == {"key_tokens": ("né", "b")}
 
 
 class Bomb:
@@ -186,7 +186,7 @@ def test_nothing_is_unpickled():
     }
     for name, data in attempts.items():
         with pytest.raises(ValueError, match=r"object array|text|no \.npy|ends in"):
-            read(name, data)
+            read_file(name, data)
     assert not Bomb.exploded
     np.load(io.BytesIO(PICKLED), allow_pickle=True)
     assert Bomb.exploded  # so the file would have done it
@@ -344,7 +344,7 @@ BAD = {
 def test_what_is_wrong_is_said_in_a_sentence(case):
     name, data, sentence = BAD[case]
     with pytest.raises(ValueError, match=sentence) as caught:
-        read(name, data)
+        read_file(name, data)
     assert type(caught.value) is ValueError
     message = str(caught.value)
     assert message.endswith(".")
@@ -398,7 +398,7 @@ def test_bombs_are_refused_before_memory_is_taken(case):
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=sentence):
-            read(name, data, SMALL)
+            read_file(name, data, SMALL)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -411,7 +411,7 @@ def test_a_parquet_file_that_lies_in_its_footer_harms_only_its_own_process():
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="damaged, or takes too much memory"):
-            read("a.parquet", data, SMALL)
+            read_file("a.parquet", data, SMALL)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -428,15 +428,15 @@ def test_a_parquet_file_that_lies_in_its_footer_harms_only_its_own_process():
 def test_a_parquet_process_that_fails_is_said_in_a_sentence(monkeypatch, failure, sentence):
     monkeypatch.setattr(subprocess, "run", Mock(side_effect=failure))
     with pytest.raises(ValueError, match=sentence):
-        read("a.parquet", GOOD["a.parquet"])
+        read_file("a.parquet", GOOD["a.parquet"])
 
 
 def test_what_is_within_the_limits_is_read():
     limits = Limits(disk=2000, unpacked=1 << 20)
     for name, data in GOOD.items():
-        assert read(name, data, Limits(disk=len(data), unpacked=1 << 20)).arrays
+        assert read_file(name, data, Limits(disk=len(data), unpacked=1 << 20)).arrays
     with pytest.raises(ValueError, match=r"at most 1\.95 KB"):
-        read("a.npy", npy(np.zeros((100, 100))), limits)
+        read_file("a.npy", npy(np.zeros((100, 100))), limits)
 
 
 EDITS = st.lists(
@@ -460,7 +460,7 @@ def edited(data, edits):
 
 def returns_or_refuses(name, data):
     try:
-        contents = read(name, data, SMALL)
+        contents = read_file(name, data, SMALL)
     except ValueError as error:
         refusal = error
     else:

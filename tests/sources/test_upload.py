@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import rotated
-from attnviz.sources.files import read
+from attnviz.sources.files import read_file
 from attnviz.sources.upload import File, Upload, from_arrays
 
 SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
@@ -155,7 +155,7 @@ BAD = {
     "layers": ({"q": MATRIX[None, None], "k": np.ones((2, 1, 3, 4))}, {}, "query has 1 layers, but key has 2"),
     "heads that do not divide": (MATRIX, {"heads": 3}, "cannot be cut into 3 equal heads. Choose one of 1, 2, 4"),
     "odd heads to turn": (np.ones((3, 5)), {"rotary": "interleaved"}, "each head needs an even count of them; here it"),
-    "no heads": (MATRIX, {"heads": 0}, "1 to 64 heads; 0 were asked for"),
+    "no heads": (MATRIX, {"heads": 0}, "1 to 64 heads; there cannot be 0"),
     "heads to share": ({"q": np.ones((3, 2, 4)), "k": np.ones((2, 2, 4))}, {}, "cannot share 2 key heads evenly"),
     "values": ({"q": MATRIX, "k": MATRIX, "v": MATRIX[:2]}, {}, "same heads and tokens"),
     "few tokens": (MATRIX, {"tokens": ["a"]}, "tokens names 1 tokens, but there are 3 queries"),
@@ -214,7 +214,7 @@ def test_the_script_writes_the_samples_again():
     written = make.samples()
     assert {path.name for path in sample_files()} == set(written)
     for name, data in written.items():
-        new, kept = read(name, data), read(name, (SAMPLES / name).read_bytes())
+        new, kept = read_file(name, data), read_file(name, (SAMPLES / name).read_bytes())
         assert new.tokens == kept.tokens
         assert new.arrays.keys() == kept.arrays.keys()
         for label, array in new.arrays.items():

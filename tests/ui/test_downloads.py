@@ -6,7 +6,7 @@ import io
 import numpy as np
 
 from attnviz.figures import heatmap
-from attnviz.sources.files import read
+from attnviz.sources.files import read_file
 from attnviz.ui.downloads import as_csv, as_html, as_npz
 
 WEIGHTS = np.array([[1, np.nan, np.nan], [0.25, 0.5, 0.25]], dtype="f4")
@@ -19,7 +19,7 @@ def test_csv_has_keys_as_header_and_empty_cells_where_not_allowed() -> None:
 
 
 def test_npz_can_be_uploaded_again() -> None:
-    contents = read("attention.npz", as_npz(WEIGHTS, QUERIES, KEYS))
+    contents = read_file("attention.npz", as_npz(WEIGHTS, QUERIES, KEYS))
     np.testing.assert_array_equal(contents.arrays["weights"], np.nan_to_num(WEIGHTS))
     assert contents.tokens == {"tokens": QUERIES, "key_tokens": KEYS}
     assert set(contents.arrays) == {"weights"}

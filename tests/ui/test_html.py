@@ -1,10 +1,14 @@
 """HTML that the pages make: text is escaped wherever it is put in."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from attnviz.ui import html
 from attnviz.ui.html import Markup
 
+ROOT = Path(__file__).parents[2]
 EVIL = "<script>alert('1')</script>"
 ESCAPED = "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"
 
@@ -37,3 +41,11 @@ def test_the_first_cell_of_a_row_is_its_heading_and_the_last_fills_the_row() -> 
     made = html.table(["", "x", "y"], [["a", 1, 2], ["b", "none"]], marked=1)
     assert "<tr><th>a</th><td>1</td><td>2</td></tr>" in made
     assert "<tr class='attnviz-chosen'><th>b</th><td colspan='2'>none</td></tr>" in made
+
+
+@pytest.mark.parametrize("folder", ["attnviz/ui", "pages"])
+def test_no_module_escapes_by_hand(folder: str) -> None:
+    by_hand = re.compile(r"import escape\b|f[\"']<(?!style>)\w+[ >]")
+    modules = [path for path in (ROOT / folder).rglob("*.py") if path.name != "html.py"]
+    assert modules
+    assert [str(path.relative_to(ROOT)) for path in modules if by_hand.search(path.read_text())] == []

@@ -15,7 +15,7 @@ from attnviz.masks import Full, Mask
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import sinusoids
 from attnviz.sources.toy import embedding
-from attnviz.text import checked, shortened
+from attnviz.text import check_text, shorten_token
 
 WIDTH = 4  # numbers of a token's vector: few enough to be read, even, half sines and half cosines
 FEWEST_WORDS, MOST_WORDS = 2, 8  # tokens of a sentence
@@ -76,7 +76,7 @@ class SentenceExample(StepsExample):
 
 
 def _words(text: str, which: str) -> tuple[str, ...]:
-    tokens = tuple(map(shortened, checked(text).split()))
+    tokens = tuple(map(shorten_token, check_text(text).split()))
     if not FEWEST_WORDS <= len(tokens) <= MOST_WORDS:
         count = "1 word" if len(tokens) == 1 else f"{len(tokens):,} words"
         raise ValueError(

@@ -7,7 +7,7 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.difference import ADDED, REMOVED, counts
+from attnviz.analysis.difference import ADDED, REMOVED, outcome_counts
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.ui.chart import chart
 from attnviz.ui.head_map import zoom_key
@@ -28,7 +28,7 @@ KINDS = {
 
 def show_legend(comparison: Comparison) -> None:
     """Shows the four kinds of cells, counted."""
-    count = counts(torch.from_numpy(comparison.kinds))
+    count = outcome_counts(torch.from_numpy(comparison.outcomes))
     items = (
         element("li", element("b", f"{count[kind]:,}"), f" {meaning}", class_=f"attnviz-{kind}")
         for kind, meaning in KINDS.items()
@@ -64,7 +64,7 @@ def show(
             )
             st.caption(plain(sentence))
     change = difference_figure(
-        comparison.change, comparison.kinds == REMOVED, comparison.kinds == ADDED, *comparison.maps[0].labels,
+        comparison.change, comparison.outcomes == REMOVED, comparison.outcomes == ADDED, *comparison.maps[0].labels,
         charts=("map-a", "map-b"), zoom_key=zoom_key(comparison.inputs), link=LINK_GROUP,
     )  # fmt: skip
     with places[2]:

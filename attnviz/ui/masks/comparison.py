@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, UInt8
 
-from attnviz.analysis.difference import difference, kinds
+from attnviz.analysis.difference import difference, outcomes
 from attnviz.analysis.head_maps import HeadChoice
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
@@ -25,7 +25,7 @@ class Comparison:
     mechanisms: tuple[Mechanism, Mechanism]
     maps: tuple[HeadMap, HeadMap]
     change: Float[np.ndarray, "queries keys"]  # B − A
-    kinds: UInt8[np.ndarray, "queries keys"]  # indices in difference.KINDS
+    outcomes: UInt8[np.ndarray, "queries keys"]  # indices in difference.OUTCOMES
 
     @property
     def inputs(self) -> Inputs:
@@ -55,4 +55,4 @@ def compare(selection: Selection, mechanisms: tuple[Mechanism, Mechanism]) -> Co
     """Returns the selected head under both mechanisms. Raises ValueError if that cannot be computed."""
     before, after = (selected_map(selection.with_mechanism(mechanism)) for mechanism in mechanisms)
     weights = torch.from_numpy(before.weights), torch.from_numpy(after.weights)
-    return Comparison(selection, mechanisms, (before, after), difference(*weights).numpy(), kinds(*weights).numpy())
+    return Comparison(selection, mechanisms, (before, after), difference(*weights).numpy(), outcomes(*weights).numpy())

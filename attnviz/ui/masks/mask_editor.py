@@ -77,7 +77,7 @@ def paint(side: str, allowed: np.ndarray, cells: np.ndarray, value: bool) -> Non
     """Makes a grid of what is allowed with these cells painted."""
     painted = allowed.copy()
     painted[cells[:, 0], cells[:, 1]] = value
-    _set_grid(side, lambda: Grid.of(painted))
+    _set_grid(side, lambda: Grid.from_array(painted))
 
 
 def _key(side: str) -> str:

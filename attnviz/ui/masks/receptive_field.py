@@ -3,7 +3,7 @@
 import streamlit as st
 import torch
 
-from attnviz.analysis.receptive_field import reach, seen
+from attnviz.analysis.receptive_field import field_sizes, layers_needed
 from attnviz.figures import heatmap
 from attnviz.figures.sentences import CellSentences
 from attnviz.ui.chart import chart
@@ -24,11 +24,11 @@ def show(comparison: Comparison) -> None:
     for side, allowed, place in zip(SIDES, comparison.allowed, st.columns(2), strict=True):
         with place:
             try:
-                needed = reach(allowed, count)
+                needed = layers_needed(allowed, count)
             except ValueError as problem:
                 st.info(plain(str(problem)))
                 continue
-            each = seen(needed, count)
+            each = field_sizes(needed, count)
             depth = torch.where(needed > 0, needed.float(), torch.nan).numpy()
             chart(
                 heatmap(

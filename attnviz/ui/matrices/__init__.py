@@ -1,5 +1,7 @@
-"""Linked matrices with their numbers: what each was made from, stage by stage. What happens in the browser is in
-matrices.js; sums, links and colors are made here."""
+"""Linked matrices with their numbers, and what each number was computed from, stage by stage.
+
+Formulas, links and colors are made here; what happens in the browser begins in streamlit.js.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,12 +17,12 @@ from attnviz.ui import scripts
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of the computation, as it is told."""
+    """One stage of the computation."""
 
     name: str
     title: str
-    says: str
-    rest: tuple[str, int, int]  # the number that is written out while none is pointed at: matrix, row, column
+    caption: str
+    cell: tuple[str, int, int]  # matrix, row and column of the number whose formula is shown at first
 
 
 def matrices(
@@ -38,7 +40,7 @@ def matrices(
     on_edit: Callable[[str, int, int, str], None],
     on_undo: Callable[[], None],
 ) -> None:
-    """Shows matrices, each as `as_shown` gives it, under `key`, and goes through the stages beginning with `stage`.
+    """Shows matrices, each as `as_json` gives it, under `key`, and goes through the stages beginning with `stage`.
 
     `row` is the query that is followed, `named` and `concat` stand before and behind the formula, and `problem` takes
     the place of a sum. An edit is (matrix, row, column, text); without text the number is to be computed again. The
@@ -71,7 +73,7 @@ def matrices(
     )
 
 
-def as_shown(matrix: Matrix, tokens: bool, keys: bool) -> dict[str, Any]:
+def as_json(matrix: Matrix, tokens: bool, keys: bool) -> dict[str, Any]:
     """A matrix as JSON: texts, colors, sums, and what each number was made from. `tokens` and `keys` tell whether
     rows and columns are named by words."""
     values = matrix.values.tolist()
@@ -92,8 +94,8 @@ def as_shown(matrix: Matrix, tokens: bool, keys: bool) -> dict[str, Any]:
         "exact": [["" if abs(one) == math.inf else f"{one:.6g}" for one in row] for row in values],
         "tints": [[None if abs(one) == math.inf else round(one / greatest, 3) for one in row] for row in values],
         "edited": matrix.edited.tolist(),
-        "words": [[matrix.formula(i, j) for i, j in row] for row in places],
-        "parts": [
+        "formulas": [[matrix.formula(i, j) for i, j in row] for row in places],
+        "operands": [
             [
                 [
                     (part.matrix, part.rows.start, part.rows.stop, part.columns.start, part.columns.stop)

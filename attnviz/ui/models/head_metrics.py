@@ -10,7 +10,7 @@ from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from attnviz.analysis.head_metrics import MEASURES, HeadMeasure, HeadMeasures, Without, head_measures
+from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, HeadMetricTable, Without, head_metrics
 from attnviz.analysis.work import heads_work, is_affordable
 from attnviz.figures.scatter import SHAPES, scatter
 from attnviz.formatting import number
@@ -24,7 +24,7 @@ from attnviz.ui.models import attention_kinds
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.widgets import help_text
 
-MENU = {metric.name: metric for metric in MEASURES}
+MENU = {metric.name: metric for metric in HEAD_METRICS}
 ACROSS, UP = "Distance", "Entropy"  # of the scatter, to begin with
 LEFT_OUT: dict[str, Without] = {"Nothing": "none", "The first token": "first", "Special tokens": "special"}
 TABLE = "heads-table"
@@ -37,7 +37,7 @@ class MetricsTable:
     """The metrics of heads, with the heads' names."""
 
     layers: Sequence[Layer]
-    metrics: HeadMeasures  # its layers are indices of the whole list
+    metrics: HeadMetricTable  # its layers are indices of the whole list
 
     @property
     def names(self) -> list[str]:
@@ -87,7 +87,7 @@ def show(selection: ModelSelection) -> None:
     _show_table(table, row)
 
 
-def _choose_metric(label: str, start: str) -> HeadMeasure:
+def _choose_metric(label: str, start: str) -> HeadMetric:
     name = st.selectbox(label, list(MENU), list(MENU).index(start), key=label.lower(), bind="query-params")
     return MENU[name]
 
@@ -98,21 +98,21 @@ def _compute(selection: ModelSelection, without: Without) -> MetricsTable:
     indices = list(range(len(selection.layers))) if is_affordable(work) else [selection.index]
     layers = [selection.layers[i] for i in indices]
     metrics = cache.once(
-        lambda: head_measures(layers, without_queries=without, without_keys=without),
+        lambda: head_metrics(layers, without_queries=without, without_keys=without),
         *("head metrics", selection.source, without, indices),
     )
     return MetricsTable(selection.layers, replace(metrics, layers=np.array(indices)[metrics.layers]))
 
 
-def _definition(metric: HeadMeasure) -> str:
+def _definition(metric: HeadMetric) -> str:
     return help_text(type(metric)).split("\n\n")[0].replace("\n", " ")
 
 
-def _title(metric: HeadMeasure) -> str:
+def _title(metric: HeadMetric) -> str:
     return metric.name if metric.unit == "share" else f"{metric.name}, {metric.unit}"
 
 
-def value_text(metric: HeadMeasure, value: float) -> str:
+def value_text(metric: HeadMetric, value: float) -> str:
     """Returns a head's number with its unit."""
     if np.isnan(value):
         return "none"
@@ -136,7 +136,7 @@ def _kinds_legend(selection: ModelSelection) -> list[str]:
     return [" · ".join(f"{shapes[kind % len(shapes)]} {name}" for kind, name in names.items())] * (len(names) > 1)
 
 
-def _missing_points(table: MetricsTable, metrics: Sequence[HeadMeasure]) -> list[str]:
+def _missing_points(table: MetricsTable, metrics: Sequence[HeadMetric]) -> list[str]:
     """Returns how many heads have no point, and why."""
     counts = {metric.name: int(np.isnan(table.metrics.values[metric.name]).sum()) for metric in metrics}
     total = len(table.heads)
@@ -147,7 +147,7 @@ def _missing_points(table: MetricsTable, metrics: Sequence[HeadMeasure]) -> list
     ]
 
 
-def _show_scatter(table: MetricsTable, across: HeadMeasure, up: HeadMeasure, selected: int | None) -> None:
+def _show_scatter(table: MetricsTable, across: HeadMetric, up: HeadMetric, selected: int | None) -> None:
     x, y = (table.metrics.values[metric.name] for metric in (across, up))
     kinds = _numbered_kinds(table.layers)
     picture = scatter(
@@ -224,7 +224,7 @@ def _show_table(table: MetricsTable, selected: int | None) -> None:
     )
 
 
-def _column(metric: HeadMeasure, values: Float[np.ndarray, " heads"]) -> ColumnConfig:
+def _column(metric: HeadMetric, values: Float[np.ndarray, " heads"]) -> ColumnConfig:
     """A bar and a number for each head."""
     most = 1.0 if metric.unit == "share" else float(np.nanmax(values)) or 1.0
     return st.column_config.ProgressColumn(

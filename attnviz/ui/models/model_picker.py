@@ -12,7 +12,7 @@ from attnviz.models.hub import MINILM, Away, allowed, named
 from attnviz.models.image_inputs import FORMATS
 from attnviz.models.model import Model
 from attnviz.models.text_inputs import MOST_TOKENS
-from attnviz.sources.source import NothingYet
+from attnviz.sources.source import MissingInput
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
 from attnviz.ui import cache, head_controls
@@ -183,7 +183,7 @@ def _not_downloaded(name: str) -> ValueError:
     except ValueError as problem:
         return problem
     st.session_state[AWAY] = away
-    return NothingYet(download.takes(away))
+    return MissingInput(download.takes(away))
 
 
 def _offer_remedy(name: str) -> None:

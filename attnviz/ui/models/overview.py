@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz import figures
-from attnviz.analysis.head_metrics import MEASURES, HeadMeasure, HeadMeasures, head_measures
+from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, HeadMetricTable, head_metrics
 from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import number
 from attnviz.ui import cache, head_charts
@@ -78,8 +78,8 @@ def _show_heads(
     selection: ModelSelection,
     others: Sequence[ModelSelection],
     thumbnails: dict[int, np.ndarray],
-    measure: HeadMeasure | None,
-    measured: HeadMeasures | None,
+    measure: HeadMetric | None,
+    measured: HeadMetricTable | None,
 ) -> None:
     every = sorted([selection, *others], key=lambda one: one.mosaic_layers[0])
     titles = attention_kinds.distinct_names([one.layer for one in every], selection.model.is_encoder_decoder)
@@ -127,29 +127,29 @@ def _places(
     return [left], right
 
 
-def _choose_measure() -> HeadMeasure | None:
+def _choose_measure() -> HeadMetric | None:
     """The measure that the heads are colored by, if not by their maps."""
-    menu = {measure.name: measure for measure in MEASURES}
+    menu = {measure.name: measure for measure in HEAD_METRICS}
     name = st.session_state.get("color-by", st.query_params.get("color-by"))
     about = help_text(type(menu[name])) if name in menu else "Small maps of all heads, or one number for each."
     chosen = st.selectbox("Color by", [MAPS, *menu], key="color-by", bind="query-params", help=about)
     return menu.get(chosen)
 
 
-def _measure_heads(selection: ModelSelection, measure: HeadMeasure) -> HeadMeasures:
+def _measure_heads(selection: ModelSelection, measure: HeadMetric) -> HeadMetricTable:
     layers = selection.layers
     work = heads_work(layers, selection.mechanisms)
     check_work(work, "To measure all heads", "Take a shorter text, or color by attention maps.")
     return cache.once(
-        partial(head_measures, layers, measures=[measure]), "heads colored by", selection.source, measure.name
+        partial(head_metrics, layers, measures=[measure]), "heads colored by", selection.source, measure.name
     )
 
 
 def _show_grid(
     selection: ModelSelection,
     is_selected: bool,
-    measure: HeadMeasure,
-    measured: HeadMeasures,
+    measure: HeadMetric,
+    measured: HeadMetricTable,
     key: str,
     height: int,
     hint: str,

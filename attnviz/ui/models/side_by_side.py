@@ -7,7 +7,7 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
+from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
 from attnviz.analysis.head_maps import HeadChoice
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.figures.sentences import ChangeSentences
@@ -86,7 +86,7 @@ def _show_map(selection: ModelSelection, head_map: HeadMap, key: str, largest: f
 def _show_difference(left: HeadMap, right: HeadMap) -> None:
     """Draws the right map minus the left one, cell by cell."""
     maps = torch.from_numpy(left.weights), torch.from_numpy(right.weights)
-    cell_kinds = kinds(*maps).numpy()
+    cell_kinds = outcomes(*maps).numpy()
     tokens = (
         [a if a == b else f"{a} / {b}" for a, b in zip(*both, strict=True)]
         for both in zip(left.labels, right.labels, strict=True)

@@ -29,25 +29,25 @@ def show(selection: Selection, pinned: int | None) -> None:
     with st.popover("Parameters", icon=":material/tune:"):
         normalizers = widgets.configure_all(NORMALIZERS)
 
-    made: dict[str, np.ndarray] = {}
+    weights_by_name: dict[str, np.ndarray] = {}
     refused: dict[str, str] = {}
     for one in normalizers:
         mechanism = replace(selection.mechanism, normalizer=one)
         try:
-            made[title(type(one))] = selected_map(selection.with_mechanism(mechanism)).weights[pinned]
+            weights_by_name[title(type(one))] = selected_map(selection.with_mechanism(mechanism)).weights[pinned]
         except ValueError as problem:
             refused[title(type(one))] = str(problem)
-    if not made:
+    if not weights_by_name:
         st.error(plain(next(iter(refused.values()))))
         return
     inputs = selection.layer.inputs
     st.markdown(f"What **{plain(visible(inputs.query_tokens[pinned]))}** gives to each key, normalizer by normalizer:")
     # The keys that any normalizer gives most, in their order.
-    strongest = np.max([np.abs(np.nan_to_num(weights)) for weights in made.values()], axis=0)
+    strongest = np.max([np.abs(np.nan_to_num(weights)) for weights in weights_by_name.values()], axis=0)
     keys = np.sort(np.argsort(-strongest, kind="stable")[:MOST])
     tokens = [inputs.key_tokens[i] for i in keys]
-    lowest = min(0.0, *(float(np.nanmin(weights, initial=0)) for weights in made.values()))
-    highest = max(float(np.nanmax(weights, initial=0)) for weights in made.values())
+    lowest = min(0.0, *(float(np.nanmin(weights, initial=0)) for weights in weights_by_name.values()))
+    highest = max(float(np.nanmax(weights, initial=0)) for weights in weights_by_name.values())
     with st.container(horizontal=True, key="normalizers"):
         for kind in NORMALIZERS:
             name = title(kind)
@@ -56,10 +56,10 @@ def show(selection: Selection, pinned: int | None) -> None:
                 if name in refused:
                     st.caption(plain(refused[name]))
                     continue
-                sentence = said(row_summary(torch.from_numpy(made[name])))
+                sentence = summary_sentence(row_summary(torch.from_numpy(weights_by_name[name])))
                 st.caption(plain(sentence))
                 chart(
-                    row_bars(made[name][keys], tokens, lowest=lowest * 1.05, highest=highest * 1.05 or 1.0),
+                    row_bars(weights_by_name[name][keys], tokens, lowest=lowest * 1.05, highest=highest * 1.05 or 1.0),
                     f"row-{name.lower().replace(' ', '-')}",
                     label=f"The row under {name}",
                     name=f"{name} of one row",
@@ -69,10 +69,10 @@ def show(selection: Selection, pinned: int | None) -> None:
                 )
 
 
-def said(one: RowSummary) -> str:
-    """What a reader must know of a row: what it adds up to, whether weights are negative, how they are spread."""
-    signed = f"{'−' * (one.total < 0)}{number(abs(one.total))}"
-    total = "adds up to 1" if abs(one.total - 1) < 1e-5 else f"adds up to {signed}, not 1"
-    spread = "" if one.entropy is None else f"; entropy {number(one.entropy)} bits"
-    negative = "; some weights are negative" if one.negative else ""
-    return f"It {total}; {one.nonzero} {'weight is' if one.nonzero == 1 else 'weights are'} not 0{spread}{negative}."
+def summary_sentence(row: RowSummary) -> str:
+    """Returns a sentence about a row: its sum, its entropy, and whether weights are negative."""
+    signed = f"{'−' * (row.total < 0)}{number(abs(row.total))}"
+    total = "adds up to 1" if abs(row.total - 1) < 1e-5 else f"adds up to {signed}, not 1"
+    spread = "" if row.entropy is None else f"; entropy {number(row.entropy)} bits"
+    negative = "; some weights are negative" if row.negative else ""
+    return f"It {total}; {row.nonzero} {'weight is' if row.nonzero == 1 else 'weights are'} not 0{spread}{negative}."

@@ -5,7 +5,7 @@ from dataclasses import replace
 import streamlit as st
 import torch
 
-from attnviz.analysis.difference import ADDED, REMOVED, difference, kinds
+from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
 from attnviz.figures.difference import difference as difference_figure
 from attnviz.scores import SCORES, Additive, Cosine, ScaledDot, Score
 from attnviz.ui import cache, mechanism_controls, pinned_query, widgets
@@ -64,7 +64,7 @@ def show(selection: Selection, pinned: int | None) -> None:
         first = st.selectbox("Difference: from", names, 0, key="from", bind="query-params")
         second = st.selectbox("to", names, 1, key="to", bind="query-params")
     before, after = (torch.from_numpy(maps[name].weights) for name in (first, second))
-    cell_kinds = kinds(before, after).numpy()
+    cell_kinds = outcomes(before, after).numpy()
     with st.container(width=420):
         chart(
             difference_figure(

@@ -8,7 +8,7 @@ from attnviz.formatting import visible
 from attnviz.lessons.steps import Matrix, format_edits
 from attnviz.scores import Dot, General, ScaledDot, Score
 from attnviz.ui import cache
-from attnviz.ui.matrices import Stage, as_shown, matrices
+from attnviz.ui.matrices import Stage, as_json, matrices
 from attnviz.ui.steps.controls import Selection, show_query
 from attnviz.ui.steps.edits import EDITS, PROBLEM, STAGE, edit, link_value, set_link_value
 
@@ -40,7 +40,7 @@ def show(selection: Selection) -> None:
     several = heads > 1
     matrices(
         cache.once(
-            lambda: [as_shown(one, one.rows in (tokens, keys), one.columns == keys) for one in shown],
+            lambda: [as_json(one, one.rows in (tokens, keys), one.columns == keys) for one in shown],
             "matrices", selection.example, format_edits(selection.edits), head,
         ),
         tuple(_stage(name, selection, shown) for name in steps.stages),

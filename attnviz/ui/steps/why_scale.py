@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnviz.figures.scaling import scaling as figure
 from attnviz.formatting import number
-from attnviz.lessons.scaling import KEYS, QUERIES, WIDTHS, Scaling, scaling
+from attnviz.lessons.scaling import KEYS, QUERIES, WIDTHS, Scaling, measure_scaling
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
 from attnviz.ui.html import Markup, element
@@ -16,7 +16,7 @@ from attnviz.ui.html import Markup, element
 
 def show() -> None:
     """Three charts against the width of the vectors, and one width in numbers."""
-    found: Scaling = cache.once(scaling, "scaling")
+    found: Scaling = cache.once(measure_scaling, "scaling")
     place = st.container()
     width = st.select_slider("Width d of the vectors", WIDTHS, 64, key="d", bind="query-params", width=420)
     place.html(element("p", sentence(found, width), class_="attnviz-why"))

@@ -1,0 +1,427 @@
+// Shows linked matrices and goes through the stages that make them. The pointer or the keyboard picks a number: what
+// it was made from lights up, and the line above writes its sum out. All texts, sums and links between numbers come
+// from Python; here they are only shown. Texts go in as textContent only.
+
+import { element, header, symbol } from "./dom.js";
+import { normalizedNumber } from "./edit.js";
+
+const PACE = 2500; // milliseconds a stage is shown while playing
+const REPORT = 250; // milliseconds after the last step, until Python is told
+const MANY = 8; // columns, beyond which all numbers are smaller
+const HINT = "Point at a number to see what it was made from (rounded here). Click it to write another one.";
+
+/** @typedef {import("./types").Place} Place */
+
+export class Matrices {
+  /** @type {import("./types").Report} */
+  report = () => {};
+  headerHeight = 0; // of the window's top that a page covers
+  /** @type {import("./types").Data | null} */
+  shown = null;
+  stage = 0; // the number of the stage that is shown
+  /** @type {Place | null} the number under the pointer or the keyboard */
+  cursor = null;
+  problem = "";
+  isPlaying = false;
+  /** @type {HTMLInputElement | null} in which a number is written */
+  input = null;
+  /** @type {HTMLElement | null} the cell that a finger has touched */
+  touched = null;
+  /** @type {Record<string, HTMLElement[][]>} */
+  cells = {};
+  /** @type {Record<string, HTMLElement>} */
+  buttons = {};
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  timer; // of the next stage while playing
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  reporting;
+
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    /** @param {string} name */
+    const part = (name) => /** @type {HTMLElement} */ (root.querySelector(`.matrices-${name}`));
+    this.bar = part("bar");
+    this.formula = part("formula");
+    this.named = part("named");
+    this.learned = part("learned");
+    this.concat = part("concat");
+    this.title = part("title");
+    this.count = part("count");
+    this.caption = part("text");
+    this.sum = part("sum");
+    this.flow = part("flow");
+    this.closed = new AbortController();
+    /** @type {(target: EventTarget, kind: string, action: (event: any) => void) => void} */
+    const listen = (target, kind, action) => target.addEventListener(kind, action, { signal: this.closed.signal });
+    for (const element of root.querySelectorAll("[data-action]")) {
+      const button = /** @type {HTMLElement} */ (element);
+      const action = button.dataset.action ?? "";
+      this.buttons[action] = button;
+      listen(button, "click", () => button.getAttribute("aria-disabled") !== "true" && this.act(action));
+    }
+    listen(document, "keydown", (event) => {
+      const idle = event.target === document.body || this.bar.contains(event.target);
+      if (idle && !event.altKey && !event.ctrlKey && !event.metaKey) this.stepKey(event);
+    });
+    listen(this.flow, "keydown", (event) => this.cellKey(event));
+    listen(this.flow, "pointerover", (event) => event.pointerType === "mouse" && this.point(event.target.closest("td")));
+    listen(this.flow, "pointerleave", () => this.point(this.focused()));
+    listen(this.flow, "focusin", (event) => event.target.matches("td") && this.point(event.target));
+    listen(this.flow, "focusout", () => this.point(null));
+    listen(this.flow, "click", (event) => this.click(event));
+    this.resized = new ResizeObserver(() => this.measure());
+    this.resized.observe(this.bar);
+  }
+
+  // How much of the window's top is taken, so that what is scrolled to stands below it.
+  measure() {
+    this.root.style.setProperty("--top", `${this.headerHeight}px`);
+    this.root.style.setProperty("--bar", `${this.bar.offsetHeight}px`);
+  }
+
+  close() {
+    this.pause();
+    clearTimeout(this.reporting);
+    this.closed.abort();
+    this.resized.disconnect();
+  }
+
+  get data() {
+    return /** @type {import("./types").Data} */ (this.shown);
+  }
+
+  /** @param {import("./types").Data} data */
+  show(data) {
+    const same = this.shown && JSON.stringify(this.shown.matrices) === JSON.stringify(data.matrices);
+    const before = this.shown?.stages[this.stage]?.name;
+    this.shown = data;
+    this.root.dataset.ready = "false";
+    if (!same) this.build();
+    /** @param {string | undefined} name */
+    const place = (name) => data.stages.findIndex((stage) => stage.name === name);
+    // The stage is this side's own; Python is asked at first, and where the stage is no longer there.
+    this.stage = place(before) >= 0 ? place(before) : Math.max(0, place(data.stage));
+    if (before === undefined && this.stage > 0) requestAnimationFrame(() => this.intoView());
+    this.named.textContent = data.named;
+    this.measure();
+    this.named.hidden = !data.named;
+    this.learned.textContent = this.#matrix("W")?.symbol ?? "";
+    this.root.classList.toggle("matrices-dense", data.matrices[0].columns.length > MANY);
+    this.concat.textContent = data.concat;
+    this.buttons.undo.hidden = !data.edits;
+    this.refuse(data.problem);
+    this.draw();
+    requestAnimationFrame(() => requestAnimationFrame(() => (this.root.dataset.ready = "true")));
+  }
+
+  // Matrices -----------------------------------------------------------------------------------------------------
+
+  build() {
+    const cell = this.focused();
+    const focused = cell && this.place(cell);
+    this.cells = {};
+    this.cursor = null;
+    const sections = this.data.stages.map((stage) => {
+      const section = element("section", "matrices-stage-of");
+      const heading = element("button", "matrices-heading", stage.title);
+      heading.type = "button";
+      heading.onclick = () => this.go(this.data.stages.findIndex((one) => one.name === stage.name));
+      const made = this.data.matrices.filter((matrix) => matrix.stage === stage.name);
+      const rows = [made.filter((matrix) => matrix.given), made.filter((matrix) => !matrix.given)].map((some) => {
+        const row = element("div", "matrices-row");
+        row.append(...some.map((matrix) => this.#table(matrix)));
+        return row;
+      });
+      section.append(heading, ...rows.filter((row) => row.childElementCount));
+      return section;
+    });
+    this.flow.replaceChildren(...sections);
+    if (focused) this.cell(focused)?.focus({ preventScroll: true });
+  }
+
+  /** @param {import("./types").Matrix} matrix */
+  #table(matrix) {
+    const figure = element("figure", "matrices-matrix");
+    const caption = element("figcaption");
+    caption.append(symbol(matrix.symbol), element("span", "", matrix.about));
+    const scroll = element("div", "matrices-scroll");
+    const table = element("table");
+    table.setAttribute("role", "grid");
+    table.setAttribute("aria-label", `${matrix.symbol.replace(/[_^]/, "")}, ${matrix.about}`);
+    const head = element("tr");
+    head.append(element("td", "matrices-corner"), ...matrix.columns.map((name) => header("col", name, matrix.keys)));
+    table.createTHead().append(head);
+    const body = table.createTBody();
+    this.cells[matrix.name] = matrix.texts.map((texts, i) => {
+      const row = element("tr");
+      row.dataset.row = String(i);
+      const name = header("row", matrix.rows[i], matrix.tokens);
+      if (matrix.queries) {
+        const button = element("button", "", name.textContent);
+        button.type = "button";
+        button.title = "Follow this query";
+        button.tabIndex = -1;
+        button.onclick = () => this.report("query", i);
+        name.replaceChildren(button);
+        row.classList.toggle("matrices-query", true);
+      }
+      row.append(name);
+      const cells = texts.map((text, j) => {
+        const cell = element("td", "", text);
+        cell.setAttribute("role", "gridcell");
+        cell.tabIndex = i || j ? -1 : 0;
+        Object.assign(cell.dataset, { matrix: matrix.name, row: i, column: j });
+        cell.classList.toggle("matrices-edited", matrix.edited[i][j]);
+        const tint = matrix.tints[i][j];
+        if (tint === null) cell.classList.add("matrices-masked");
+        else cell.style.background = `rgb(${tint < 0 ? "232 89 12" : "28 126 214"} / ${Math.abs(tint) * 0.45})`;
+        return cell;
+      });
+      row.append(...cells);
+      body.append(row);
+      return cells;
+    });
+    scroll.append(table);
+    figure.append(caption, scroll);
+    return figure;
+  }
+
+  /**
+   * @param {Place} place
+   * @returns {HTMLElement | undefined}
+   */
+  cell([matrix, row, column]) {
+    return this.cells[matrix]?.[row]?.[column];
+  }
+
+  /**
+   * @param {HTMLElement} cell
+   * @returns {Place}
+   */
+  place(cell) {
+    return [cell.dataset.matrix ?? "", Number(cell.dataset.row), Number(cell.dataset.column)];
+  }
+
+  /** @param {string} name */
+  #matrix(name) {
+    return this.data.matrices.find((matrix) => matrix.name === name);
+  }
+
+  focused() {
+    const cell = document.activeElement?.closest("td");
+    return cell && this.flow.contains(cell) ? cell : null;
+  }
+
+  // What is lit --------------------------------------------------------------------------------------------------
+
+  /** @param {HTMLElement | null | undefined} cell */
+  point(cell) {
+    if (this.input) return;
+    this.cursor = cell?.dataset.matrix ? this.place(cell) : null;
+    this.problem = "";
+    this.light();
+  }
+
+  /** @param {string} problem shown in the place of the sum */
+  refuse(problem) {
+    this.problem = problem;
+    this.light();
+  }
+
+  // The number that is pointed at, or that of the stage, with what it was made from, and its sum.
+  light() {
+    for (const lit of this.flow.querySelectorAll(".matrices-source, .matrices-made"))
+      lit.classList.remove("matrices-source", "matrices-made");
+    const place = this.cursor ?? this.data.stages[this.stage]?.cell;
+    const cell = place && this.cell(place);
+    this.sum.classList.toggle("matrices-wrong", Boolean(this.problem));
+    const matrix = place && this.#matrix(place[0]);
+    if (!place || !cell || !matrix) return this.sum.replaceChildren(this.problem || HINT);
+    const [, row, column] = place;
+    cell.classList.add("matrices-made");
+    for (const [source, top, bottom, left, right] of matrix.operands[row][column])
+      for (let i = top; i < bottom; i++)
+        for (let j = left; j < right; j++) this.cell([source, i, j])?.classList.add("matrices-source");
+    if (this.problem) return this.sum.replaceChildren(this.problem);
+    const where = element("span", "matrices-where");
+    where.append(symbol(matrix.symbol), "[", element("bdi", "", matrix.rows[row]), ", ", element("bdi", "", matrix.columns[column]), "] = ");
+    this.sum.replaceChildren(where, matrix.formulas[row][column]);
+    if (!this.cursor) this.sum.append(" ", element("span", "matrices-faint", HINT));
+  }
+
+  draw() {
+    const { stages, row } = this.data;
+    const stage = stages[this.stage];
+    this.root.dataset.stage = stage.name;
+    this.title.textContent = stage.title;
+    this.count.textContent = `${this.stage + 1} of ${stages.length}`;
+    this.caption.textContent = stage.caption;
+    const names = stages.map((one) => one.name);
+    for (const element of this.formula.querySelectorAll("[data-part]")) {
+      const part = /** @type {HTMLElement} */ (element);
+      const parts = (part.dataset.part ?? "").split(" ");
+      part.hidden = ["scaling", "biases", "mask", "heads"].includes(parts[0]) && !names.includes(parts[0]);
+      part.classList.toggle("matrices-now", parts.includes(stage.name));
+    }
+    [...this.flow.children].forEach((section, i) => {
+      section.classList.toggle("matrices-later", i > this.stage);
+      section.classList.toggle("matrices-now", i === this.stage);
+    });
+    for (const line of /** @type {NodeListOf<HTMLElement>} */ (this.flow.querySelectorAll(".matrices-query")))
+      line.classList.toggle("matrices-followed", Number(line.dataset.row) === row);
+    /** @type {(name: string, off: boolean) => void} */
+    const disable = (name, off) => this.buttons[name].setAttribute("aria-disabled", String(off));
+    disable("first", this.stage === 0);
+    disable("back", this.stage === 0);
+    disable("next", this.stage === stages.length - 1);
+    this.light();
+  }
+
+  // Stages -------------------------------------------------------------------------------------------------------
+
+  /** @param {string} action */
+  act(action) {
+    if (action === "undo") return this.report("undo", true);
+    if (action === "play") return this.isPlaying ? this.pause() : this.play();
+    /** @type {Record<string, number>} */
+    const stages = { first: 0, back: this.stage - 1, next: this.stage + 1, last: this.data.stages.length - 1 };
+    this.go(stages[action]);
+  }
+
+  /** @param {number} stage */
+  go(stage) {
+    this.pause();
+    this.turn(stage);
+  }
+
+  /** @param {number} stage */
+  turn(stage) {
+    this.stage = Math.max(0, Math.min(this.data.stages.length - 1, stage));
+    this.cursor = null;
+    this.problem = "";
+    this.draw();
+    this.intoView();
+    clearTimeout(this.reporting);
+    if (!this.isPlaying) this.reporting = setTimeout(() => this.report("stage", this.data.stages[this.stage].name), REPORT);
+  }
+
+  play() {
+    this.isPlaying = true;
+    this.root.dataset.playing = "true";
+    this.buttons.play.textContent = "Pause";
+    const last = () => this.stage === this.data.stages.length - 1;
+    if (last()) this.turn(0);
+    const on = () => {
+      if (this.input) return void (this.timer = setTimeout(on, PACE)); // someone is writing a number
+      this.turn(this.stage + 1);
+      if (last()) this.pause();
+      else this.timer = setTimeout(on, PACE);
+    };
+    this.timer = setTimeout(on, PACE);
+  }
+
+  pause() {
+    if (!this.isPlaying) return;
+    clearTimeout(this.timer);
+    this.isPlaying = false;
+    this.root.dataset.playing = "false";
+    this.buttons.play.textContent = "Play";
+    this.reporting = setTimeout(() => this.report("stage", this.data.stages[this.stage].name), REPORT);
+  }
+
+  /** @param {KeyboardEvent} event */
+  stepKey(event) {
+    /** @type {Record<string, string>} */
+    const steps = { ArrowLeft: "back", ArrowRight: "next", PageUp: "back", PageDown: "next", Home: "first", End: "last" };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    this.act(steps[event.key]);
+  }
+
+  // The stage's matrices, where they are out of sight.
+  intoView() {
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.flow.children[this.stage]?.scrollIntoView({ block: "nearest", behavior: still ? "auto" : "smooth" });
+  }
+
+  // Cells --------------------------------------------------------------------------------------------------------
+
+  /** @param {PointerEvent} event */
+  click(event) {
+    const cell = /** @type {HTMLElement | null} */ (/** @type {Element} */ (event.target).closest("td[data-matrix]"));
+    if (!cell || this.input) return;
+    const isFirst = event.pointerType === "touch" && this.touched !== cell; // the first touch is for reading
+    this.touched = cell;
+    cell.focus();
+    if (!isFirst) this.edit(cell);
+  }
+
+  /** @param {KeyboardEvent} event */
+  cellKey(event) {
+    const cell = /** @type {Element} */ (event.target).closest("td");
+    if (!cell || this.input || event.altKey || event.ctrlKey || event.metaKey) return;
+    const [matrix, row, column] = this.place(cell);
+    const rows = this.cells[matrix];
+    /** @type {Record<string, [number, number]>} */
+    const moves = {
+      ArrowUp: [row - 1, column],
+      ArrowDown: [row + 1, column],
+      ArrowLeft: [row, column - 1],
+      ArrowRight: [row, column + 1],
+      Home: [row, 0],
+      End: [row, rows[0].length - 1],
+    };
+    if (event.key === "Enter") this.edit(cell);
+    else if (event.key === "Escape") cell.blur();
+    else if (event.key in moves) {
+      const next = this.cell([matrix, ...moves[event.key]]);
+      if (next) {
+        cell.tabIndex = -1;
+        next.tabIndex = 0;
+        next.focus();
+      }
+    } else return;
+    event.preventDefault();
+  }
+
+  /** @param {HTMLElement} cell */
+  edit(cell) {
+    this.pause();
+    const [name, row, column] = this.place(cell);
+    const before = cell.textContent;
+    const input = (this.input = element("input"));
+    input.type = "text";
+    input.inputMode = "text"; // a keyboard of numbers has no minus on some phones
+    const exact = this.#matrix(name)?.exact[row][column] ?? "";
+    input.value = exact;
+    input.setAttribute("aria-label", `${name}, row ${row + 1}, column ${column + 1}`);
+    cell.append(input); // over the number, so that nothing moves
+    input.select();
+    const leave = () => {
+      this.input = null;
+      cell.textContent = before;
+    };
+    const write = () => {
+      const text = normalizedNumber(input.value);
+      if (text === exact) return leave();
+      if (text === null) {
+        input.setAttribute("aria-invalid", "true");
+        return this.refuse("A number is expected, such as 0.5; nothing means: as it was computed.");
+      }
+      leave();
+      this.report("edit", { matrix: name, row, column, text });
+    };
+    input.onkeydown = (event) => {
+      event.stopPropagation();
+      if (event.key === "Enter") write();
+      else if (event.key === "Escape") leave();
+      else return;
+      event.preventDefault();
+      if (this.input) return;
+      cell.focus();
+      this.point(cell);
+    };
+    input.onblur = () => void (this.input === input && leave());
+  }
+}
