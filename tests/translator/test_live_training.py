@@ -52,7 +52,7 @@ def gone(training: LiveTraining) -> bool:
 
 
 def halves(shown: Translator) -> dict[str, torch.Tensor]:
-    return {name: numbers.half().float() for name, numbers in shown.model.status_dict().items()}
+    return {name: numbers.half().float() for name, numbers in shown.model.state_dict().items()}
 
 
 def test_one_trains_what_train_gives_and_the_next_starts_by_itself(as_installed) -> None:
