@@ -15,7 +15,7 @@ from attnviz.formatting import number
 from attnviz.lessons.lesson_files import FOLDER, LARGEST, read_lesson, read_lessons
 from attnviz.lessons.lookup import LookupResult, look_up, lookup_gradient, lookup_mechanism
 from attnviz.lessons.scaling import KEYS, measure_scaling
-from attnviz.lessons.steps import SentenceExample, compute_steps
+from attnviz.lessons.steps import SentenceExample, cell_number, compute_steps
 from attnviz.masks import Full
 from attnviz.masks.language import parse
 from attnviz.mechanism import Mechanism

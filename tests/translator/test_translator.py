@@ -501,7 +501,7 @@ def test_what_is_trained_on_are_sentences_for_training(as_installed):
     for number in (0, SAMPLES - 1):
         english, french = sample(number)
         known[number] = [tuple(SOURCE_VOCABULARY[word] for word in row if word != PAD) for row in english.tolist()]
-        assert all(parse(words).part == "train" for words in known[number])
+        assert all(parse(words).split == "train" for words in known[number])
         lengths = [len(words) for words in known[number]]
         assert lengths == sorted(lengths)
         assert french[:, 0].eq(START).all()
