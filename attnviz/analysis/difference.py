@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-Map = Float[Tensor, "queries keys"] | Float[np.ndarray, "queries keys"]
+ArrayMap = Float[Tensor, "queries keys"] | Float[np.ndarray, "queries keys"]
 Row = Float[Tensor, " keys"] | Float[np.ndarray, " keys"]
 
 # What can happen to a cell; `outcomes` gives the index in this tuple.
@@ -27,7 +27,7 @@ COMMON = 1e-5
 LEAST = 1e-30
 
 
-def outcomes(a: Map, b: Map) -> UInt8[Tensor, "queries keys"]:
+def outcomes(a: ArrayMap, b: ArrayMap) -> UInt8[Tensor, "queries keys"]:
     """What became of each cell from a to b: its index in OUTCOMES.
 
     0 neither allows it, 1 kept with the same weight, 2 kept but re-weighted, 3 removed (a allows it, b does not),
@@ -47,7 +47,7 @@ def outcome_counts(outcomes: UInt8[Tensor, "queries keys"]) -> dict[str, int]:
     return dict(zip(OUTCOMES, outcomes.flatten().bincount(minlength=len(OUTCOMES)).tolist(), strict=True))
 
 
-def difference(a: Map, b: Map) -> Float[Tensor, "queries keys"]:
+def difference(a: ArrayMap, b: ArrayMap) -> Float[Tensor, "queries keys"]:
     """b − a, where a cell that one of them masks has weight 0 there; NaN where neither allows it.
 
     Exact in the maps' own precision, so that A = B gives exact zeros.

@@ -32,7 +32,7 @@ class Text:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class QueryBlock:
     """A block of a head's rows: the sizes of its weights, 0 on keys that are left out."""
 
     weights: Float[Tensor, "rows keys"]
@@ -58,14 +58,14 @@ class HeadMetric:
     def counts(self, q: Int[Tensor, "rows 1"], k: Int[Tensor, " keys"], text: Text) -> Tensor | None:
         return None
 
-    def __call__(self, rows: Rows, counts: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, counts: Float[Tensor, "rows keys"] | None) -> Sums:
         raise NotImplementedError
 
 
 class Share(HeadMetric):
     """How much of the attention lies on the keys that count, among the queries that have such a key."""
 
-    def __call__(self, rows: Rows, counts: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, counts: Float[Tensor, "rows keys"] | None) -> Sums:
         assert counts is not None
         return (rows.weights * counts).sum(-1), rows.mass * (counts.amax(-1) > 0)
 
@@ -79,7 +79,7 @@ class Entropy(HeadMetric):
 
     name, unit = "Entropy", "bits"
 
-    def __call__(self, rows: Rows, counts: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, counts: Float[Tensor, "rows keys"] | None) -> Sums:
         # Of w / m, times m: −Σ w log w + m log m.
         nats = torch.special.entr(rows.weights).sum(-1) + torch.xlogy(rows.mass, rows.mass)
         return nats.clamp(min=0) / math.log(2), rows.mass
@@ -93,7 +93,7 @@ class LargestWeight(HeadMetric):
 
     name = "Largest weight"
 
-    def __call__(self, rows: Rows, counts: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, counts: Float[Tensor, "rows keys"] | None) -> Sums:
         return rows.weights.amax(-1), rows.mass
 
 
@@ -108,7 +108,7 @@ class Distance(HeadMetric):
     def counts(self, q: Int[Tensor, "rows 1"], k: Int[Tensor, " keys"], text: Text) -> Tensor:
         return (q - k).abs()
 
-    def __call__(self, rows: Rows, counts: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, counts: Float[Tensor, "rows keys"] | None) -> Sums:
         assert counts is not None
         return (rows.weights * counts).sum(-1), rows.mass
 
@@ -152,7 +152,7 @@ class First(Share):
         return (k == 0) & (q >= 0)
 
 
-class Special(Share):
+class SpecialTokens(Share):
     """How much attention goes to tokens that the tokenizer added, such as [CLS] and [SEP]."""
 
     name = "Special tokens"
@@ -193,7 +193,7 @@ class RowSum(HeadMetric):
 
     name = "Row sum"
 
-    def __call__(self, rows: Rows, counts: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, counts: Float[Tensor, "rows keys"] | None) -> Sums:
         return rows.mass, rows.seeing.to(rows.mass.dtype)
 
 
@@ -270,7 +270,7 @@ def layer_metrics(
             attention = mechanism(inputs, heads=[head], rows=slice(first, first + BLOCK))
             seeing = (attention.allowed[0] & counted_k).any(-1) & counted_q[q]
             weights = attention.weights[0].abs().to(dtype) * counted_k
-            rows = Rows(weights, weights.sum(-1), seeing)
+            rows = QueryBlock(weights, weights.sum(-1), seeing)
             for i in asked:
                 for sum_, each in zip(sums, measures[i](rows, counts[i]), strict=True):
                     sum_[i, head] += (each.double() * seeing).sum()
@@ -285,6 +285,6 @@ def _counted(count: int, special: Sequence[int], without: Without) -> Bool[Tenso
 
 
 HEAD_METRICS: tuple[HeadMetric, ...] = (
-    Entropy(), LargestWeight(), Distance(), Itself(), Previous(), Next(), First(), Special(), SameBefore(), AfterSame(),
-    RowSum(),
+    Entropy(), LargestWeight(), Distance(), Itself(), Previous(), Next(), First(), SpecialTokens(), SameBefore(),
+    AfterSame(), RowSum(),
 )  # fmt: skip

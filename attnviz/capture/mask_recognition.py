@@ -8,11 +8,11 @@ from torch import Tensor
 from attnviz.masks import Band, Causal, Chunked, Full, Mask, Padding, PrefixLM, SlidingWindow
 from attnviz.mechanism import blocks
 
-Rows = Callable[[int, int], Tensor]  # which keys the queries from one to another see, as (rows, keys)
+AllowedRows = Callable[[int, int], Tensor]  # which keys the queries from one to another see, as (rows, keys)
 KEPT = 1 << 25  # cells, so that those of 4,096 tokens are computed once
 
 
-def recognize_mask(allowed: Rows, queries: int, keys: int) -> Mask | None:
+def recognize_mask(allowed: AllowedRows, queries: int, keys: int) -> Mask | None:
     """The mask that allows exactly these cells, or None: compared in all of them, in blocks of rows."""
     if queries * keys <= KEPT:
         cells = torch.cat([allowed(*part) for part in blocks(queries)])
@@ -20,7 +20,7 @@ def recognize_mask(allowed: Rows, queries: int, keys: int) -> Mask | None:
     return _compared(allowed, queries, keys)
 
 
-def _compared(allowed: Rows, queries: int, keys: int) -> Mask | None:
+def _compared(allowed: AllowedRows, queries: int, keys: int) -> Mask | None:
     k = torch.arange(keys)
     seen, ahead, back = torch.zeros(keys, dtype=torch.bool), -queries, -keys
     for first, last in blocks(queries):
@@ -58,6 +58,6 @@ def _candidates(ahead: int, back: int, prefix: int) -> Iterator[Mask]:
         yield Band(back)
 
 
-def agrees(mask: Mask, allowed: Rows, first: int, last: int, keys: int) -> bool:
+def agrees(mask: Mask, allowed: AllowedRows, first: int, last: int, keys: int) -> bool:
     q, k, zero = torch.arange(first, last)[:, None], torch.arange(keys), torch.tensor(0)
     return torch.equal(mask(zero, zero, q, k).expand(last - first, keys), allowed(first, last))

@@ -10,7 +10,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.capture.call import MASKED, Call
 from attnviz.capture.lazy_mask import LazyMask
-from attnviz.capture.mask_recognition import Rows, agrees, padding_mask, recognize_mask
+from attnviz.capture.mask_recognition import AllowedRows, agrees, padding_mask, recognize_mask
 from attnviz.capture.memory_budget import MemoryBudget, NotCaptured
 from attnviz.capture.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.masks import Full, Mask, parse
@@ -97,7 +97,7 @@ def _known_mask(mask: LazyMask, example: int, budget: MemoryBudget) -> Mask:
     return recognize_mask(allowed, queries, keys) or _by_its_rule(mask, example, allowed, budget)
 
 
-def _by_its_rule(mask: LazyMask, example: int, allowed: Rows, budget: MemoryBudget) -> Mask:
+def _by_its_rule(mask: LazyMask, example: int, allowed: AllowedRows, budget: MemoryBudget) -> Mask:
     """The model's rule itself, if it can be computed at any positions; else a table of what it says."""
     function, real = mask.arguments["mask_function"], mask.real_keys(example)
     queries, keys = mask.shape[2:]

@@ -14,11 +14,11 @@ from attnviz.masks.terms import (
     INT64_MAX,
     POSITION_BOUNDS,
     PRECEDENCE,
+    Arithmetic,
     Bounds,
     Function,
     Lookup,
     Number,
-    Operation,
     Term,
     Variable,
 )
@@ -95,9 +95,9 @@ class MaskCode:
                 return str(int(number)) if number >= 0 or least < ATOM else f"({int(number)})"
             case Variable(name) if name in POSITIONS:
                 return POSITIONS[name]
-            case Operation("-", Number(0), right):
+            case Arithmetic("-", Number(0), right):
                 return f"(-{self._term(right, ATOM)})" if least > 1 else f"-{self._term(right, ATOM)}"
-            case Operation(sign, left, right) if sign in PRECEDENCE:
+            case Arithmetic(sign, left, right) if sign in PRECEDENCE:
                 binds = PRECEDENCE[sign]
                 text = f"{self._term(left, binds)} {sign} {self._term(right, binds + 1)}"
                 return f"({text})" if binds < least else text
@@ -139,7 +139,7 @@ def _simple(mask: Mask, at: Mapping[str, Bounds]) -> Mask:
                     return Not(simple)
         case Compare(terms, (sign,)):
             match tuple(_plain(term, at) for term in terms):
-                case Operation("-", one, away), Operation("-", other, same) if away == same:
+                case Arithmetic("-", one, away), Arithmetic("-", other, same) if away == same:
                     return Compare((one, other), (sign,))
                 case Variable(), Number(number) if number <= 0 and sign in (">=", "<"):
                     return ALWAYS if sign == ">=" else NEVER
@@ -163,7 +163,7 @@ def _combined(kind: type[And] | type[Or], left: Mask, right: Mask, nothing: Mask
 def _plain(term: Term, at: Mapping[str, Bounds]) -> Term:
     """A term without what changes nothing, such as + 0, or numbers of a table that are never looked up."""
     match term:
-        case Operation(sign, before, after):
+        case Arithmetic(sign, before, after):
             left, right = _plain(before, at), _plain(after, at)
             match sign, left, right:
                 case "+", _, Number(number):
@@ -176,8 +176,8 @@ def _plain(term: Term, at: Mapping[str, Bounds]) -> Term:
                     return left
                 case "%", _, Number(number):
                     least, greatest = _bounds(left, at)
-                    return left if least >= 0 and greatest < number else Operation("%", left, right)
-            return Operation(sign, left, right)
+                    return left if least >= 0 and greatest < number else Arithmetic("%", left, right)
+            return Arithmetic(sign, left, right)
         case Function("max", (inside, Number(low))) if _bounds(inside, at)[0] >= low:
             return _plain(inside, at)
         case Function("min", (inside, Number(high))) if _bounds(inside, at)[1] <= high:
@@ -193,11 +193,11 @@ def _plain(term: Term, at: Mapping[str, Bounds]) -> Term:
 def _plus(term: Term, number: int) -> Term:
     """A term plus a number, which may be negative."""
     match term:
-        case Operation("+", inside, Number(before)):
+        case Arithmetic("+", inside, Number(before)):
             return _plus(inside, before + number)
-        case Operation("-", inside, Number(before)):
+        case Arithmetic("-", inside, Number(before)):
             return _plus(inside, number - before)
-    return Operation("+" if number > 0 else "-", term, Number(abs(number))) if number else term
+    return Arithmetic("+" if number > 0 else "-", term, Number(abs(number))) if number else term
 
 
 def _bounds(term: Term, at: Mapping[str, Bounds]) -> Bounds:

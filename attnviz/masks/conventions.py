@@ -14,7 +14,7 @@ from torch import Tensor
 from attnviz.masks.direction import Causal, PrefixLM
 from attnviz.masks.mask import Array, Mask, Not, Symbol
 from attnviz.masks.segments import BlockCausal, Chunked, Padding
-from attnviz.masks.terms import Operation, Variable
+from attnviz.masks.terms import Arithmetic, Variable
 from attnviz.masks.vision import Neighborhood2D
 from attnviz.masks.window import Band, DilatedWindow, SlidingWindow
 
@@ -118,7 +118,7 @@ def count_from_last(make: Callable[[int], Mask]) -> Callable[[int, int, int], Ma
         if queries == keys:
             return make(size)
         b, h, q, k, n_q, n_k = (Variable(name) for name in ("b", "h", "q", "k", "n_q", "n_k"))
-        at = Operation("-", Operation("+", q, n_k), n_q)
+        at = Arithmetic("-", Arithmetic("+", q, n_k), n_q)
         return make(size)(Symbol(b), Symbol(h), Symbol(at), Symbol(k)).mask
 
     return mask

@@ -31,7 +31,7 @@ from attnviz.masks.comparisons import COMPARISONS
 from attnviz.masks.grid import Bits, Grid
 from attnviz.masks.mask import PRECEDENCE as MASK_PRECEDENCE
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, Or, Shifted, choice_word, snake_case
-from attnviz.masks.terms import ATOM, POSITION_BOUNDS, Bounds, Function, Number, Operation, Term, Variable
+from attnviz.masks.terms import ATOM, POSITION_BOUNDS, Arithmetic, Bounds, Function, Number, Term, Variable
 from attnviz.masks.terms import PRECEDENCE as TERM_PRECEDENCE
 
 LONGEST = 80_000  # characters, as many as the largest grid takes
@@ -175,7 +175,7 @@ class _Parser:
             term = self.term(piece, "-")
             if isinstance(term, Number):
                 return piece._replace(expression=Number(-term.number), start=token.start)
-            return self.computed(Operation("-", Number(0), term), token, piece)
+            return self.computed(Arithmetic("-", Number(0), term), token, piece)
         if token.word == "(":
             self.advance()
             piece = self.expression()
@@ -205,7 +205,7 @@ class _Parser:
         if sign in ("&", "|"):
             kind = And if sign == "&" else Or
             return self.part(kind(self.mask(left, sign), self.mask(right, sign)), left.start, left, right)
-        piece = self.computed(Operation(sign, self.term(left, sign), self.term(right, sign)), token, left, right)
+        piece = self.computed(Arithmetic(sign, self.term(left, sign), self.term(right, sign)), token, left, right)
         return piece._replace(start=left.start)
 
     def name(self) -> _Parsed:

@@ -20,7 +20,7 @@ from attnviz.masks.comparisons import (
     describe_comparison,
     describe_limit,
 )
-from attnviz.masks.terms import ArithmeticSign, Function, Lookup, Number, Operation, Term, Variable
+from attnviz.masks.terms import Arithmetic, ArithmeticSign, Function, Lookup, Number, Term, Variable
 
 
 class Symbol:
@@ -125,7 +125,7 @@ class Symbol:
 
 
 def _arithmetic(sign: ArithmeticSign, left: Symbol | int, right: Symbol | int) -> Symbol:
-    return Symbol(Operation(sign, _as_term(left), _as_term(right)))
+    return Symbol(Arithmetic(sign, _as_term(left), _as_term(right)))
 
 
 def _comparison(left: Symbol, sign: ComparisonSign, right: Symbol | int) -> Symbol:

@@ -136,7 +136,7 @@ class Variable(Term):
 
 
 @dataclass(frozen=True)
-class Operation(Term):
+class Arithmetic(Term):
     """Two terms added, subtracted, multiplied, divided (rounding down) or the remainder of that (never negative
     where the divisor is positive)."""
 
@@ -151,7 +151,7 @@ class Operation(Term):
         return (self.left, self.right)
 
     def with_parts(self, *parts: Term) -> Term:
-        return Operation(self.sign, *parts)
+        return Arithmetic(self.sign, *parts)
 
     def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
         (a, b), (c, d) = self.left.bounds(at), self.right.bounds(at)
@@ -217,7 +217,7 @@ class Function(Term):
     def describe(self) -> str:
         if self.name == "abs":
             (inside,) = self.arguments
-            if isinstance(inside, Operation) and inside.sign == "-" and set(map(str, inside.parts())) == {"q", "k"}:
+            if isinstance(inside, Arithmetic) and inside.sign == "-" and set(map(str, inside.parts())) == {"q", "k"}:
                 return "the distance between the query and the key"
             return f"the absolute value of {_phrase(inside)}"
         *first, last = map(_phrase, self._flat())
@@ -283,7 +283,7 @@ def _larger(a: Any, b: Any) -> Any:
 
 def _written(term: Term, least: int) -> str:
     """A term's text, in parentheses if it binds less tightly than this; -x binds as tightly as x."""
-    loose = isinstance(term, Operation) and not term._is_negative() and PRECEDENCE[term.sign] < least
+    loose = isinstance(term, Arithmetic) and not term._is_negative() and PRECEDENCE[term.sign] < least
     return f"({term})" if loose else str(term)
 
 

@@ -52,7 +52,7 @@ Progress = Callable[[int, int], object]  # bytes done, bytes in all
 
 
 @dataclass(frozen=True)
-class Here:
+class CachedModel:
     """A model of the hub that is on this computer."""
 
     name: str
@@ -61,8 +61,8 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Away:
-    """A model of the hub: what bringing it here takes."""
+class RemoteModel:
+    """A model of the hub, and what its download takes."""
 
     name: str
     parameters: int
@@ -77,7 +77,7 @@ class Hub:
     address: str | None = None
     cache: Path | None = None
 
-    def here(self) -> list[Here]:
+    def cached_models(self) -> list[CachedModel]:
         """The models that are on this computer, whole and as safetensors, by name; no network is asked."""
         try:
             found = huggingface_hub.scan_cache_dir(self.cache).repos
@@ -86,7 +86,7 @@ class Hub:
         models = []
         for repo in found:
             if repo.repo_type == "model" and (folder := self.folder(repo.repo_id)):
-                models.append(Here(repo.repo_id, repo.size_on_disk, folder))
+                models.append(CachedModel(repo.repo_id, repo.size_on_disk, folder))
         return sorted(models, key=lambda model: model.name.lower())
 
     def folder(self, name: str) -> Path | None:
@@ -106,14 +106,14 @@ class Hub:
             return None
         return found if _whole(found) else None
 
-    def away(self, name: str) -> Away:
+    def find(self, name: str) -> RemoteModel:
         """How large a model of the hub is, before any of it is brought here.
 
         Raises ValueError, in words, when there is none of that name, it cannot be reached, has no safetensors,
         or would not fit into memory or on the disk.
         """
         check_allowed(name)
-        with _in_words(name, self.here):
+        with _in_words(name, self.cached_models):
             files = self._snapshot(name, dry_run=True)
             if not any(Path(file.filename).match(pattern) for file in files for pattern in WEIGHTS):
                 raise ValueError(
@@ -134,9 +134,9 @@ class Hub:
         check_size(name, parameters, 4 * parameters)
         size, left = (sum(f.file_size or 0 for f in files if every or f.will_download) for every in (True, False))
         self._check_disk(name, left)
-        return Away(name, parameters, size, left)
+        return RemoteModel(name, parameters, size, left)
 
-    def fetch(self, away: Away, progress: Progress = lambda done, size: None) -> Path:
+    def fetch(self, away: RemoteModel, progress: Progress = lambda done, size: None) -> Path:
         """Brings a model's files here, and says how far it is: bytes done, bytes in all.
 
         Files that are here already are not fetched again, so that what was broken off goes on. Raises ValueError,
@@ -158,7 +158,7 @@ class Hub:
                     progress(min(already + self.sofar, away.size), away.size)
                 return super().update(n)
 
-        with _in_words(away.name, self.here):
+        with _in_words(away.name, self.cached_models):
             folder = Path(self._snapshot(away.name, tqdm_class=Bar))
         if not _whole(folder):
             raise ValueError(
@@ -258,7 +258,7 @@ def check_allowed(name: str) -> None:
 
 
 @contextmanager
-def _in_words(name: str, here: Callable[[], list[Here]]) -> Iterator[None]:
+def _in_words(name: str, here: Callable[[], list[CachedModel]]) -> Iterator[None]:
     """Says what went wrong on the way to the hub so that a person knows what to do."""
     try:
         yield
@@ -266,7 +266,7 @@ def _in_words(name: str, here: Callable[[], list[Here]]) -> Iterator[None]:
         raise ValueError(_sentence(name, error, here)) from error
 
 
-def _sentence(name: str, error: BaseException, here: Callable[[], list[Here]]) -> str:
+def _sentence(name: str, error: BaseException, here: Callable[[], list[CachedModel]]) -> str:
     causes = [error]
     while (cause := causes[-1].__cause__) is not None:
         causes.append(cause)

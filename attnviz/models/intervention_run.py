@@ -91,7 +91,7 @@ def attended(mechanism: Mechanism, inputs: Inputs) -> Float[Tensor, "heads queri
     )
 
 
-def mass_shift(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
+def mass_shift_of_heads(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
     """Returns the share of a query's attention that has left its keys, for each head, averaged over the queries.
 
     It is Σ over keys of max(0, weight before − weight after): 0 where nothing has changed, 1 where all attention is

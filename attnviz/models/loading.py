@@ -1,7 +1,8 @@
 """A folder of weights as a model: nothing in it is trusted, no code of its own is run, and its size is known before.
 
 `inspected` reads what is small (config.json, the headers of the weights) within bounds and refuses, in words, what
-cannot or should not be loaded; `Folder.load` then reads the weights. Both are slow enough to be done once: `shelf`.
+cannot or should not be loaded; `Folder.load` then reads the weights. Both are slow, and done
+once: `model_cache`.
 """
 
 import re

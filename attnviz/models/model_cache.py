@@ -1,4 +1,4 @@
-"""The models in memory: bounded in number and in bytes, the one not asked for longest goes first."""
+"""The models in memory: bounded in number and in bytes, the least recently used one is dropped first."""
 
 import os
 import threading
@@ -17,49 +17,51 @@ from attnviz.settings import kept_models, model_bytes
 HUB = Hub()
 
 
-class NotHere(ValueError):
-    """A model of the hub that has to be brought here first."""
+class NotDownloaded(ValueError):
+    """A model of the hub that has to be downloaded first."""
 
 
-class Shelf:
-    """Models in memory, at most so many and of so many bytes together, the one not asked for longest goes first.
+class ModelCache:
+    """Models in memory, at most so many and of so many bytes together; the least recently used one is dropped first.
 
-    A model is loaded once, whoever asks; one is loaded at a time, so that two never fill the memory together.
+    A model is loaded once, whoever asks for it; one is loaded at a time, so that two never fill the memory together.
     """
 
-    def __init__(self, most: int, size: int) -> None:
-        self.most, self.size = most, size
+    def __init__(self, max_models: int, max_bytes: int) -> None:
+        self.max_models, self.max_bytes = max_models, max_bytes
         self._models: OrderedDict[Hashable, tuple[Model, int]] = OrderedDict()
-        self._looking, self._loading = threading.Lock(), threading.Lock()
+        self._reading, self._loading = threading.Lock(), threading.Lock()
 
-    def take(self, key: Hashable, inspect: Callable[[], Folder]) -> Model:
-        """The model under this key; if it is not there, the one in the folder that `inspect` gives."""
-        if (model := self._found(key)) is not None:
+    def get(self, key: Hashable, inspect: Callable[[], Folder]) -> Model:
+        """Returns the model under this key, loaded from the folder that `inspect` gives if it is not in memory."""
+        if (model := self._find(key)) is not None:
             return model
         with self._loading:
-            if (model := self._found(key)) is not None:  # another has loaded it meanwhile
+            if (model := self._find(key)) is not None:  # loaded by another thread meanwhile
                 return model
             folder = inspect()
-            with self._looking:
-                while self._models and (len(self._models) >= self.most or self.taken + folder.size > self.size):
+            with self._reading:
+                while self._models and (
+                    len(self._models) >= self.max_models or self.size + folder.size > self.max_bytes
+                ):
                     self._models.popitem(last=False)
             model = folder.load()
-            with self._looking:
+            with self._reading:
                 self._models[key] = model, folder.size
             return model
 
     @property
-    def taken(self) -> int:
-        """The bytes that the models on the shelf take together."""
+    def size(self) -> int:
+        """The bytes that the models take together."""
         return sum(size for _, size in self._models.values())
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The models on the shelf, the one that goes first at the front."""
+        """The names of the models, the one that is dropped first at the front."""
         return tuple(model.name for model, _ in self._models.values())
 
-    def _found(self, key: Hashable) -> Model | None:
-        with self._looking:
+    def _find(self, key: Hashable) -> Model | None:
+        with self._reading:
             if key not in self._models:
                 return None
             self._models.move_to_end(key)
@@ -67,17 +69,17 @@ class Shelf:
 
 
 @cache
-def shelf() -> Shelf:
-    """The shelf of this process: at most ATTNVIZ_MODELS_KEPT models (3), in ATTNVIZ_MODEL_MB of memory together."""
-    return Shelf(kept_models(), model_bytes())
+def shared_cache() -> ModelCache:
+    """The cache of this process: at most ATTNVIZ_MODELS_KEPT models (3), in ATTNVIZ_MODEL_MB of memory together."""
+    return ModelCache(kept_models(), model_bytes())
 
 
 def model(name: str, hub: Hub = HUB) -> Model:
     """The model of a name: an id of the hub or its address there, or the path of a local folder (from the root, or with
     ~ or . before it).
 
-    Raises NotHere for a model of the hub that is not on this computer, and ValueError, in words, for what cannot be
-    loaded or, on a hosted instance, is not allowed.
+    Raises NotDownloaded for a model of the hub that is not on this computer, and ValueError for what cannot be loaded
+    or, on a hosted instance, is not allowed.
     """
     name = named(name)
     if name in ("", MINILM):
@@ -86,17 +88,17 @@ def model(name: str, hub: Hub = HUB) -> Model:
         check_allowed(name)
     if is_path(name):
         folder = Path(os.path.realpath(Path(name).expanduser()))
-        return shelf().take((folder, _written(folder)), lambda: inspected(name))
+        return shared_cache().get((folder, _written(folder)), lambda: inspected(name))
     found = hub.folder(name)
     if found is None:
-        raise NotHere(f"{quoted(name)} is not on this computer yet. It has to be downloaded first.")
-    return shelf().take((name, found), lambda: inspected(found, name))
+        raise NotDownloaded(f"{quoted(name)} is not on this computer yet. It has to be downloaded first.")
+    return shared_cache().get((name, found), lambda: inspected(found, name))
 
 
 def choices(hub: Hub = HUB) -> list[str]:
     """The ids that can be read without asking the network, or those that a hosted instance's owner lists."""
     listed = allowed()
-    names = listed if listed is not None else [here.name for here in hub.here()]
+    names = listed if listed is not None else [model.name for model in hub.cached_models()]
     return [MINILM, *(name for name in names if name != MINILM)]
 
 

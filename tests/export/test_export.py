@@ -33,7 +33,7 @@ from attnviz.masks import (
 )
 from attnviz.masks.grid import Grid
 from attnviz.masks.mask import Symbol
-from attnviz.masks.terms import Function, Lookup, Number, Operation, Variable
+from attnviz.masks.terms import Arithmetic, Function, Lookup, Number, Variable
 from attnviz.normalizers import (
     NORMALIZERS,
     Differential,
@@ -116,7 +116,7 @@ def number(term):
 
 
 def made(sign, left, right):
-    return Operation(sign, number(left), number(right))
+    return Arithmetic(sign, number(left), number(right))
 
 
 Q, K, H = map(Variable, "qkh")
@@ -399,8 +399,8 @@ NUMBERS = st.builds(Number, st.integers(-3, 6))
 TERMS = st.recursive(
     st.sampled_from([Q, K, H]) | NUMBERS,
     lambda inner: (
-        st.builds(Operation, st.sampled_from("+-*"), inner, inner)
-        | st.builds(Operation, st.sampled_from(["//", "%"]), inner, st.builds(Number, st.integers(1, 5)))
+        st.builds(Arithmetic, st.sampled_from("+-*"), inner, inner)
+        | st.builds(Arithmetic, st.sampled_from(["//", "%"]), inner, st.builds(Number, st.integers(1, 5)))
         | st.builds(lambda name, a, b: Function(name, (a, b)), st.sampled_from(["min", "max"]), inner, inner)
         | st.builds(lambda a: Function("abs", (a,)), inner)
     ),

@@ -41,14 +41,14 @@ from attnviz.masks import (
 )
 from attnviz.masks import cost as module
 from attnviz.masks.cost import Cost, cost, row_intervals
-from attnviz.masks.terms import Function, Lookup, Number, Operation, Variable
+from attnviz.masks.terms import Arithmetic, Function, Lookup, Number, Variable
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 
 N = 131_072
 Q, K = Variable("q"), Variable("k")
-CAUSAL_OR_SINK = Causal() & Compare((Operation("-", Q, K), Number(4)), ("<",)) | Compare((K, Number(2)), ("<",))
+CAUSAL_OR_SINK = Causal() & Compare((Arithmetic("-", Q, K), Number(4)), ("<",)) | Compare((K, Number(2)), ("<",))
 
 SAMPLES = [
     Full(),
@@ -162,7 +162,9 @@ def test_each_head_has_its_own_cost():
     costs = [cost(mask, 30, 30, head=head, block=4) for head in range(4)]
     assert costs == [counted(mask, 30, 30, head=head, block=4) for head in range(4)]
     assert len(set(costs)) > 1
-    each = Compare((Operation("%", Operation("-", Q, K), Operation("+", Variable("h"), Number(2))), Number(0)), ("==",))
+    each = Compare(
+        (Arithmetic("%", Arithmetic("-", Q, K), Arithmetic("+", Variable("h"), Number(2))), Number(0)), ("==",)
+    )
     assert [cost(each, 30, 30, head=h, block=4) for h in (0, 5)] == [counted(each, 30, 30, h, 4) for h in (0, 5)]
 
 
@@ -172,7 +174,7 @@ def small(low, high):
 
 # Terms that are made of lines, bent, divided or repeated, of which the cost is counted in pieces at any length.
 LINE = st.builds(
-    lambda a, b, c: Operation("+", Operation("*", Number(a), Q), Operation("+", Operation("*", Number(b), K), c)),
+    lambda a, b, c: Arithmetic("+", Arithmetic("*", Number(a), Q), Arithmetic("+", Arithmetic("*", Number(b), K), c)),
     st.integers(-2, 2),
     st.integers(-2, 2),
     small(-9, 9),
@@ -181,15 +183,15 @@ BENT = st.one_of(
     LINE,
     st.builds(lambda a: Function("abs", (a,)), LINE),
     st.builds(lambda name, a, b: Function(name, (a, b)), st.sampled_from(["min", "max"]), LINE, LINE),
-    st.builds(lambda a: Lookup((3, 1, 1, 4, 1, 5, 9, 2, 6), Operation("%", a, Number(9))), LINE),
+    st.builds(lambda a: Lookup((3, 1, 1, 4, 1, 5, 9, 2, 6), Arithmetic("%", a, Number(9))), LINE),
 )
-STRUCTURED = BENT | st.builds(Operation, st.sampled_from(["//", "%"]), BENT, small(1, 9))
+STRUCTURED = BENT | st.builds(Arithmetic, st.sampled_from(["//", "%"]), BENT, small(1, 9))
 # And terms of any kind.
 ANY = st.recursive(
     st.sampled_from([Q, K, Variable("h")]) | small(-3, 9),
     lambda inner: st.one_of(
-        st.builds(Operation, st.sampled_from(["+", "-", "*"]), inner, inner),
-        st.builds(Operation, st.sampled_from(["//", "%"]), inner, small(1, 9)),
+        st.builds(Arithmetic, st.sampled_from(["+", "-", "*"]), inner, inner),
+        st.builds(Arithmetic, st.sampled_from(["//", "%"]), inner, small(1, 9)),
         st.builds(lambda a: Function("abs", (a,)), inner),
         st.builds(lambda name, a, b: Function(name, (a, b)), st.sampled_from(["min", "max"]), inner, inner),
     ),
@@ -252,7 +254,7 @@ def test_few_pieces_at_once_give_the_same(mask, monkeypatch):
 
 
 def test_pairs_are_looked_at_in_blocks_of_rows():
-    mask = Compare((Operation("-", Operation("*", K, K), Operation("*", Q, K)), Number(9)), ("<",))
+    mask = Compare((Arithmetic("-", Arithmetic("*", K, K), Arithmetic("*", Q, K)), Number(9)), ("<",))
     assert cost(mask, 1500, 1500).kept == int(grid(mask, 1500, 1500).sum())
     assert cost(mask, 40, 23, block=7) == counted(mask, 40, 23, block=7)
 
@@ -350,7 +352,7 @@ def test_memory_stays_small_at_131072(mask):
 
 
 UNEVEN = Compare(
-    (Operation("+", Operation("*", K, K), Operation("*", Operation("*", Number(-3), Q), K)), Number(5)), ("<",)
+    (Arithmetic("+", Arithmetic("*", K, K), Arithmetic("*", Arithmetic("*", Number(-3), Q), K)), Number(5)), ("<",)
 )
 
 
@@ -358,10 +360,13 @@ UNEVEN = Compare(
     ("mask", "why"),
     [
         (UNEVEN, "holds k * k + -3 * q * k, which rises and falls"),
-        (Compare((Operation("//", Q, Operation("+", K, Number(1))), Number(5)), ("<",)), "divides by k + 1"),
-        (Compare((Operation("%", Q, Operation("+", K, Number(1))), Number(5)), ("<",)), "takes the remainder of k + 1"),
+        (Compare((Arithmetic("//", Q, Arithmetic("+", K, Number(1))), Number(5)), ("<",)), "divides by k + 1"),
         (
-            Compare((Operation("%", Operation("*", Number(7919), K), Number(4096)), Q), ("<",)),
+            Compare((Arithmetic("%", Q, Arithmetic("+", K, Number(1))), Number(5)), ("<",)),
+            "takes the remainder of k + 1",
+        ),
+        (
+            Compare((Arithmetic("%", Arithmetic("*", Number(7919), K), Number(4096)), Q), ("<",)),
             "changes too often along the keys",
         ),
     ],
@@ -378,11 +383,11 @@ def test_what_can_only_be_looked_at_has_a_limit(mask, why):
 
 
 def test_what_may_overflow_or_divide_by_zero_is_refused_in_words():
-    large = Operation("*", Operation("*", Q, K), Operation("*", Q, Number(10**6)))
+    large = Arithmetic("*", Arithmetic("*", Q, K), Arithmetic("*", Q, Number(10**6)))
     with pytest.raises(ValueError, match="can be too large to compute with"):
         cost(Compare((large, Number(0)), (">",)), N, N)
     with pytest.raises(ValueError, match="may be 0"):
-        cost(Compare((Operation("%", Q, K), Number(0)), ("==",)), 9, 9)
+        cost(Compare((Arithmetic("%", Q, K), Number(0)), ("==",)), 9, 9)
 
 
 @pytest.mark.parametrize("asked", [(0, 5), (5, 0)])

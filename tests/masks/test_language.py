@@ -15,7 +15,7 @@ from attnviz.masks import MASKS, Causal, Compare, Documents, Mask, Padding, Shif
 from attnviz.masks.grid import Grid
 from attnviz.masks.language import DEEPEST, LONGEST, MaskError, names, parse
 from attnviz.masks.mask import And, Not, Or, choice_word, rule
-from attnviz.masks.terms import Function, Lookup, Number, Operation, Variable
+from attnviz.masks.terms import Arithmetic, Function, Lookup, Number, Variable
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
@@ -99,7 +99,7 @@ def test_operators_bind_as_their_table_says(text, whole):
             Compare(
                 (
                     Number(0),
-                    Operation("-", Operation("-", Number(0), Variable("q")), Variable("k")),
+                    Arithmetic("-", Arithmetic("-", Number(0), Variable("q")), Variable("k")),
                     Function("abs", (Variable("k"),)),
                 ),
                 ("<=", "<"),
@@ -188,8 +188,8 @@ def of_kind(kind):
 TERMS = st.recursive(
     st.builds(Number, st.integers(-9, 9)) | st.builds(Variable, st.sampled_from(["q", "k", "h", "n_q", "n_k"])),
     lambda inner: (
-        st.builds(Operation, st.sampled_from(["+", "-", "*"]), inner, inner)
-        | st.builds(Operation, st.sampled_from(["//", "%"]), inner, st.integers(1, 5).map(Number))
+        st.builds(Arithmetic, st.sampled_from(["+", "-", "*"]), inner, inner)
+        | st.builds(Arithmetic, st.sampled_from(["//", "%"]), inner, st.integers(1, 5).map(Number))
         | st.builds(lambda a: Function("abs", (a,)), inner)
         | st.builds(lambda name, a, b: Function(name, (a, b)), st.sampled_from(["min", "max"]), inner, inner)
     ),
@@ -368,7 +368,7 @@ RANGE = st.integers(-6, 6).flatmap(lambda least: st.integers(least, least + 4).m
 ANY_TERM = st.recursive(
     st.builds(Number, st.integers(-4, 4)) | st.builds(Variable, st.sampled_from(["q", "k"])),
     lambda inner: (
-        st.builds(Operation, st.sampled_from(["+", "-", "*", "//", "%"]), inner, inner)
+        st.builds(Arithmetic, st.sampled_from(["+", "-", "*", "//", "%"]), inner, inner)
         | st.builds(lambda a: Function("abs", (a,)), inner)
         | st.builds(lambda name, a, b: Function(name, (a, b)), st.sampled_from(["min", "max"]), inner, inner)
     ),

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from attnviz.models import model_cache as shelves
+from attnviz.models import model_cache
 from attnviz.models.loading import inspected
 from tests.support.tiny_models import MODELS
 
@@ -45,10 +45,10 @@ def copied(saved, tmp_path):
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    """No setting from outside, and an empty shelf."""
+    """No setting from outside, and an empty model cache."""
     for name in ("ATTNVIZ_MODELS", "ATTNVIZ_MODEL_MB", "ATTNVIZ_MODELS_KEPT"):
         monkeypatch.delenv(name, raising=False)
-    shelves.shelf.cache_clear()
+    model_cache.shared_cache.cache_clear()
 
 
 @pytest.fixture(scope="session")

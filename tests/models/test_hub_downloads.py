@@ -11,8 +11,8 @@ import transformers as hf
 from huggingface_hub import constants
 
 from attnviz.models import hub as hubs
-from attnviz.models.hub import Away, Hub
-from attnviz.models.model_cache import MINILM, NotHere, choices, model
+from attnviz.models.hub import Hub, RemoteModel
+from attnviz.models.model_cache import MINILM, NotDownloaded, choices, model
 from tests.support.tiny_hub import Played
 from tests.support.tiny_models import TEXT
 
@@ -44,20 +44,20 @@ def hub(saved, tmp_path, monkeypatch):
 
 
 def test_a_model_is_weighed_brought_here_and_read(hub, saved):
-    with pytest.raises(NotHere, match=r"“org/bert” is not on this computer yet. It has to be downloaded first"):
+    with pytest.raises(NotDownloaded, match=r"“org/bert” is not on this computer yet. It has to be downloaded first"):
         model("org/bert", hub)
-    away, read = hub.away("org/bert"), {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    away, read = hub.find("org/bert"), {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
     own = {file.name: file.stat().st_size for file in (saved / "bert").iterdir()}
     weights = safetensors.torch.load_file(saved / "bert" / "model.safetensors")
     size = sum(own[name] for name in read)
-    assert away == Away("org/bert", sum(tensor.numel() for tensor in weights.values()), size, size)
+    assert away == RemoteModel("org/bert", sum(tensor.numel() for tensor in weights.values()), size, size)
     steps = []
     folder = hub.fetch(away, lambda done, size: steps.append((done, size)))
     assert {file.name for file in folder.iterdir()} == read  # no pickle, no code, nothing twice
     assert [done for done, _ in steps] == sorted(done for done, _ in steps)
     assert len(steps) > 1
     assert steps[-1] == (size, size)
-    assert [(here.name, here.folder) for here in hub.here()] == [("org/bert", folder)]
+    assert [(here.name, here.folder) for here in hub.cached_models()] == [("org/bert", folder)]
     Played.asked.clear()
     given = model("org/bert", hub)
     assert given.name == "org/bert"
@@ -67,13 +67,13 @@ def test_a_model_is_weighed_brought_here_and_read(hub, saved):
 
 
 def test_what_was_broken_off_goes_on(hub):
-    away = hub.away("org/gpt2")
+    away = hub.find("org/gpt2")
     Played.refused["org/gpt2/model.safetensors"] = (410, "")
     with pytest.raises(ValueError, match="The hub answered with the error 410"):
         hub.fetch(away)
-    assert hub.here() == []
+    assert hub.cached_models() == []
     Played.refused.clear()
-    again = hub.away("org/gpt2")
+    again = hub.find("org/gpt2")
     assert again.size == away.size
     # Files come side by side: some of the small ones may have been on their way.
     assert len(Played.repos["org/gpt2"]["model.safetensors"]) <= again.left <= away.size
@@ -81,23 +81,23 @@ def test_what_was_broken_off_goes_on(hub):
     hub.fetch(again, lambda done, size: steps.append(done))
     assert away.size - again.left < steps[0]
     assert steps[-1] == away.size
-    assert [here.name for here in hub.here()] == ["org/gpt2"]
+    assert [here.name for here in hub.cached_models()] == ["org/gpt2"]
 
 
 def test_a_model_that_lacks_a_shard_is_not_here_and_goes_on(hub, tmp_path):
-    hub.fetch(hub.away("org/sharded"))
+    hub.fetch(hub.find("org/sharded"))
     # As older versions of huggingface_hub leave it, without a list of what belongs to it.
     shutil.copytree(hub.cache, tmp_path / "older", symlinks=True, ignore=shutil.ignore_patterns("trees"))
     older = Hub(hub.address, tmp_path / "older")
-    ((name, folder),) = ((here.name, here.folder) for here in older.here())
+    ((name, folder),) = ((here.name, here.folder) for here in older.cached_models())
     _, shard, *_ = sorted(folder.glob("*.safetensors"))
     lost = shard.stat().st_size
     shard.resolve().unlink()
     shard.unlink()
-    assert older.here() == []
-    with pytest.raises(NotHere):
+    assert older.cached_models() == []
+    with pytest.raises(NotDownloaded):
         model(name, older)
-    again = older.away(name)
+    again = older.find(name)
     assert again.left == lost
     assert older.fetch(again) == folder
     assert len(model(name, older).layers(TEXT)) == 2
@@ -107,20 +107,20 @@ def test_a_model_that_would_never_be_whole_is_refused(hub):
     bare = Played.repos["org/bare"] = dict(Played.repos["org/bert"])
     del bare["config.json"]
     with pytest.raises(ValueError, match=r"“org/bare” has no config.json, so nobody can tell what it is"):
-        hub.away("org/bare")
+        hub.find("org/bare")
     odd = Played.repos["org/odd"] = dict(Played.repos["org/sharded"])
     first = min(file for file in odd if file.startswith("model-"))
     odd["first.safetensors"] = odd[first]
     index = "model.safetensors.index.json"
     odd[index] = odd[index].replace(first.encode(), b"first.safetensors")
     with pytest.raises(ValueError, match=r"“org/odd” lacks some of its weights"):
-        hub.fetch(hub.away("org/odd"))
+        hub.fetch(hub.find("org/odd"))
 
 
 def test_a_model_of_the_hub_that_is_too_large_is_refused_before_it_is_brought(hub, monkeypatch):
     monkeypatch.setattr("attnviz.settings.MB", 10)
     with pytest.raises(ValueError, match=r"“org/bert” has .* parameters, which take .* at most 40 KB may be taken"):
-        hub.away("org/bert")
+        hub.find("org/bert")
     assert not list(hub.cache.rglob("model.safetensors"))
 
 
@@ -128,7 +128,7 @@ def test_a_disk_without_room(hub, monkeypatch):
     full = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(hubs.shutil, "disk_usage", lambda _: full)
     with pytest.raises(ValueError, match=r"and the disk has 0.977 KB left. Make room"):
-        hub.away("org/bert")
+        hub.find("org/bert")
 
 
 @pytest.mark.parametrize(
@@ -146,16 +146,16 @@ def test_what_the_hub_refuses_is_said_in_words(hub, name, refused, words):
     if refused:
         Played.refused[name] = refused
     with pytest.raises(ValueError, match=words):
-        hub.away(name)
+        hub.find(name)
 
 
 def test_without_a_network_what_is_here_is_named(hub):
-    hub.fetch(hub.away("org/bert"))
+    hub.fetch(hub.find("org/bert"))
     alone = Hub("http://127.0.0.1:9", hub.cache)
     with pytest.raises(ValueError, match=r"The hub cannot be reached to ask for “org/gpt2”.*can be read: “org/bert”"):
-        alone.away("org/gpt2")
+        alone.find("org/gpt2")
     with pytest.raises(ValueError, match=r"No model of the hub is on this computer yet"):
-        Hub("http://127.0.0.1:9", hub.cache / "empty").away("org/gpt2")
+        Hub("http://127.0.0.1:9", hub.cache / "empty").find("org/gpt2")
     assert model("org/bert", alone).name == "org/bert"
 
 
@@ -163,12 +163,12 @@ def test_a_network_that_is_switched_off_is_not_asked(hub, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     huggingface_hub.utils.close_session()
     with pytest.raises(ValueError, match="is not on this computer, and HF_HUB_OFFLINE keeps it off the network"):
-        hub.away("org/bert")
+        hub.find("org/bert")
     assert Played.asked == []
 
 
 def test_a_download_that_breaks_off_is_said_in_words(hub):
-    away = hub.away("org/bert")
+    away = hub.find("org/bert")
     Played.refused["org/bert"] = (503, "")
     with pytest.raises(ValueError, match=r"The hub answered with the error 503|The hub cannot be reached"):
         hub.fetch(away)

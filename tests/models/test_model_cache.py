@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from attnviz.models import model as kept
-from attnviz.models.hub import Away, Hub
+from attnviz.models.hub import Hub, RemoteModel
 from attnviz.models.minilm import minilm
-from attnviz.models.model_cache import MINILM, NotHere, Shelf, choices, model
+from attnviz.models.model_cache import MINILM, ModelCache, NotDownloaded, choices, model
 from attnviz.ui.models import download
 from tests.support.tiny_models import TEXT
 
@@ -31,28 +31,28 @@ class Counted:
 
 
 def test_the_model_not_asked_for_longest_goes_first():
-    shelf, folders = Shelf(most=2, size=100), {name: Counted(10) for name in "abc"}
+    cache, folders = ModelCache(max_models=2, max_bytes=100), {name: Counted(10) for name in "abc"}
     for name in "abacab":
-        shelf.take(name, folders[name])
+        cache.get(name, folders[name])
     assert [folders[name].loads for name in "abc"] == [1, 2, 1]
 
 
 def test_models_stay_within_the_bytes():
-    shelf, folders = Shelf(most=9, size=100), {name: Counted(40) for name in "abc"}
+    cache, folders = ModelCache(max_models=9, max_bytes=100), {name: Counted(40) for name in "abc"}
     for name in "abc":
-        shelf.take(name, folders[name])
-        assert shelf.taken <= 100
-    assert len(shelf.names) == 2
-    shelf.take("d", Counted(90))
-    assert len(shelf.names) == 1
+        cache.get(name, folders[name])
+        assert cache.size <= 100
+    assert len(cache.names) == 2
+    cache.get("d", Counted(90))
+    assert len(cache.names) == 1
 
 
 def test_a_model_that_many_ask_for_is_loaded_once():
-    shelf, folder, together = Shelf(most=2, size=100), Counted(10), threading.Barrier(8)
+    cache, folder, together = ModelCache(max_models=2, max_bytes=100), Counted(10), threading.Barrier(8)
 
     def ask(_):
         together.wait()
-        return shelf.take("a", folder)
+        return cache.get("a", folder)
 
     with ThreadPoolExecutor(8) as many:
         assert len(set(many.map(ask, range(8)))) == 1
@@ -60,12 +60,12 @@ def test_a_model_that_many_ask_for_is_loaded_once():
 
 
 def test_a_model_that_fails_to_load_leaves_the_shelf_as_it_is():
-    shelf, folder = Shelf(most=2, size=100), Counted(10)
+    cache, folder = ModelCache(max_models=2, max_bytes=100), Counted(10)
     folder.load = lambda: 1 / 0
     with pytest.raises(ZeroDivisionError):
-        shelf.take("a", folder)
-    assert shelf.names == ()
-    shelf.take("a", Counted(10))
+        cache.get("a", folder)
+    assert cache.names == ()
+    cache.get("a", Counted(10))
 
 
 def test_a_folder_that_was_trained_on_is_loaded_anew(copied):
@@ -126,8 +126,8 @@ def test_a_hosted_instance_allows_what_its_owner_lists_and_no_folder(saved, monk
         with pytest.raises(ValueError, match=r"its owner lists, .*Choose one of .*“org/tiny”"):
             model(name)
     with pytest.raises(ValueError, match="shows only the models that its owner lists"):
-        Hub(cache=tmp_path).away("org/other")
-    with pytest.raises(NotHere):
+        Hub(cache=tmp_path).find("org/other")
+    with pytest.raises(NotDownloaded):
         model("org/tiny", Hub(cache=tmp_path))
 
 
@@ -136,7 +136,7 @@ def test_a_name_that_can_be_no_id(name, tmp_path):
     with pytest.raises(ValueError, match=r"is no name of a model. Write it as on the hub|There is no folder"):
         model(name, Hub(cache=tmp_path))
     with pytest.raises(ValueError, match=r"is no name of a model. Write it as on the hub, owner/model"):
-        Hub(cache=tmp_path).away(name)
+        Hub(cache=tmp_path).find(name)
 
 
 def test_two_who_ask_for_a_download_start_one():
@@ -149,7 +149,7 @@ def test_two_who_ask_for_a_download_start_one():
 
     def start(_):
         together.wait()
-        download._start(Away("org/slow", 1, 1, 1), Slow())
+        download._start(RemoteModel("org/slow", 1, 1, 1), Slow())
 
     try:
         with ThreadPoolExecutor(4) as many:

@@ -41,13 +41,13 @@ def saved(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch, tmp_path):
-    """No setting from outside, an empty shelf, nothing from the hub here, and no network."""
+    """No setting from outside, an empty model cache, nothing from the hub here, and no network."""
     for name in ("ATTNVIZ_MODELS", "ATTNVIZ_MODEL_MB", "ATTNVIZ_MODELS_KEPT"):
         monkeypatch.delenv(name, raising=False)
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(model_cache, "HUB", Hub("http://127.0.0.1:9", tmp_path / "hub"))
-    model_cache.shelf.cache_clear()
+    model_cache.shared_cache.cache_clear()
 
 
 def named(app: AppTest, name: object) -> AppTest:

@@ -16,7 +16,7 @@ from attnviz.models import model_cache
 from attnviz.models.intervention_run import (
     NextToken,
     cosine,
-    mass_shift,
+    mass_shift_of_heads,
     run_with_interventions,
     sentence_similarity,
 )
@@ -68,7 +68,7 @@ def drawn(monkeypatch):
 @pytest.fixture
 def folder(tmp_path):
     """A function that gives the folder of a tiny model."""
-    model_cache.shelf.cache_clear()
+    model_cache.shared_cache.cache_clear()
 
     def saved(make):
         model = reads(make)
@@ -93,7 +93,7 @@ def check(drawn, intervention, layer=3, head=1, text=EXAMPLE, pair=None):
     layouts = [drawn[key].figure.layout for key in what_if.KEYS]
     ends = [layout[axis].cmax for layout in layouts for axis in layout if "coloraxis" in axis]
     assert len(set(ends)) == 1, "one range of colors"
-    expected = np.stack([mass_shift(*pair).numpy() for pair in zip(before, after, strict=True)])
+    expected = np.stack([mass_shift_of_heads(*pair).numpy() for pair in zip(before, after, strict=True)])
     for place in intervention.ablated:
         expected[place] = np.nan
     np.testing.assert_allclose(cells(drawn["if-moved"]), expected, atol=1e-5)
@@ -153,7 +153,7 @@ def test_the_caption_names_biases_in_the_order_in_which_they_act(folder):
     capped += "A query sees a key if the key is not after it."
     assert f"{capped} Weights: Softmax." in captions
     assert f"{capped} Weights: Softmax with temperature 2." in captions
-    model_cache.shelf.cache_clear()
+    model_cache.shared_cache.cache_clear()
 
 
 def test_what_is_changed_is_said_beside_what_comes_of_it():
@@ -208,7 +208,7 @@ def test_the_next_token_with_and_without(drawn, folder):
     bits = float((p * (p / q).log2()).sum())
     assert bits > 1e-3
     assert f"KL(as trained ‖ changed) is {number(bits)} bits." in contents(app)
-    model_cache.shelf.cache_clear()
+    model_cache.shared_cache.cache_clear()
 
 
 def test_a_model_that_hands_over_no_queries_is_told_in_a_sentence(folder):
@@ -217,7 +217,7 @@ def test_a_model_that_hands_over_no_queries_is_told_in_a_sentence(folder):
     assert re.search(
         r"Nothing can be changed in .*the score, the mask and the normalizer cannot be changed", contents(app)
     )
-    model_cache.shelf.cache_clear()
+    model_cache.shared_cache.cache_clear()
 
 
 def test_a_model_without_an_output_shows_maps_alone(drawn, folder):
@@ -225,7 +225,7 @@ def test_a_model_without_an_output_shows_maps_alone(drawn, folder):
     assert "gives neither a next token nor a vector of a sentence" in contents(app)
     assert "if-next" not in drawn
     assert np.isnan(cells(drawn["if-after"])[0, 1:]).all()
-    model_cache.shelf.cache_clear()
+    model_cache.shared_cache.cache_clear()
 
 
 def test_what_cannot_be_computed_leaves_the_last_good_picture(drawn):
@@ -267,17 +267,17 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     assert f"{written[-20:]}” by itself, without the change. What may come next?" in contents(ok(app))
     names = list(drawn["if-moved"].figure.layout.yaxis.ticktext)
     assert names == ["encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross"]
-    model_cache.shelf.cache_clear()
+    model_cache.shared_cache.cache_clear()
 
 
 def test_a_model_that_sees_says_nothing_of_sentences(tmp_path):
-    model_cache.shelf.cache_clear()
+    model_cache.shared_cache.cache_clear()
     config = hf.ViTConfig(image_size=32, patch_size=8, num_hidden_layers=2, num_attention_heads=4, hidden_size=32)
     hf.ViTModel(config).save_pretrained(tmp_path)
     app = ok(page(model=str(tmp_path), **{"if-mask": "Causal"}))
     assert f"What {tmp_path.name} makes of the picture in the end is not compared: it is the maps" in contents(app)
     assert "of a sentence" not in contents(app)
-    model_cache.shelf.cache_clear()
+    model_cache.shared_cache.cache_clear()
 
 
 def test_the_result_stands_above_the_widgets_of_ones_own(drawn):
@@ -312,7 +312,7 @@ def test_another_model_with_a_head_off_that_it_has_not(folder):
     app.text_input(key="another").input(folder(llama)).run()
     ok(app)
     assert "Nothing is changed." in contents(app)
-    model_cache.shelf.cache_clear()
+    model_cache.shared_cache.cache_clear()
 
 
 # The sentences

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attnviz.masks.terms import Function, Number, Operation, Term, Variable
+from attnviz.masks.terms import Arithmetic, Function, Number, Term, Variable
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ def linear(term: Term) -> bool:
     """Whether a term is a multiple of the key and something that does not depend on it."""
     if isinstance(term, Variable) or "k" not in term.names:
         return True
-    if not isinstance(term, Operation) or term.sign not in ("+", "-", "*"):
+    if not isinstance(term, Arithmetic) or term.sign not in ("+", "-", "*"):
         return False
     square = term.sign == "*" and all("k" in part.names for part in term.parts())
     return not square and all(map(linear, term.parts()))
@@ -68,9 +68,9 @@ def period(term: Term, size: int = 0) -> int:
     match term:
         case Variable("k"):
             return size
-        case Operation("%", left, Number(number)):
+        case Arithmetic("%", left, Number(number)):
             return period(left, number)
-        case Operation("//" | "%") | ArrayLookup():
+        case Arithmetic("//" | "%") | ArrayLookup():
             size = 0
     return lcm(*(period(part, size) for part in term.parts()))
 
@@ -84,9 +84,9 @@ def cases(bend: Function) -> tuple[Term, Term, Term]:
     """A term, and what the function is where the term is at least 0, and where it is less."""
     if bend.name == "abs":
         (inside,) = bend.arguments
-        return inside, inside, Operation("-", Number(0), inside)
+        return inside, inside, Arithmetic("-", Number(0), inside)
     first, other = bend.arguments
-    return (Operation("-", first, other), *((first, other) if bend.name == "max" else (other, first)))
+    return (Arithmetic("-", first, other), *((first, other) if bend.name == "max" else (other, first)))
 
 
 def replaced(term: Term, old: Term, new: Term) -> Term:

@@ -11,7 +11,7 @@ import numpy as np
 from attnviz.masks.comparisons import COMPARISONS, OPPOSITE, ComparisonSign
 from attnviz.masks.cost.monotonicity import ArrayLookup, cases, period, value
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, rule
-from attnviz.masks.terms import Bounds, Function, Lookup, Number, Operation, Term, Variable
+from attnviz.masks.terms import Arithmetic, Bounds, Function, Lookup, Number, Term, Variable
 
 
 class UnstructuredRule(Exception):
@@ -67,7 +67,7 @@ def _group(every: bool, rules: Iterable[NormalForm]) -> NormalForm:
 
 def _comparison(left: Term, right: Term, sign: ComparisonSign, at: Mapping[str, Bounds]) -> Compare:
     """Two terms compared as their difference with 0."""
-    term = left if right == Number(0) else Operation("-", left, right)
+    term = left if right == Number(0) else Arithmetic("-", left, right)
     for part in term.subterms():
         # The arguments of min and max are compared as their difference, too.
         (cases(part)[0] if isinstance(part, Function) else part).bounds(at)

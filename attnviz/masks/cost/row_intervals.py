@@ -16,7 +16,7 @@ from attnviz.masks.cost.counting import Counts, IntervalCounter, ranges
 from attnviz.masks.cost.monotonicity import ArrayLookup, bend, cases, linear, period, query_parts, replaced, value
 from attnviz.masks.cost.normal_form import NormalForm, UnstructuredRule, allows, common_period, comparisons, normal_form
 from attnviz.masks.mask import Compare, Mask
-from attnviz.masks.terms import Function, Number, Operation, Term
+from attnviz.masks.terms import Arithmetic, Function, Number, Term
 
 AT_ONCE = 2**17  # so many pieces are in memory at once
 OVERHEAD = 1000  # to look at any number of pieces takes as long as so many
@@ -108,17 +108,17 @@ class RowIntervals:
         for part in term.parts():
             pieces = self.monotone(part, pieces, along)
         match term:
-            case Operation("+", left, right):
+            case Arithmetic("+", left, right):
                 self.agree(term, left, right, pieces, along)
-            case Operation("-", left, right):
-                self.agree(term, left, Operation("-", Number(0), right), pieces, along)
-            case Operation("*", left, right) if "k" in left.names and "k" in right.names:
+            case Arithmetic("-", left, right):
+                self.agree(term, left, Arithmetic("-", Number(0), right), pieces, along)
+            case Arithmetic("*", left, right) if "k" in left.names and "k" in right.names:
                 for part in (left, right):
                     pieces = self.cut(part, pieces, along, np.sign, lambda mark: mark)
                 self.agree(term, Function("abs", (left,)), Function("abs", (right,)), pieces, along)
-            case Operation("//", _, right) if "k" in right.names:
+            case Arithmetic("//", _, right) if "k" in right.names:
                 raise UnstructuredRule(f"divides by {right}")
-            case Operation("%", left, right):
+            case Arithmetic("%", left, right):
                 if not isinstance(right, Number) or right.number < 1:
                     raise UnstructuredRule(f"takes the remainder of {right}")
                 size = right.number

@@ -34,7 +34,7 @@ X, Y, KEY_BUTTONS = "query-x", "query-y", "ask"
 
 
 @dataclass(frozen=True)
-class Selection:
+class LookupSelection:
     """A query to a dictionary, and how it is looked up."""
 
     dictionary: Dictionary
@@ -52,7 +52,7 @@ class Selection:
         return look_up(self.dictionary, self.query, self.mechanism)
 
 
-def choose(left: DeltaGenerator, right: DeltaGenerator) -> Selection:
+def choose(left: DeltaGenerator, right: DeltaGenerator) -> LookupSelection:
     """Shows the controls, in two columns."""
     with left:
         dictionary = dictionary_table.edit()
@@ -64,7 +64,7 @@ def choose(left: DeltaGenerator, right: DeltaGenerator) -> Selection:
         with menus:
             score = _choose_similarity(weights)
             colored_by = _choose_coloring()
-    return Selection(dictionary, query, softness, score, colored_by)
+    return LookupSelection(dictionary, query, softness, score, colored_by)
 
 
 def move_query(x: float, y: float) -> None:

@@ -4,13 +4,13 @@ import streamlit as st
 
 from attnviz.lessons.lookup import EXACT, lookup_gradient, lookup_mechanism
 from attnviz.ui.html import table
-from attnviz.ui.lookup.controls import Selection
+from attnviz.ui.lookup.controls import LookupSelection
 from attnviz.ui.lookup.labels import exact
 
 SOFT = "T = 1"  # compared where the chosen softness is not a softmax
 
 
-def show(selection: Selection) -> None:
+def show(selection: LookupSelection) -> None:
     soft = selection.softness if selection.softness.startswith("T") else SOFT
     compared = (EXACT, "hard", soft)
     rows = []

@@ -10,12 +10,12 @@ from attnviz.normalizers import Softmax
 from attnviz.scores import General
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
-from attnviz.ui.lookup.controls import Selection, move_query
+from attnviz.ui.lookup.controls import LookupSelection, move_query
 
 HEIGHT = 520
 
 
-def show(selection: Selection) -> None:
+def show(selection: LookupSelection) -> None:
     """Draws the plane; the query moves to where its arrow is dropped."""
     dictionary, query, mechanism = selection.dictionary, selection.query, selection.mechanism
     background = cache.once(lambda: _background(selection), "plane", dictionary, mechanism, selection.colored_by)
@@ -46,7 +46,7 @@ def show(selection: Selection) -> None:
     )
 
 
-def _background(selection: Selection) -> go.Figure:
+def _background(selection: LookupSelection) -> go.Figure:
     grid = look_up_grid(selection.dictionary, selection.mechanism)
     stages = (grid.axis, grid.scores, grid.weights, grid.result, selection.dictionary.values)
     return ground(*(stage.numpy() for stage in stages), colored_by=selection.colored_by)

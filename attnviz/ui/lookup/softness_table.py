@@ -4,11 +4,11 @@ import streamlit as st
 
 from attnviz.lessons.lookup import EXACT, SOFTNESS, Dictionary, LookupResult, look_up, lookup_mechanism
 from attnviz.ui.html import Markup, element, table
-from attnviz.ui.lookup.controls import Selection
+from attnviz.ui.lookup.controls import LookupSelection
 from attnviz.ui.lookup.labels import entries, entry, result, weight
 
 
-def show(selection: Selection) -> None:
+def show(selection: LookupSelection) -> None:
     dictionary = selection.dictionary
     found = {
         softness: look_up(dictionary, selection.query, lookup_mechanism(softness, selection.score))

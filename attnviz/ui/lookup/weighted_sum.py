@@ -7,11 +7,11 @@ from attnviz.formatting import number, significant
 from attnviz.lessons.lookup import EXACT
 from attnviz.ui import widgets
 from attnviz.ui.html import Markup, element, summary, table
-from attnviz.ui.lookup.controls import Selection
+from attnviz.ui.lookup.controls import LookupSelection
 from attnviz.ui.lookup.labels import NOTHING, bar, entries, entry, exact, result
 
 
-def show(selection: Selection) -> None:
+def show(selection: LookupSelection) -> None:
     dictionary, found = selection.dictionary, selection.result
     st.html(summary(sentence(selection), role="status", also="attnviz-result"))
     similarity = widgets.title(type(selection.mechanism.score)).lower()
@@ -36,7 +36,7 @@ def show(selection: Selection) -> None:
     )
 
 
-def sentence(selection: Selection) -> Markup:
+def sentence(selection: LookupSelection) -> Markup:
     """What comes back, and why."""
     dictionary, found = selection.dictionary, selection.result
     value = element("b", result(found.result))

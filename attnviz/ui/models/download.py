@@ -5,14 +5,14 @@ import threading
 import streamlit as st
 
 from attnviz.formatting import byte_size
-from attnviz.models.hub import Away, Hub
+from attnviz.models.hub import Hub, RemoteModel
 from attnviz.ui.markdown import plain
 
 
 class Download:
     """One model on its way, in a thread of its own, so that all who wait for it see the same."""
 
-    def __init__(self, away: Away, hub: Hub) -> None:
+    def __init__(self, away: RemoteModel, hub: Hub) -> None:
         self.away, self.done, self.problem = away, away.size - away.left, ""
         self.thread = threading.Thread(target=self._fetch, args=(hub,), daemon=True)
         self.thread.start()
@@ -36,7 +36,7 @@ _under_way: dict[str, Download] = {}
 _starting = threading.Lock()
 
 
-def takes(away: Away) -> str:
+def takes(away: RemoteModel) -> str:
     """What bringing a model here takes, in a sentence."""
     already = f" of {byte_size(away.size)}, the rest of which is here" if away.left < away.size else ""
     return (
@@ -45,7 +45,7 @@ def takes(away: Away) -> str:
     )
 
 
-def offer(away: Away, hub: Hub) -> None:
+def offer(away: RemoteModel, hub: Hub) -> None:
     """A button that downloads a model; once it is pressed, how far that is."""
     download = _under_way.get(away.name)
     if download is None:
@@ -60,7 +60,7 @@ def offer(away: Away, hub: Hub) -> None:
         _progress(download)
 
 
-def _start(away: Away, hub: Hub) -> None:
+def _start(away: RemoteModel, hub: Hub) -> None:
     with _starting:  # two people may press at the same moment
         if away.name not in _under_way:
             _under_way[away.name] = Download(away, hub)

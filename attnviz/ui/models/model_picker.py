@@ -8,7 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.layer import Trace
 from attnviz.models import model_cache
-from attnviz.models.hub import MINILM, Away, allowed, named
+from attnviz.models.hub import MINILM, RemoteModel, allowed, named
 from attnviz.models.image_inputs import FORMATS
 from attnviz.models.model import Model
 from attnviz.models.text_inputs import MOST_TOKENS
@@ -158,7 +158,7 @@ def _load(name: str) -> ValueError | None:
         state.pop(AWAY, None)
         try:
             model_cache.model(name, model_cache.HUB)
-        except model_cache.NotHere:
+        except model_cache.NotDownloaded:
             state[REFUSED] = name, _not_downloaded(name)
         except ValueError as problem:
             state[REFUSED] = name, problem
@@ -179,7 +179,7 @@ def _last_model() -> str:
 def _not_downloaded(name: str) -> ValueError:
     """Returns why a model that is not on this computer cannot be shown, or that it can be downloaded."""
     try:
-        away = model_cache.HUB.away(name)
+        away = model_cache.HUB.find(name)
     except ValueError as problem:
         return problem
     st.session_state[AWAY] = away
@@ -189,7 +189,7 @@ def _not_downloaded(name: str) -> ValueError:
 def _offer_remedy(name: str) -> None:
     """Draws what can be done about a model that could not be loaded."""
     away = st.session_state.get(AWAY)
-    if isinstance(away, Away):
+    if isinstance(away, RemoteModel):
         if model_cache.HUB.folder(name) is not None:  # meanwhile it was downloaded
             _retry()
             st.rerun()

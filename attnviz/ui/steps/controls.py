@@ -32,7 +32,7 @@ _FIELDS = {one.name: one.metadata for one in fields(SentenceExample)}
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class StepsSelection:
     """An example with its edits, computed, and the head and the query of it that are shown."""
 
     example: StepsExample
@@ -52,7 +52,7 @@ class _Choice:
     head: int = 0
 
 
-def choose(notes: DeltaGenerator) -> Selection:
+def choose(notes: DeltaGenerator) -> StepsSelection:
     """Shows the controls in the sidebar, and what is wrong with them in `notes`."""
     with st.sidebar:
         choice = _choose_example()
@@ -70,7 +70,7 @@ def choose(notes: DeltaGenerator) -> Selection:
     with place:
         row = _choose_query(steps.inputs.query_tokens)
     head = min(choice.head, steps.inputs.heads - 1)  # the last good example may have fewer
-    return Selection(example, kept_edits, steps, head, row, edits.refusal(choice.make, chosen_edits))
+    return StepsSelection(example, kept_edits, steps, head, row, edits.refusal(choice.make, chosen_edits))
 
 
 def show_query(tokens: tuple[str, ...], row: int) -> None:

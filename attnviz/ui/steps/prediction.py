@@ -5,10 +5,10 @@ import streamlit as st
 from attnviz.formatting import fixed, visible
 from attnviz.ui import prediction
 from attnviz.ui.html import Markup, element, table
-from attnviz.ui.steps.controls import Selection
+from attnviz.ui.steps.controls import StepsSelection
 
 
-def show(selection: Selection) -> None:
+def show(selection: StepsSelection) -> None:
     """The scores of one query, from which the reader predicts its weights."""
     inputs, head, row = selection.steps.inputs, selection.head, selection.row
     attention = selection.steps.mechanism(inputs, heads=[head], rows=[row])

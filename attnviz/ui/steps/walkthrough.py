@@ -9,7 +9,7 @@ from attnviz.lessons.steps import Matrix, format_edits
 from attnviz.scores import Dot, General, ScaledDot, Score
 from attnviz.ui import cache
 from attnviz.ui.matrices import Stage, as_json, matrices
-from attnviz.ui.steps.controls import Selection, show_query
+from attnviz.ui.steps.controls import StepsSelection, show_query
 from attnviz.ui.steps.edits import EDITS, PROBLEM, STAGE, edit, link_value, set_link_value
 
 TITLES = {
@@ -31,7 +31,7 @@ SIMILARITY: dict[type[Score], str] = {
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-def show(selection: Selection) -> None:
+def show(selection: StepsSelection) -> None:
     """Shows the matrices of one head; a problem stands where a sum would."""
     steps, head = selection.steps, selection.head
     heads, tokens, keys = steps.inputs.heads, steps.inputs.query_tokens, steps.inputs.key_tokens
@@ -57,7 +57,7 @@ def show(selection: Selection) -> None:
     )  # fmt: skip
 
 
-def _stage(name: str, selection: Selection, shown: tuple[Matrix, ...]) -> Stage:
+def _stage(name: str, selection: StepsSelection, shown: tuple[Matrix, ...]) -> Stage:
     """A stage as a sentence, and the cell of the query that is written out: that of its greatest weight."""
     steps, head, row = selection.steps, selection.head, selection.row
     heads, _, d_k = steps.inputs.key.shape

@@ -29,7 +29,7 @@ KINDS = {"person": "People", "animal": "Animals", "food": "Food", "thing": "Thin
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class TransformerSelection:
     """The translation that every tab shows, and the chosen head of each use, counted layer by layer."""
 
     translator: Translator
@@ -38,7 +38,7 @@ class Selection:
     step: int = -1  # of decoding
 
 
-def select() -> Selection:
+def select() -> TransformerSelection:
     """Draws the controls; returns what is chosen, with the last sentence that could be read, at its last step."""
     with st.sidebar:
         translator = load(similarity())
@@ -46,7 +46,7 @@ def select() -> Selection:
     text = _sentence()
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     english = cache.or_last_good("english", lambda: " ".join(tokenize(text)), lambda: EXAMPLES[0], notes)
-    return Selection(translator, translator.translate(english), heads)
+    return TransformerSelection(translator, translator.translate(english), heads)
 
 
 def choose_heads(translator: Translator) -> dict[Use, int]:

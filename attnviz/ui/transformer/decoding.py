@@ -15,7 +15,7 @@ from attnviz.ui import html, presentation
 from attnviz.ui.chart import chart
 from attnviz.ui.play_slider import PLAYING, slider
 from attnviz.ui.transformer import maps
-from attnviz.ui.transformer.controls import Selection
+from attnviz.ui.transformer.controls import TransformerSelection
 
 END = "<end>"
 WORD = "word"
@@ -25,7 +25,7 @@ SURE = f"How sure it is here; it was trained to be about {1 - SMOOTHING:.2f} sur
 MOST_EXPECTED = 4  # words that are named where another one is not understood
 
 
-def show(selection: Selection) -> Selection:
+def show(selection: TransformerSelection) -> TransformerSelection:
     """Draws the translation up to a step of decoding, which is chosen here; returns the selection at that step."""
     translation = selection.translation
     with st.container(key="decoded"):  # its three places are side by side, or below each other, by transformer.css

@@ -15,7 +15,7 @@ from attnviz.translator import VARIANTS, Translation, Translator
 from attnviz.translator.model import HEADS, MultiHeadAttention, Use
 from attnviz.ui import html, presentation
 from attnviz.ui.transformer import maps
-from attnviz.ui.transformer.controls import Selection
+from attnviz.ui.transformer.controls import TransformerSelection
 
 T = r"^{\mathsf T}"
 D = r"d_\text{model}"
@@ -80,7 +80,7 @@ def attention_layer(translator: Translator, translation: Translation, use: Use, 
     return AttentionLayer(use, number, translation.layers(use=use)[number], module, code)
 
 
-def show(selection: Selection) -> None:
+def show(selection: TransformerSelection) -> None:
     """Draws the formulas and the tensors of one use, and the link to the numbers of its chosen head."""
     translator, translation = selection.translator, selection.translation
     with st.container(horizontal=True, vertical_alignment="center", key="notation-controls"):

@@ -12,7 +12,7 @@ from attnviz.translator.weights import TEST_SENTENCES
 from attnviz.ui import pinned_query
 from attnviz.ui.markdown import plain
 from attnviz.ui.transformer import maps
-from attnviz.ui.transformer.controls import Selection
+from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.decoding import WORD
 
 WHAT: dict[Use, str] = {
@@ -28,7 +28,7 @@ NE = ("ne", "n'")
 ROW = "encoder-row"
 
 
-def show(selection: Selection) -> None:
+def show(selection: TransformerSelection) -> None:
     """Draws the maps of one step of decoding, the chosen head of each use large."""
     for use, column in zip(maps.USES, st.columns(3, gap="small"), strict=True):
         with column, st.container(key=f"use-{use}"):
@@ -44,7 +44,7 @@ def show(selection: Selection) -> None:
     )
 
 
-def _show_use(use: Use, selection: Selection) -> None:
+def _show_use(use: Use, selection: TransformerSelection) -> None:
     translator, translation, step = selection.translator, selection.translation, selection.step
     head = selection.heads[use]
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}  \n{WHAT[use]}")

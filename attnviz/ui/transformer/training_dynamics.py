@@ -16,7 +16,7 @@ from attnviz.translator.weights import TEST_SENTENCES
 from attnviz.ui import html, play_slider
 from attnviz.ui.chart import chart
 from attnviz.ui.transformer import maps, training
-from attnviz.ui.transformer.controls import Selection
+from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.decoding import pieces
 from attnviz.ui.transformer.maps import Maps
 
@@ -44,7 +44,7 @@ UNKNOWN = (
 )
 
 
-def show(selection: Selection) -> None:
+def show(selection: TransformerSelection) -> None:
     """Draws it; a live training is drawn anew every second while it learns."""
     busy = training.is_busy()
     st.fragment(_show, run_every=1.0 if busy else None)(selection.translation, busy)

@@ -19,7 +19,7 @@ from attnviz.ui import html, interventions
 from attnviz.ui.color_range import largest_weight
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.transformer import decoding, maps
-from attnviz.ui.transformer.controls import Selection
+from attnviz.ui.transformer.controls import TransformerSelection
 
 USE = "change"  # the key of the use whose widgets and maps are shown
 KEYS = ("trained", "changed")  # of the charts of both sides
@@ -33,7 +33,7 @@ Interventions = tuple[Intervention, ...]  # one for each use that is changed
 Both = tuple[Translation, Translation]  # as trained, and changed
 
 
-def show(selection: Selection) -> None:
+def show(selection: TransformerSelection) -> None:
     """Draws the widgets, the translation as trained and as changed, and the maps of the use that is chosen."""
     top = st.container()
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
@@ -128,7 +128,7 @@ def _write(translator: Translator, changes: Interventions) -> None:
 
 
 def _run(
-    selection: Selection, chosen: Interventions, refused: list[str], notes: DeltaGenerator
+    selection: TransformerSelection, chosen: Interventions, refused: list[str], notes: DeltaGenerator
 ) -> tuple[Interventions, Translation]:
     """The interventions and the translation under them; or the last that could be made of this sentence."""
     translator, translation = selection.translator, selection.translation
@@ -150,7 +150,9 @@ def _steps(both: Both, step: int) -> tuple[int, int]:
     return step, after if step == before else min(step, after)
 
 
-def _show_maps(selection: Selection, both: Both, changes: Interventions, use: Use, steps: tuple[int, int]) -> None:
+def _show_maps(
+    selection: TransformerSelection, both: Both, changes: Interventions, use: Use, steps: tuple[int, int]
+) -> None:
     """Draws the heads of one use, and the map of the chosen one, on both sides."""
     head = selection.heads[use]
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}")
