@@ -1,15 +1,22 @@
 """What the tests share."""
 
+from functools import cache
+
 import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
+from streamlit.components.v2 import manifest_scanner
 
 from attnviz import Inputs
 
 # The same examples in every run, so that a test that passed does not fail on another day.
 settings.register_profile("attnviz", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("attnviz")
+
+# Every run of an AppTest would look for components in the metadata of all installed packages, which takes longer than
+# most pages do; a server does so once.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
 # Small tensors gain nothing from threads, and threads that wait for each other on a busy machine lose much.
 torch.set_num_threads(1)
