@@ -9,7 +9,7 @@ from attnviz.layer import Layer
 from attnviz.mechanism import Attention, Mechanism
 
 if TYPE_CHECKING:
-    from attnviz.capture import capture
+    from attnviz.tracing import capture
 
 __all__ = [
     "Attention", "Inputs", "Layer", "Mechanism",
@@ -18,9 +18,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`attnviz.capture`, with transformers imported by then and not before: it takes seconds."""
+    """Imports `attnviz.capture` when it is first used, because transformers takes seconds to import."""
     if name != "capture":
         raise AttributeError(f"module 'attnviz' has no attribute {name!r}")
-    from attnviz.capture import capture
+    from attnviz.tracing import capture
 
+    globals()[name] = capture
     return capture

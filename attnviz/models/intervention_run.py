@@ -9,13 +9,13 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from attnviz.capture import capture
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.models.interventions import Intervention, intervene
 from attnviz.models.model import Model
 from attnviz.models.text_inputs import token_text
+from attnviz.tracing import capture
 
 LIKELIEST = 10
 

@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.capture import capture, model_lock
 from attnviz.layer import Trace
 from attnviz.models.image_inputs import image_inputs, with_patch_names
 from attnviz.models.refusals import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import TextInputs, Tokens, forward_parameters
+from attnviz.tracing import capture, model_lock
 
 BYTES_KEPT = 256 << 20  # of the layers of the latest examples, for each model
 

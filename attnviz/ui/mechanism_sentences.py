@@ -6,11 +6,11 @@ from dataclasses import fields
 from torch import Tensor
 
 from attnviz.biases import Bias, Distances, SoftCap
-from attnviz.capture.opaque_parts import ModelBias
 from attnviz.formatting import significant
 from attnviz.masks import Mask
 from attnviz.normalizers import Normalizer
 from attnviz.scores import Score
+from attnviz.tracing.opaque_parts import ModelBias
 from attnviz.ui.widgets import title
 
 

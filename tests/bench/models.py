@@ -14,12 +14,12 @@ import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 from transformers.utils.logging import disable_progress_bar
 
-from attnviz import capture
 from attnviz.analysis.downsampling import downsample_head
 from attnviz.layer import Layer
 from attnviz.models.loading import inspected
 from attnviz.models.minilm import minilm
 from attnviz.models.model import Model, _bytes
+from attnviz.tracing import capture
 from attnviz.ui.head_map import CELLS
 
 LONG = 4096

@@ -16,8 +16,8 @@ import torch
 import transformers as hf
 from torch import Tensor
 
-from attnviz.capture import capture
 from attnviz.layer import Fidelity
+from attnviz.tracing import capture
 
 WORDS, N = 97, 14  # in the vocabulary, and in a text
 SIZES = {"vocab_size": WORDS, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}

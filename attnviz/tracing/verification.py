@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnviz.capture.call import Call
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
+from attnviz.tracing.call import Call
 
 ROWS = 3
 FULL, HALF = 1e-4, 3e-2  # share of the largest by which numbers may differ, by what the model computes in

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.capture.attention_interface import register
-from attnviz.capture.layer_naming import LayerNames
-from attnviz.capture.memory_budget import MemoryBudget
-from attnviz.capture.model_lock import model_lock
-from attnviz.capture.recording import Intervene, Recording, current_recording
-from attnviz.capture.torch_interception import TorchInterception, heads_of
 from attnviz.layer import Trace
+from attnviz.tracing.attention_interface import register
+from attnviz.tracing.layer_naming import LayerNames
+from attnviz.tracing.memory_budget import MemoryBudget
+from attnviz.tracing.model_lock import model_lock
+from attnviz.tracing.recording import Intervene, Recording, current_recording
+from attnviz.tracing.torch_interception import TorchInterception, heads_of
 
 __all__ = ["capture", "model_lock"]
 

@@ -12,10 +12,10 @@ from torch.nn.functional import multi_head_attention_forward, scaled_dot_product
 from torch.overrides import TorchFunctionMode
 from transformers.masking_utils import causal_mask_function
 
-from attnviz.capture.call import Call
-from attnviz.capture.lazy_mask import lazy_mask
-from attnviz.capture.memory_budget import NotCaptured
-from attnviz.capture.recording import Recording, current_recording
+from attnviz.tracing.call import Call
+from attnviz.tracing.lazy_mask import lazy_mask
+from attnviz.tracing.memory_budget import NotCaptured
+from attnviz.tracing.recording import Recording, current_recording
 
 SOFTMAXES = (softmax, torch.softmax, Tensor.softmax)
 ATTENTION = re.compile("att", re.IGNORECASE)

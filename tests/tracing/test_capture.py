@@ -6,11 +6,11 @@ from transformers.models.gpt2 import modeling_gpt2
 
 from attnviz import Mechanism
 from attnviz.biases import Distances, SoftCap
-from attnviz.capture import capture
 from attnviz.layer import Fidelity
 from attnviz.masks import Causal, Chunked, Full, Padding, SlidingWindow
 from attnviz.normalizers import Sink
 from attnviz.scores import General, ScaledDot
+from attnviz.tracing import capture
 from tests.support.architectures import overheard
 
 SMALL = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -434,3 +434,9 @@ def test_queries_that_continue_a_cache_are_not_shown_and_why():
     assert not layers
     assert layers.missing[0] == "layer 0 is not shown: its queries continue a cache. Give the model use_cache=False."
     assert model.config._attn_implementation == "eager"
+
+
+def test_capture_is_a_function_of_the_package_each_time_it_is_named():
+    import attnviz
+
+    assert attnviz.capture is attnviz.capture is capture

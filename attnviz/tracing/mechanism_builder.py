@@ -8,15 +8,15 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from attnviz.biases import Bias, Distances, SoftCap
-from attnviz.capture.call import MASKED, Call
-from attnviz.capture.lazy_mask import LazyMask
-from attnviz.capture.mask_recognition import AllowedRows, agrees, padding_mask, recognize_mask
-from attnviz.capture.memory_budget import MemoryBudget, NotCaptured
-from attnviz.capture.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.masks import Full, Mask, parse
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Normalizer, Sink, Softmax
 from attnviz.scores import ScaledDot
+from attnviz.tracing.call import MASKED, Call
+from attnviz.tracing.lazy_mask import LazyMask
+from attnviz.tracing.mask_recognition import AllowedRows, agrees, padding_mask, recognize_mask
+from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
+from attnviz.tracing.opaque_parts import CellTable, ModelBias, ModelMask
 
 
 class MechanismBuilder:

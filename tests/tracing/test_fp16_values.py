@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from attnviz import Inputs, Mechanism
-from attnviz.capture import capture, fp16_values
-from attnviz.capture.fp16_values import with_fp16_values
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
+from attnviz.tracing import capture, fp16_values
+from attnviz.tracing.fp16_values import with_fp16_values
 from tests.support.architectures import PICTURE, SMALL, Architecture, picture, text
 
 BERT = Architecture("BERT", "BertConfig", SMALL)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnviz.capture.lazy_mask import LazyMask
 from attnviz.masks import Causal
 from attnviz.mechanism import blocks
+from attnviz.tracing.lazy_mask import LazyMask
 
 MASKED = -9999.0  # what is added to the score of a key that may not be seen is lower: models take −10,000 or less
 # What says how scores change beyond a factor and a mask; under other names too, the check of a few rows finds it.

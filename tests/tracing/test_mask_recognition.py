@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from transformers import masking_utils as rules
 
 from attnviz.biases import Distances
-from attnviz.capture.lazy_mask import lazy_mask
-from attnviz.capture.mask_recognition import recognize_mask
-from attnviz.capture.mechanism_builder import _of_distance
 from attnviz.masks import Band, Causal, Chunked, Full, Padding, PrefixLM, SlidingWindow
+from attnviz.tracing.lazy_mask import lazy_mask
+from attnviz.tracing.mask_recognition import recognize_mask
+from attnviz.tracing.mechanism_builder import _of_distance
 
 LENGTHS = st.integers(1, 12)
 

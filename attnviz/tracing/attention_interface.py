@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from attnviz.capture.call import Call
-from attnviz.capture.lazy_mask import lazy_mask
-from attnviz.capture.recording import current_recording
 from attnviz.mechanism import blocks
+from attnviz.tracing.call import Call
+from attnviz.tracing.lazy_mask import lazy_mask
+from attnviz.tracing.recording import current_recording
 
 NAME = "attnviz"
 

@@ -7,10 +7,10 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.models.bert import modeling_bert
 
-from attnviz.capture import capture, model_lock
-from attnviz.capture.call import Call
-from attnviz.capture.memory_budget import MemoryBudget
 from attnviz.layer import Fidelity
+from attnviz.tracing import capture, model_lock
+from attnviz.tracing.call import Call
+from attnviz.tracing.memory_budget import MemoryBudget
 from tests.support.architectures import (
     FALCON,
     LATENT,

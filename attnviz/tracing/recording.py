@@ -9,18 +9,18 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from attnviz.capture.call import INDICES, Call
-from attnviz.capture.fp16_values import with_fp16_values
-from attnviz.capture.layer_naming import LayerNames, with_unique_ids
-from attnviz.capture.mechanism_builder import MechanismBuilder
-from attnviz.capture.memory_budget import MemoryBudget, NotCaptured
-from attnviz.capture.verification import SampledRows
 from attnviz.inputs import Inputs
 from attnviz.layer import Fidelity, Kind, Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Identity
 from attnviz.scores import Dot
+from attnviz.tracing.call import INDICES, Call
+from attnviz.tracing.fp16_values import with_fp16_values
+from attnviz.tracing.layer_naming import LayerNames, with_unique_ids
+from attnviz.tracing.mechanism_builder import MechanismBuilder
+from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
+from attnviz.tracing.verification import SampledRows
 
 FINISHED = (
     "These are weights as the model itself computed them, without the queries and keys that they come from: the "
