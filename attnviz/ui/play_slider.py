@@ -48,6 +48,8 @@ def _go_on(key: str, options: Sequence[T]) -> None:
         if not drawn:  # with the page, and not by the clock
             drawn = True
             return
+        if st.session_state.get(PLAYING) != key:  # paused, after the browser had asked already
+            return
         at = min(options.index(st.session_state[key]) + 1, len(options) - 1)
         st.session_state[key] = options[at]
         if at == len(options) - 1:
