@@ -268,6 +268,9 @@ def test_what_is_not_there_cannot_be_picked(random_inputs, pick, sentence):
 # Gradients
 
 
+# As installed: gradcheck calls a mechanism hundreds of times, whose shapes are checked once above.
+
+
 def example(query, key, value):
     return Inputs(query, key, value, tuple(map(str, range(query.shape[1]))), tuple(map(str, range(key.shape[1]))))
 
@@ -278,7 +281,7 @@ def doubles(*shapes):
 
 @pytest.mark.parametrize("score", EVERY_SCORE, ids=repr)
 @pytest.mark.parametrize("mask", [Full(), Causal(), NOTHING_FOR_THE_LAST], ids=["full", "causal", "an empty row"])
-def test_gradients_of_query_key_and_value(score, mask):
+def test_gradients_of_query_key_and_value(as_installed, score, mask):
     def combine(query, key, value):
         return Mechanism(score, (SoftCap(3.0),), mask)(example(query, key, value)).output
 
@@ -286,7 +289,7 @@ def test_gradients_of_query_key_and_value(score, mask):
 
 
 @pytest.mark.parametrize("bias", BIASES)
-def test_gradients_go_through_every_bias(bias):
+def test_gradients_go_through_every_bias(as_installed, bias):
     def combine(query, key, value):
         return Mechanism(biases=(bias(),), mask=Causal())(example(query, key, value)).output
 
