@@ -13,6 +13,8 @@ from streamlit.components.v2 import manifest_scanner
 
 from attnviz import Inputs
 
+pytest_plugins = ["tests.support.tiny_models"]
+
 # The same examples in every run, so that a test that passed does not fail on another day.
 settings.register_profile("attnviz", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("attnviz")
