@@ -41,7 +41,7 @@ class Forms(Shown):
         """Waits until the curves have their mark at the step of the slider, which is above 0."""
         script = """() => {
             const { data } = document.querySelector(".st-key-curve-loss .attnviz-graph");
-            const step = Number(document.querySelector("[role=slider]").getAttribute("aria-valuetext"));
+            const step = Number(document.querySelector("[role=slider]")?.getAttribute("aria-valuetext"));
             return Math.round(data.find(d => d.mode === "markers").x[0] ** 2) === step && step > 0;
         }"""
         self.page.wait_for_function(script)
