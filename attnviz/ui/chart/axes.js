@@ -4,10 +4,11 @@
 /** @typedef {import("./types").Pair} Pair */
 /** @typedef {{ labels: string[], widths: number[], range: Pair }} Axis the widths of the labels are in pixels */
 
-const GAP = 4; // pixels between a label and the map, and between a title and the edge of the picture
+const GAP = 4; // pixels between a label and the map
 const BETWEEN = 10; // pixels between two horizontal labels
-const TITLE = 1.2; // times the size of the labels, as plotly has it
 const LINE = 1.3; // times the size of letters
+const TITLE = 1.2 * LINE; // times the size of the labels, as plotly has it
+const BELOW = 0.5 * TITLE; // of a title: from below its letters, from where plotly counts its standoff
 
 /**
  * @param {string[]} labels in plotly's markup
@@ -31,7 +32,7 @@ export function widths(labels, size, family) {
  * @param {number} size of the letters
  */
 export function leftMargin({ widths }, standoff, size) {
-  return Math.ceil(GAP + Math.max(...widths) + standoff + LINE * TITLE * size + GAP);
+  return Math.ceil(GAP + Math.max(...widths) + standoff + TITLE * size);
 }
 
 /**
@@ -42,7 +43,7 @@ export function leftMargin({ widths }, standoff, size) {
  * @param {number} size of the letters
  */
 export function bottomMargin({ widths }, angle, standoff, size) {
-  return Math.ceil(GAP + (angle ? Math.max(...widths) : LINE * size) + standoff + LINE * TITLE * size + GAP);
+  return Math.ceil(GAP + (angle ? Math.max(...widths) : LINE * size) + standoff + BELOW * size);
 }
 
 /**
