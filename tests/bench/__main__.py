@@ -58,7 +58,7 @@ def core() -> None:
 
 
 def capture() -> None:
-    """A text's queries, keys and values taken, against the model's plain forward."""
+    """A text's queries, keys and values captured, against the model's plain forward."""
     from attnviz.models.minilm import minilm
 
     table("Reading a text, MiniLM", ("tokens", "forward ms", "captured ms", "ratio"))
@@ -167,7 +167,7 @@ def app(browser: Browser, script: Path | None = None, query: str = "") -> Iterat
         page.close()
 
 
-def painted(page: Page, text: str, rows: int, shown: str) -> float:
+def painted(page: Page, text: str, rows: int, count: str) -> float:
     """Milliseconds from Enter until `rows` rows are on the screen."""
     box = page.get_by_label("Text", exact=True)
     box.fill(text)
@@ -175,9 +175,9 @@ def painted(page: Page, text: str, rows: int, shown: str) -> float:
     box.press("Enter")
     return page.evaluate(
         f"""rows => new Promise(done => {{
-            const shown = {shown};
+            const count = {count};
             const frame = next => requestAnimationFrame(next);
-            const look = () => shown() === rows
+            const look = () => count() === rows
                 ? frame(() => frame(() => done(performance.now() - window.entered))) : frame(look);
             look();
         }})""",
@@ -197,9 +197,9 @@ def in_turn(one: Callable[[], object], other: Callable[[], object], runs: int) -
 def timed(make: Callable[[], object]) -> float:
     start = time.perf_counter()
     made = make()
-    taken = 1000 * (time.perf_counter() - start)
+    milliseconds = 1000 * (time.perf_counter() - start)
     del made
-    return taken
+    return milliseconds
 
 
 def medians(times: list[tuple[float, float]]) -> tuple[float, float, float]:

@@ -131,18 +131,18 @@ def typed_to_painted(browser: Browser) -> None:
 def opened_to_painted(browser: Browser, folder: str) -> None:
     """A long text typed, until one layer's heads are painted; then another head clicked, until its map is."""
     from tests.bench.__main__ import app, row, table, text_of
-    from tests.support.browser import Shown
+    from tests.support.browser import AppPage
 
     table(f"{LONG:,} tokens painted, MiniLM", ("tokens", "text ms", "one head ms"))
     with app(browser, query=f"models?model={folder.replace('/', '%2F')}") as page:
         text = _typed(page, text_of(LONG, 0), CELLS)
-        shown = Shown(page, "")
+        app_page = AppPage(page, "")
 
         def clicked(head: int) -> float:
-            mosaic = shown.chart("heads")
+            mosaic = app_page.chart("heads")
             mosaic.scroll_into_view_if_needed()
             _quiet(page)
-            place = shown.cell(*divmod(head, int(mosaic.get_attribute("data-columns") or 1)), mosaic)
+            place = app_page.cell(*divmod(head, int(mosaic.get_attribute("data-columns") or 1)), mosaic)
             return _painted(page, "mouseup", lambda: page.mouse.click(*place), ("heatmap",), CELLS)
 
         row(LONG, text, statistics.median([clicked(head) for head in range(1, 7)][1:]))
@@ -219,8 +219,8 @@ def measured(folder: str, side: str) -> tuple[float, float, float]:
     before = _of_status("VmRSS", STATUS)
     start = time.perf_counter()
     made = SIDES[side](model, batch)
-    taken = 1000 * (time.perf_counter() - start)
-    return taken, (_of_status("VmHWM", STATUS) - before) / 1e6, _bytes(made) / 1e6
+    milliseconds = 1000 * (time.perf_counter() - start)
+    return milliseconds, (_of_status("VmHWM", STATUS) - before) / 1e6, _bytes(made) / 1e6
 
 
 def _of_status(name: str, file: Path) -> int:

@@ -10,13 +10,14 @@ from attnviz.analysis.head_maps import head_map
 from attnviz.lessons.prediction import total_variation
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
-from tests.support.browser import Browser, Explore, Masks, Shown, opened
+from tests.support.browser import AppPage, Browser, Explore, Masks, opened
 
 IT, ANIMAL, STREET = 10, 2, 8
+FONT_SIZE = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
 PAGES = ["Explore", "Lessons", "Lookup", "Steps", "Scores", "Masks", "Transformer", "Models"]
 
 
-class Lessons(Shown):
+class Lessons(AppPage):
     """The Lessons page."""
 
     path, charts = "lessons", ()
@@ -47,7 +48,7 @@ def test_a_lessons_link_opens_its_state(browser: Browser, address: str) -> None:
         lessons.lessons.nth(6).get_by_role("link").click()
         masks.painted(rows=16)
         expect(masks.words("A")).to_have_value("sliding_window(4)")
-        masks.asked("look", None)
+        masks.expect_in_link("look", None)
 
 
 def test_every_page_and_the_way_into_a_presentation_are_in_the_menu(masks: Masks) -> None:
@@ -56,13 +57,15 @@ def test_every_page_and_the_way_into_a_presentation_are_in_the_menu(masks: Masks
         masks.page.set_viewport_size({"width": width, "height": 800})
         masks.painted()
         bar, present = masks.page.get_by_test_id("stTopNav"), masks.page.get_by_role("button", name="Present")
-        shown = bar.locator(":is(a, button):not([aria-hidden=true] *)")
+        entries = bar.locator(":is(a, button):not([aria-hidden=true] *)")
         present.click(trial=True)  # nothing lies over it
-        edges = shown.evaluate_all("all => all.flatMap(e => [e.getBoundingClientRect()]).flatMap(e => [e.x, e.right])")
+        edges = entries.evaluate_all(
+            "all => all.flatMap(e => [e.getBoundingClientRect()]).flatMap(e => [e.x, e.right])"
+        )
         assert edges == sorted(edges)
         assert edges[-1] <= present.evaluate("e => e.getBoundingClientRect().x")
-        names = [name.split("\n")[-1] for name in shown.locator("p").all_inner_texts()]
-        folded = shown.filter(has_text=re.compile("more"))
+        names = [name.split("\n")[-1] for name in entries.locator("p").all_inner_texts()]
+        folded = entries.filter(has_text=re.compile("more"))
         if folded.count():
             names.pop()
             folded.click()
@@ -70,7 +73,7 @@ def test_every_page_and_the_way_into_a_presentation_are_in_the_menu(masks: Masks
             masks.page.get_by_role("menuitem", name="Models").click(trial=True)
             masks.page.keyboard.press("Escape")
         else:
-            shown.last.click(trial=True)
+            entries.last.click(trial=True)
         assert names == PAGES
 
 
@@ -85,7 +88,7 @@ def test_on_a_phone_every_page_is_in_the_sidebar(browser: Browser, address: str)
             link.click(trial=True)
 
 
-def controls(page: Shown) -> list[str]:
+def controls(page: AppPage) -> list[str]:
     """The controls that can be seen, by their labels or texts. Tabs are none: they are what a page has to show."""
     kinds = "input, textarea, button:not([role=tab]), [role=slider], [role=combobox], a"
     return page.page.locator(kinds).evaluate_all(
@@ -96,21 +99,21 @@ def controls(page: Shown) -> list[str]:
 
 @pytest.mark.parametrize(("kind", "theme"), [(Explore, "light"), (Masks, "dark")])
 def test_a_presentation_has_no_controls_and_the_same_state(
-    browser: Browser, address: str, kind: type[Shown], theme: str
+    browser: Browser, address: str, kind: type[AppPage], theme: str
 ) -> None:
     link = {Explore: "?head=Head+6&pinned=6+%C2%B7+cross", Masks: "?mask-b=band(2)&look=Cost"}[kind]
     with opened(browser, address, 1920, 1080, theme, kind=kind) as usual:
         usual.open(link)
         weights, many = usual.weights(), controls(usual)
-        letters = usual.page.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize)")
-    with opened(browser, address, 1920, 1080, theme, kind=kind) as shown:
-        shown.open(f"{link}&present=1")
-        expect(shown.page.get_by_role("heading", name=kind.__name__)).to_be_visible()
-        assert [one.split() for one in controls(shown)] == [["close", "Leave"]]
+        letters = usual.page.evaluate(FONT_SIZE)
+    with opened(browser, address, 1920, 1080, theme, kind=kind) as presented:
+        presented.open(f"{link}&present=1")
+        expect(presented.page.get_by_role("heading", name=kind.__name__)).to_be_visible()
+        assert [one.split() for one in controls(presented)] == [["close", "Leave"]]
         assert len(many) > 10
-        assert shown.weights() == weights
-        assert shown.page.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize)") > 1.2 * letters
-        assert shown.page.evaluate("document.documentElement.scrollWidth") <= 1920
+        assert presented.weights() == weights
+        assert presented.page.evaluate(FONT_SIZE) > 1.2 * letters
+        assert presented.page.evaluate("document.documentElement.scrollWidth") <= 1920
 
 
 def test_into_a_presentation_and_out_again_by_button_and_by_the_way_back(explore: Explore) -> None:
@@ -118,20 +121,20 @@ def test_into_a_presentation_and_out_again_by_button_and_by_the_way_back(explore
     sidebar = explore.page.get_by_test_id("stSidebar")
     expect(sidebar).to_be_visible()
     explore.page.get_by_role("button", name="Present").click()
-    explore.asked("present", "1")
+    explore.expect_in_link("present", "1")
     expect(sidebar).to_be_hidden()
     explore.painted()
     explore.page.mouse.click(*explore.cell(6, 3))
-    explore.asked("pinned", "6+%C2%B7+cross")
-    explore.asked("present", "1")
-    explore.asked("head", "Head+6")
+    explore.expect_in_link("pinned", "6+%C2%B7+cross")
+    explore.expect_in_link("present", "1")
+    explore.expect_in_link("head", "Head+6")
     explore.page.reload()
     explore.painted()
     expect(sidebar).to_be_hidden()
     explore.page.get_by_role("button", name="Leave").click()
-    explore.asked("present", None)
+    explore.expect_in_link("present", None)
     expect(sidebar).to_be_visible()
-    explore.asked("head", "Head+6")
+    explore.expect_in_link("head", "Head+6")
 
 
 LONG_TOKENS = "?text=Internationalization+antidisestablishmentarianism+WWWWWWWWWW+%E6%97%A5%E6%9C%AC%E8%AA%9E"
@@ -152,7 +155,7 @@ def test_names_of_axes_keep_clear_of_the_longest_tokens(explore: Explore) -> Non
         explore.page.set_viewport_size({"width": width, "height": height})
         if present:
             explore.page.get_by_role("button", name="Present").click()
-            explore.asked("present", "1")
+            explore.expect_in_link("present", "1")
         explore.page.wait_for_function(f"(graph => graph._fullLayout.width > {width / 3})({GRAPH})")
         explore.painted()
         assert min(explore.heatmap.locator(".attnviz-graph").evaluate(GAPS)) >= 2
@@ -161,11 +164,11 @@ def test_names_of_axes_keep_clear_of_the_longest_tokens(explore: Explore) -> Non
 def test_a_presentation_goes_from_tab_to_tab(masks: Masks) -> None:
     masks.open("?present=1")
     masks.look("Cost")
-    masks.asked("look", "Cost")
+    masks.expect_in_link("look", "Cost")
     expect(masks.page.get_by_role("tab", name="Cost", selected=True)).to_be_visible()
-    masks.asked("present", "1")
+    masks.expect_in_link("present", "1")
     masks.look("Where it went")
-    masks.asked("look", None)
+    masks.expect_in_link("look", None)
 
 
 def test_a_prediction_and_its_reveal_also_in_a_presentation(explore: Explore) -> None:
@@ -190,8 +193,8 @@ def test_a_prediction_and_its_reveal_also_in_a_presentation(explore: Explore) ->
     explore.painted()
     np.testing.assert_allclose(np.array(explore.weights()[IT], dtype=float), row, atol=2e-6)
     expect(bars).to_have_attribute("data-ready", "true")
-    shown = bars.locator(".attnviz-graph").evaluate(heights)
-    np.testing.assert_allclose(shown[1], row / row.sum(), atol=1e-6)
+    drawn = bars.locator(".attnviz-graph").evaluate(heights)
+    np.testing.assert_allclose(drawn[1], row / row.sum(), atol=1e-6)
     box.get_by_role("button", name="Predict again").click()
     expect(box.get_by_role("button", name="Reveal")).to_be_disabled()
     explore.page.wait_for_function(

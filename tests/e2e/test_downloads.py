@@ -15,7 +15,7 @@ from attnviz.sources import Pretrained
 from tests.support.browser import Browser, Explore, opened
 
 
-def taken(explore: Explore, button: Locator, folder: Path) -> Path:
+def downloaded(explore: Explore, button: Locator, folder: Path) -> Path:
     with explore.page.expect_download() as download:
         button.click()
     got: Download = download.value
@@ -37,14 +37,14 @@ def take_away(browser: Browser, address: str) -> Iterator[Explore]:
 
 
 def test_weights_as_csv(take_away: Explore, tmp_path: Path) -> None:
-    path = taken(take_away, take_away.page.get_by_role("button", name="Weights as CSV"), tmp_path)
+    path = downloaded(take_away, take_away.page.get_by_role("button", name="Weights as CSV"), tmp_path)
     header, *rows = csv.reader(io.StringIO(path.read_text("utf-8-sig")))
     assert header[1:] == list(Pretrained().layers()[0].inputs.key_tokens)
     np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), expected(), atol=2e-6)
 
 
 def test_weights_as_npz(take_away: Explore, tmp_path: Path) -> None:
-    path = taken(take_away, take_away.page.get_by_role("button", name="Weights as .npz"), tmp_path)
+    path = downloaded(take_away, take_away.page.get_by_role("button", name="Weights as .npz"), tmp_path)
     with np.load(path, allow_pickle=False) as file:
         np.testing.assert_allclose(file["weights"], expected(), atol=2e-6)
         assert tuple(file["tokens"]) == Pretrained().layers()[0].inputs.query_tokens
@@ -53,31 +53,31 @@ def test_weights_as_npz(take_away: Explore, tmp_path: Path) -> None:
 def test_the_picture_as_one_html_file_opens_without_a_server(
     take_away: Explore, tmp_path: Path, browser: Browser
 ) -> None:
-    path = taken(take_away, take_away.page.get_by_role("button", name="Picture as HTML"), tmp_path)
+    path = downloaded(take_away, take_away.page.get_by_role("button", name="Picture as HTML"), tmp_path)
     page = browser.new_page()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
     page.goto(path.as_uri())
     expect(page.locator(".heatmaplayer image")).to_have_count(1)
     labels = page.locator(".ytick text").evaluate_all("ticks => ticks.map(tick => tick.textContent)")
     assert labels == list(Pretrained().layers()[0].inputs.query_tokens)
-    assert not [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
+    assert not [url for url in requests if not url.startswith(("file:", "data:", "blob:"))]
     page.close()
 
 
 def test_the_picture_as_png_and_svg(explore: Explore, tmp_path: Path, browser: Browser) -> None:
     explore.open()
     page = browser.new_page()
-    for shown, words in ((explore.heatmap, {"animal", "0.68"}), (explore.mosaic, {"Head 0", "Head 11"})):
-        png = taken(explore, shown.get_by_role("button", name="Download PNG"), tmp_path)
-        svg = taken(explore, shown.get_by_role("button", name="Download SVG"), tmp_path)
+    for chart, words in ((explore.heatmap, {"animal", "0.68"}), (explore.mosaic, {"Head 0", "Head 11"})):
+        png = downloaded(explore, chart.get_by_role("button", name="Download PNG"), tmp_path)
+        svg = downloaded(explore, chart.get_by_role("button", name="Download SVG"), tmp_path)
         assert png.read_bytes().startswith(b"\x89PNG")
         texts = ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")
         assert words <= {"".join(text.itertext()) for text in texts}
         for path in (png, svg):
             page.goto(path.as_uri())
             width = "document.querySelector('svg')?.width.baseVal.value ?? document.images[0].naturalWidth / 2"
-            assert page.evaluate(width) == pytest.approx(shown.locator(".attnviz-stage").bounding_box()["width"], abs=1)
+            assert page.evaluate(width) == pytest.approx(chart.locator(".attnviz-stage").bounding_box()["width"], abs=1)
     page.close()
 
 

@@ -25,7 +25,7 @@ def test_opens_on_an_example_that_shows_something_at_once(explore: Explore) -> N
     explore.open().painted(rows=16)
     expect(explore.sentence).to_have_text("it gives 0.68 of its attention to animal.")
     expect(explore.page.locator(".attnviz-summary")).to_have_text("it gives 0.68 of its attention to animal.")
-    explore.shows(own_weights(3, 1))
+    explore.expect_weights(own_weights(3, 1))
     expect(explore.mosaic).to_have_attribute("data-rows", "4")
     expect(explore.mosaic).to_have_attribute("data-columns", "3")
 
@@ -41,26 +41,26 @@ def test_fits_a_small_laptop_without_scrolling(explore: Explore) -> None:
 def test_typing_a_sentence_draws_it(explore: Explore) -> None:
     explore.open()
     explore.type("A new sentence.")
-    explore.shows(own_weights(3, 1, text="A new sentence."))
-    explore.asked("text", "A+new+sentence.")
+    explore.expect_weights(own_weights(3, 1, text="A new sentence."))
+    explore.expect_in_link("text", "A+new+sentence.")
 
 
 def test_a_click_in_the_mosaic_opens_that_head(explore: Explore) -> None:
     explore.open()
     explore.page.mouse.click(*explore.place(explore.mosaic, 1, 2, 4, 3))
-    explore.asked("head", "Head+5")
+    explore.expect_in_link("head", "Head+5")
     expect(explore.sentence).not_to_have_text("it gives 0.68 of its attention to animal.")
-    explore.shows(own_weights(3, 5))
+    explore.expect_weights(own_weights(3, 5))
 
 
 def test_the_mosaic_of_all_layers_opens_layer_and_head(explore: Explore) -> None:
     explore.open("?mosaic=All+layers")
     expect(explore.mosaic).to_have_attribute("data-columns", "6")
     explore.page.mouse.click(*explore.place(explore.mosaic, 2, 0, 12, 6))
-    explore.asked("layer", "encoder+0")
-    explore.asked("head", "Head+2")
+    explore.expect_in_link("layer", "encoder+0")
+    explore.expect_in_link("head", "Head+2")
     expect(explore.sentence).not_to_have_text("it gives 0.68 of its attention to animal.")
-    explore.shows(own_weights(0, 2))
+    explore.expect_weights(own_weights(0, 2))
 
 
 def test_hover_says_the_cell_and_fans_out_its_query_without_asking_the_server(explore: Explore) -> None:
@@ -105,7 +105,7 @@ def test_hover_is_drawn_within_two_frames(explore: Explore) -> None:
 def test_a_click_pins_a_query_and_a_second_click_frees_it(explore: Explore) -> None:
     explore.open()
     explore.page.mouse.click(*explore.cell(6, 3))
-    explore.asked("pinned", "6+%C2%B7+cross")
+    explore.expect_in_link("pinned", "6+%C2%B7+cross")
     expect(explore.page.locator(".attnviz-summary")).to_have_text("cross gives 0.60 of its attention to street.")
     expect(explore.page.locator(".attnviz-strongest li")).to_have_count(5)
     explore.painted()
@@ -115,7 +115,7 @@ def test_a_click_pins_a_query_and_a_second_click_frees_it(explore: Explore) -> N
     top = float(marked.get_attribute("y") or 0) + (explore.stage.bounding_box() or {"y": 0})["y"]
     assert top == pytest.approx(explore.cell(5.5, 0)[1], abs=1.5)
     explore.page.mouse.click(*explore.cell(6, 9))
-    explore.asked("pinned", "none")
+    explore.expect_in_link("pinned", "none")
     expect(explore.page.locator(".attnviz-summary")).to_have_count(0)
 
 
@@ -145,27 +145,27 @@ def test_the_arrow_keys_read_cells_aloud_and_enter_pins(explore: Explore) -> Non
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowLeft"):
         explore.page.keyboard.press(key)
     row, column = 2, 1
-    said = sentence(tokens[row], tokens[column], float(weights[row, column]))
-    expect(explore.live).to_have_text(said)
-    expect(explore.sentence).to_have_text(said)
+    text = sentence(tokens[row], tokens[column], float(weights[row, column]))
+    expect(explore.live).to_have_text(text)
+    expect(explore.sentence).to_have_text(text)
     assert explore.live.get_attribute("aria-live") == "polite"
     described = explore.page.locator(f"#{explore.stage.get_attribute('aria-describedby')}")
     expect(described).to_contain_text("encoder 3, head 1: 16 queries by 16 keys.")
     explore.page.keyboard.press("End")
     expect(explore.live).to_have_text(sentence(tokens[2], tokens[15], float(weights[2, 15])))
     explore.page.keyboard.press("Enter")
-    explore.asked("pinned", "2+%C2%B7+animal")
+    explore.expect_in_link("pinned", "2+%C2%B7+animal")
     expect(explore.page.locator(".attnviz-summary")).to_contain_text("animal gives")
     expect(described).to_contain_text("animal gives")  # then the chart, too, knows what is pinned
     explore.painted()
     explore.page.keyboard.press("Escape")
-    explore.asked("pinned", "none")
+    explore.expect_in_link("pinned", "none")
 
 
 def test_a_mask_on_a_real_model_and_the_masked_cell_in_words(explore: Explore) -> None:
     explore.open("?mask=Causal&pinned=none")
     masked = ~np.tri(16, dtype=bool)
-    explore.shows(np.where(masked, np.nan, own_weights(3, 1, Mechanism(mask=Causal()))))
+    explore.expect_weights(np.where(masked, np.nan, own_weights(3, 1, Mechanism(mask=Causal()))))
     explore.page.mouse.move(*explore.cell(2, 9))
     expect(explore.sentence).to_have_text("animal may not look at because.")
 
@@ -182,7 +182,7 @@ def test_hostile_text_is_shown_as_text(explore: Explore) -> None:
     expect(explore.page.locator(".attnviz-summary")).to_contain_text("<script>alert(1)</script> gives")
     expect(explore.page.locator(".attnviz-chart b, .attnviz-chart s, .attnviz-chart script")).to_have_count(0)
     weights = Toy(text=HOSTILE).layers()[0]
-    explore.shows(weights.mechanism(weights.inputs).weights[0])
+    explore.expect_weights(weights.mechanism(weights.inputs).weights[0])
 
 
 def test_bad_text_is_said_and_the_last_picture_stays(explore: Explore) -> None:
@@ -202,7 +202,7 @@ def test_the_numbers_in_a_table_on_request(explore: Explore) -> None:
     explore.open()
     explore.page.get_by_text("Show the numbers as a table").click()
     expect(explore.page.get_by_test_id("stDataFrame")).to_be_visible()
-    explore.asked("table", "true")
+    explore.expect_in_link("table", "true")
 
 
 def test_512_tokens_are_drawn(explore: Explore) -> None:
@@ -221,8 +221,8 @@ def test_a_phone_in_both_themes(browser: Browser, address: str, theme: str, text
         expect(explore.heatmap).to_have_attribute("data-theme", theme)
         assert explore.page.evaluate("document.scrollingElement.scrollWidth") <= 390
         labels = explore.heatmap.locator(".xtick text")
-        shown = labels.evaluate_all("ticks => ticks.filter(tick => tick.style.display !== 'none').length")
-        assert shown == int(explore.heatmap.get_attribute("data-columns") or 0)
+        visible = labels.evaluate_all("ticks => ticks.filter(tick => tick.style.display !== 'none').length")
+        assert visible == int(explore.heatmap.get_attribute("data-columns") or 0)
         for chart in (explore.mosaic, explore.heatmap):
             box = chart.bounding_box()
             assert box
@@ -274,7 +274,7 @@ def test_a_picture_that_shrinks_under_the_pointer_is_drawn(explore: Explore) -> 
     explore.page.mouse.move(*explore.cell(14, 15))
     expect(explore.sentence).to_contain_text("gives")
     explore.type("Much shorter.")
-    explore.shows(own_weights(3, 1, text="Much shorter."))
+    explore.expect_weights(own_weights(3, 1, text="Much shorter."))
 
 
 def test_a_click_on_a_picture_that_is_being_replaced_does_no_harm(explore: Explore) -> None:
@@ -296,7 +296,7 @@ def test_only_the_first_button_pins_and_the_browsers_own_keys_stay(explore: Expl
         new KeyboardEvent('keydown', { key, altKey: true, bubbles: true, cancelable: true })))"""
     assert explore.stage.evaluate(script) == [True, True]
     explore.page.mouse.click(*explore.cell(3, 3))
-    explore.asked("pinned", "3+%C2%B7+didn")
+    explore.expect_in_link("pinned", "3+%C2%B7+didn")
 
 
 def test_a_finger_scrolls_the_page_and_does_not_zoom(browser: Browser, address: str) -> None:
@@ -308,7 +308,7 @@ def test_a_finger_scrolls_the_page_and_does_not_zoom(browser: Browser, address: 
         explore.drag((4, 4), (9, 4))
         assert explore.zoom() == before
         explore.page.touchscreen.tap(*explore.cell(6, 3))
-        explore.asked("pinned", "6+%C2%B7+cross")
+        explore.expect_in_link("pinned", "6+%C2%B7+cross")
 
 
 def test_the_mosaic_can_be_walked_with_the_keyboard(explore: Explore) -> None:
@@ -319,7 +319,7 @@ def test_the_mosaic_can_be_walked_with_the_keyboard(explore: Explore) -> None:
         explore.page.keyboard.press(key)
     expect(explore.mosaic.locator(".attnviz-live")).to_have_text("Head 4")
     explore.page.keyboard.press("Enter")
-    explore.asked("head", "Head+4")
+    explore.expect_in_link("head", "Head+4")
 
 
 def test_zoom_survives_another_seed_and_arrow_keys_stay_in_view(explore: Explore) -> None:
@@ -329,7 +329,7 @@ def test_zoom_survives_another_seed_and_arrow_keys_stay_in_view(explore: Explore
     zoomed, before = explore.zoom(), explore.weights()
     explore.page.get_by_label("Seed", exact=True).fill("3")
     explore.page.get_by_label("Seed", exact=True).press("Enter")
-    explore.asked("toy.seed", "3")
+    explore.expect_in_link("toy.seed", "3")
     expect(explore.heatmap).to_have_attribute("data-ready", "true")
     explore.page.wait_for_function(
         "first => document.querySelector('.st-key-heatmap .attnviz-graph').data[0].z[0][0] !== first", arg=before[0][0]

@@ -26,8 +26,8 @@ def test_a_deep_link_on_a_fresh_server_and_back(browser: Browser, tmp_path: Path
     with serving(tmp_path / "log") as address, opened(browser, address) as explore:
         explore.open(LINK).painted(rows=9)
         for _ in range(2):
-            shown = np.nan_to_num(np.array(explore.weights(), dtype=float))
-            np.testing.assert_allclose(shown, expected, atol=2e-6)
+            weights = np.nan_to_num(np.array(explore.weights(), dtype=float))
+            np.testing.assert_allclose(weights, expected, atol=2e-6)
             expect(explore.page.locator(".attnviz-summary")).to_contain_text("opens gives")
             expect(explore.page).to_have_url(re.compile(re.escape("head=Head+11")))
             explore.open().painted(rows=16)
@@ -38,9 +38,9 @@ def test_a_deep_link_on_a_fresh_server_and_back(browser: Browser, tmp_path: Path
 def test_what_is_chosen_stands_in_the_link_and_the_beginning_does_not(explore: Explore) -> None:
     explore.open()
     explore.choose("Mask", "Causal")
-    explore.asked("mask", "Causal")
+    explore.expect_in_link("mask", "Causal")
     explore.choose("Mask", "Full")
-    explore.asked("mask", None)
+    explore.expect_in_link("mask", None)
 
 
 def test_junk_in_the_link_opens_the_beginning(explore: Explore) -> None:

@@ -10,12 +10,12 @@ from attnviz.lessons.lookup import Point, look_up, lookup_mechanism
 from attnviz.scores import ScaledDot
 from attnviz.ui.lookup.dictionary_table import EXAMPLE
 from attnviz.ui.lookup.labels import exact
-from tests.support.browser import Browser, Shown, opened
+from tests.support.browser import AppPage, Browser, opened
 
 SOFT = "?softness=T+%3D+1"
 
 
-class Lookup(Shown):
+class Lookup(AppPage):
     """The Lookup page."""
 
     path, charts = "lookup", ("plane",)
@@ -45,8 +45,8 @@ class Lookup(Shown):
         expected = look_up(EXAMPLE, (x, y), lookup_mechanism("T = 1", ScaledDot())).result
         assert expected is not None
         expect(self.result).to_contain_text(exact(expected))
-        self.asked("query-x", str(x))
-        self.asked("query-y", str(y))
+        self.expect_in_link("query-x", str(x))
+        self.expect_in_link("query-y", str(y))
         expect(self.plane).to_have_attribute("data-ready", "true")
 
 
@@ -66,7 +66,7 @@ def test_the_query_is_dragged_and_the_numbers_follow(lookup: Lookup) -> None:
     expect(lookup.plane.locator(".attnviz-overlay circle")).to_have_count(1)
     mouse.move(*lookup.at(-0.71, 0.88), steps=5)
     expect(lookup.sentence).to_have_text("The query is at (−0.7, 0.9).")
-    lookup.asked("query-x", None)
+    lookup.expect_in_link("query-x", None)
     mouse.up()
     lookup.says(-0.7, 0.9)
     expect(lookup.page.get_by_label("Query x")).to_have_value("-0.7")
@@ -93,7 +93,7 @@ def test_a_query_that_is_put_back_is_as_it_was(lookup: Lookup) -> None:
     mouse.up()
     expect(handle).to_have_css("visibility", "visible")
     expect(lookup.plane.locator(".attnviz-overlay *")).to_have_count(0)
-    lookup.asked("query-x", None)
+    lookup.expect_in_link("query-x", None)
 
 
 def test_the_arrow_keys_move_the_query_and_none_is_lost(lookup: Lookup) -> None:
@@ -137,8 +137,8 @@ def test_on_a_phone_the_tip_is_dragged_and_the_rest_scrolls(browser: Browser, ad
     with opened(browser, address, 390, 844, "dark", touch=True, kind=Lookup) as lookup:
         lookup.open(SOFT)
         width = "e => [e.scrollWidth, e.clientWidth]"
-        wide, shown = lookup.page.locator(".stMain").evaluate(width)
-        assert wide <= shown
+        content, window = lookup.page.locator(".stMain").evaluate(width)
+        assert content <= window
         fingers = lookup.page.context.new_cdp_session(lookup.page)
 
         def swipe(start: Point, end: Point) -> None:

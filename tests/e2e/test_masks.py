@@ -20,8 +20,8 @@ def weights(mask) -> np.ndarray:
     return np.where(attention.allowed[0], attention.weights[0], np.nan)
 
 
-def as_array(shown: list) -> np.ndarray:
-    return np.array(shown, dtype=float)
+def as_array(rows: list) -> np.ndarray:
+    return np.array(rows, dtype=float)
 
 
 def test_three_maps_show_a_and_b_and_what_changes(masks: Masks) -> None:
@@ -91,7 +91,7 @@ def test_cells_are_painted_by_dragging_and_undone(masks: Masks) -> None:
     masks.painted()
     np.testing.assert_array_equal(~np.isnan(as_array(masks.weights(masks.b))), expected)
     once = masks.words("B").input_value()
-    masks.asked("mask-b", once.replace("(", "%28").replace(")", "%29").replace(", ", "%2C+"))
+    masks.expect_in_link("mask-b", once.replace("(", "%28").replace(")", "%29").replace(", ", "%2C+"))
     masks.drag((3, 0), (3, 1), masks.b)  # away again what was allowed
     expected[3, :2] = False
     expect(masks.words("B")).not_to_have_value(once)
@@ -140,7 +140,7 @@ def test_a_picture_of_the_gallery_is_loaded_by_a_click(masks: Masks) -> None:
 def test_a_click_in_any_map_pins_its_query(masks: Masks) -> None:
     masks.open()
     masks.page.mouse.click(*masks.cell(6, 3, masks.change))
-    masks.asked("pinned", "6+%C2%B7+cross")
+    masks.expect_in_link("pinned", "6+%C2%B7+cross")
     expect(masks.page.get_by_text("no longer sees 9 keys")).to_be_visible()
 
 

@@ -10,9 +10,9 @@ from playwright.sync_api import Locator, expect
 
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
-from tests.support.browser import Browser, Shown, opened
+from tests.support.browser import AppPage, Browser, opened
 
-LAST_IS_SEEN = """option => {
+LAST_LETTER_IS_VISIBLE = """option => {
     const text = document.createTreeWalker(option, NodeFilter.SHOW_TEXT).nextNode(), last = document.createRange()
     last.setStart(text, text.length - 1)
     last.setEnd(text, text.length)
@@ -21,7 +21,7 @@ LAST_IS_SEEN = """option => {
 }"""
 
 
-class Models(Shown):
+class Models(AppPage):
     """The Models page."""
 
     path, charts = "models", ("heatmap", "heads")
@@ -65,25 +65,25 @@ def test_a_click_on_the_mosaic_opens_the_head_with_what_made_its_scores(models: 
     models.open("?pinned=none")
     heads = models.chart("heads")
     models.page.mouse.click(*models.cell(8, 2, heads))
-    models.asked("layer", "encoder+2")
-    models.asked("head", "Head+8")
+    models.expect_in_link("layer", "encoder+2")
+    models.expect_in_link("head", "Head+8")
     models.painted()
     np.testing.assert_allclose(np.array(models.weights(), dtype=float), own(2, 8), atol=1e-5)
     models.page.mouse.move(*models.cell(4, 5, heads))
     expect(heads.locator(".attnviz-sentence")).to_have_text("encoder 5, head 4")
     # A cell of the map: its query is pinned, its key chosen, and their products are drawn.
     models.page.mouse.click(*models.cell(10, 2))
-    models.asked("pinned", None)  # “it” is what the link begins with
-    models.asked("key", "2+%C2%B7+animal")
+    models.expect_in_link("pinned", None)  # “it” is what the link begins with
+    models.expect_in_link("key", "2+%C2%B7+animal")
     expect(models.page.locator(".attnviz-score")).to_contain_text("Query it and key animal")
     expect(models.chart("products")).to_have_attribute("data-ready", "true")
-    said = models.page.locator(".attnviz-score b").inner_text().replace("−", "-")
-    assert sum(models.bars()) == pytest.approx(float(said), abs=0.006)
+    score = models.page.locator(".attnviz-score b").inner_text().replace("−", "-")
+    assert sum(models.bars()) == pytest.approx(float(score), abs=0.006)
     # The same click again lets go of both.
     models.painted()
     models.page.mouse.click(*models.cell(10, 2))
-    models.asked("key", None)
-    models.asked("pinned", "none")
+    models.expect_in_link("key", None)
+    models.expect_in_link("pinned", "none")
 
 
 def test_heads_colored_by_a_measure_open_too(models: Models) -> None:
@@ -94,8 +94,8 @@ def test_heads_colored_by_a_measure_open_too(models: Models) -> None:
     share = float(own(0, 2).diagonal(-1).mean())
     expect(heads.locator(".attnviz-sentence")).to_contain_text(f"encoder 0, head 2: {share:.2f}")
     models.page.mouse.click(*models.cell(2, 0, heads))
-    models.asked("layer", "encoder+0")
-    models.asked("head", "Head+2")
+    models.expect_in_link("layer", "encoder+0")
+    models.expect_in_link("head", "Head+2")
     models.painted()
     np.testing.assert_allclose(np.array(models.weights(), dtype=float), own(0, 2), atol=1e-5)
 
@@ -105,22 +105,22 @@ def test_a_bad_folder_is_said_and_nothing_is_lost(models: Models, tmp_path: Path
     models.another(str(tmp_path))
     expect(models.alert).to_contain_text("is no model: it has no config.json")
     expect(models.alert).to_contain_text("The picture below is the last one that could be made.")
-    models.asked("model", str(tmp_path).replace("/", "%2F"))
+    models.expect_in_link("model", str(tmp_path).replace("/", "%2F"))
     models.painted()
     np.testing.assert_allclose(np.array(models.weights(), dtype=float), own(3, 1), atol=1e-5)
     for name in ("nowhere", "elsewhere"):
         models.another(str(tmp_path / name))
         expect(models.alert).to_contain_text("There is no folder")
-        models.asked("model", str(tmp_path / name).replace("/", "%2F"))
+        models.expect_in_link("model", str(tmp_path / name).replace("/", "%2F"))
     expect(models.alert).to_have_count(1)
     models.chosen("Model").locator("input").click()
     long = models.page.get_by_role("option", name=str(tmp_path / "elsewhere"), exact=True)
-    assert long.evaluate(LAST_IS_SEEN)
+    assert long.evaluate(LAST_LETTER_IS_VISIBLE)
     models.page.keyboard.press("Escape")
     models.choose("Model", "sentence-transformers/all-MiniLM-L6-v2")
     expect(models.alert).to_have_count(0)
-    models.asked("model", None)
+    models.expect_in_link("model", None)
     models.naming().press("Escape")  # to open it asks for nothing
     models.choose("Head", "Head 2")
-    models.asked("head", "Head+2")
-    models.asked("model", None)
+    models.expect_in_link("head", "Head+2")
+    models.expect_in_link("model", None)

@@ -1,4 +1,4 @@
-"""The Models page in a real browser: a point of the scatter opens a head, heads and tokens are taken together, two
+"""The Models page in a real browser: a point of the scatter opens a head, heads and tokens are aggregated, two
 texts stand side by side."""
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from attnviz.analysis.head_maps import Aggregate, head_map
 from attnviz.analysis.head_metrics import head_metrics
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
-from tests.support.browser import Browser, Shown, opened
+from tests.support.browser import AppPage, Browser, opened
 
 WIDE = EXAMPLE.replace("tired", "wide")
 CHARTS = {
@@ -22,7 +22,7 @@ CHARTS = {
 }
 
 
-class Models(Shown):
+class Models(AppPage):
     """A tab of the Models page."""
 
     path, charts = "models", ("heads-scatter", "opened-map")
@@ -46,7 +46,7 @@ class Models(Shown):
         left, top = graph.evaluate(script, [x, y])
         return left, top
 
-    def said_by(self, key: str) -> Locator:
+    def sentence_of(self, key: str) -> Locator:
         return self.chart(key).locator(".attnviz-sentence")
 
 
@@ -70,19 +70,21 @@ def test_a_click_on_a_point_opens_its_head(models: Models) -> None:
     head = 2  # encoder 0, head 2: it looks at the token before
     spot = models.spot("heads-scatter", measures["Distance"][head], measures["Previous token"][head])
     models.page.mouse.move(*spot)
-    expect(models.said_by("heads-scatter")).to_have_text("encoder 0, head 2: distance 0.94 tokens, previous token 1.00")
+    expect(models.sentence_of("heads-scatter")).to_have_text(
+        "encoder 0, head 2: distance 0.94 tokens, previous token 1.00"
+    )
     models.page.mouse.click(*spot)
-    models.asked("layer", "encoder+0")
-    models.asked("head", "Head+2")
-    expect(models.said_by("opened-map")).to_have_attribute("data-title", "encoder 0, head 2")
+    models.expect_in_link("layer", "encoder+0")
+    models.expect_in_link("head", "Head+2")
+    expect(models.sentence_of("opened-map")).to_have_attribute("data-title", "encoder 0, head 2")
     models.painted()
     np.testing.assert_allclose(models.weights(models.chart("opened-map")), weights(EXAMPLE, 0, 2), atol=1e-6)
     # The row of another head, the first of the table, opens that one.
     table = models.page.get_by_test_id("stDataFrame")
     table.scroll_into_view_if_needed()
     table.click(position={"x": 17, "y": 52})
-    expect(models.said_by("opened-map")).to_have_attribute("data-title", "encoder 0, head 0")
-    models.asked("head", "Head+0")
+    expect(models.sentence_of("opened-map")).to_have_attribute("data-title", "encoder 0, head 0")
+    models.expect_in_link("head", "Head+0")
 
 
 def test_heads_and_tokens_are_chosen_by_clicks(models: Models) -> None:
@@ -90,23 +92,23 @@ def test_heads_and_tokens_are_chosen_by_clicks(models: Models) -> None:
     layers = minilm().layers(EXAMPLE)
     mechanisms = [layer.mechanism for layer in layers]
     every = [(layer, head) for layer in range(6) for head in range(12)]
-    shown = models.chart("together-map")
+    chart = models.chart("together-map")
     whole = aggregate_heads(layers, mechanisms, every, Aggregate.MEAN)
-    np.testing.assert_allclose(models.weights(shown), whole, atol=1e-6)
+    np.testing.assert_allclose(models.weights(chart), whole, atol=1e-6)
     # Layers stand side by side, heads below each other.
     models.page.mouse.click(*models.place(models.chart("together-heads"), 1, 3, 12, 6))
-    models.asked("heads-together", "encoder+3%2C+head+1")
+    models.expect_in_link("heads-together", "encoder+3%2C+head+1")
     expect(models.page.get_by_text("Mean of encoder 3, head 1", exact=True)).to_be_visible()
     models.painted()
-    np.testing.assert_allclose(models.weights(shown), weights(EXAMPLE, 3, 1), atol=1e-6)
-    models.page.mouse.click(*models.cell(10, 2, shown))
-    models.asked("tokens-together", "10+%C2%B7+it")
+    np.testing.assert_allclose(models.weights(chart), weights(EXAMPLE, 3, 1), atol=1e-6)
+    models.page.mouse.click(*models.cell(10, 2, chart))
+    models.expect_in_link("tokens-together", "10+%C2%B7+it")
     models.charts = ("together-map", "together-sum")
     models.painted()
     total = aggregate_queries(aggregate_heads(layers, mechanisms, [(3, 1)], Aggregate.MEAN), [10])
     np.testing.assert_allclose(models.numbers("together-sum", 0, "y"), total, atol=1e-6)
-    models.page.mouse.click(*models.cell(10, 2, shown))
-    models.asked("tokens-together", None)
+    models.page.mouse.click(*models.cell(10, 2, chart))
+    models.expect_in_link("tokens-together", None)
 
 
 def test_a_cell_is_marked_on_both_sides(models: Models) -> None:
@@ -115,12 +117,12 @@ def test_a_cell_is_marked_on_both_sides(models: Models) -> None:
     np.testing.assert_allclose(models.weights(left), weights(EXAMPLE, 3, 1), atol=1e-6)
     np.testing.assert_allclose(models.weights(right), weights(WIDE, 3, 1), atol=1e-6)
     models.page.mouse.move(*models.cell(10, 2, left))
-    expect(models.said_by("left-map")).to_contain_text("of its attention to animal.")
-    expect(models.said_by("right-map")).to_contain_text("of its attention to animal.")
-    assert models.said_by("left-map").inner_text() != models.said_by("right-map").inner_text()
+    expect(models.sentence_of("left-map")).to_contain_text("of its attention to animal.")
+    expect(models.sentence_of("right-map")).to_contain_text("of its attention to animal.")
+    assert models.sentence_of("left-map").inner_text() != models.sentence_of("right-map").inner_text()
     models.page.get_by_label("Text on the right").fill("A text of its own.")
     models.page.get_by_label("Text on the right").press("Enter")
-    models.asked("right-text", "A+text+of+its+own.")
+    models.expect_in_link("right-text", "A+text+of+its+own.")
     expect(right).to_have_attribute("data-rows", "8")
     models.page.mouse.move(*models.cell(3, 2, left))
-    expect(models.said_by("right-map")).to_have_text("Point at a cell to read it.")
+    expect(models.sentence_of("right-map")).to_have_text("Point at a cell to read it.")

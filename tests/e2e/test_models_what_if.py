@@ -13,10 +13,10 @@ from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.normalizers import Softmax
 from attnviz.text import EXAMPLE
-from tests.support.browser import Browser, Shown, opened
+from tests.support.browser import AppPage, Browser, opened
 
 
-class WhatIf(Shown):
+class WhatIf(AppPage):
     """The tab of the Models page."""
 
     path, charts = "models", ("if-after", "if-before", "if-moved")
@@ -38,10 +38,10 @@ def test_a_change_is_tried_seen_above_it_and_kept_in_the_link(what_if: WhatIf) -
     sentence = f"a cosine of {cosine(minilm().output(minilm().encode(EXAMPLE)), after.output):.3f} with"
     for _ in range(2):  # at once, and from the link
         expect(what_if.page.locator(".attnviz-summary")).to_contain_text(sentence)
-        what_if.asked("if-off", "encoder+3%2C+head+1")
+        what_if.expect_in_link("if-off", "encoder+3%2C+head+1")
         what_if.painted(rows=16)
-        what_if.shows(np.full((16, 16), np.nan), "if-after")
-        what_if.shows(head_map(before[3].inputs, before[3].mechanism, 1).numpy(), "if-before")
+        what_if.expect_weights(np.full((16, 16), np.nan), "if-after")
+        what_if.expect_weights(head_map(before[3].inputs, before[3].mechanism, 1).numpy(), "if-before")
         what_if.page.reload()
         what_if.painted()
 
@@ -49,19 +49,19 @@ def test_a_change_is_tried_seen_above_it_and_kept_in_the_link(what_if: WhatIf) -
     grid = what_if.chart("if-moved")
     grid.scroll_into_view_if_needed()
     what_if.page.mouse.click(*what_if.cell(5, 7, grid))
-    what_if.asked("layer", "encoder+5")
-    what_if.asked("head", "Head+7")
+    what_if.expect_in_link("layer", "encoder+5")
+    what_if.expect_in_link("head", "Head+7")
     expect(what_if.page.locator(".attnviz-change").last).to_contain_text("encoder 5, head 7")
     maps = [head_map(layers[5].inputs, layers[5].mechanism, 7).numpy() for layers in (before, after.layers)]
     assert np.abs(maps[0] - maps[1]).max() > 1e-3
     for key, expected in zip(("if-before", "if-after"), maps, strict=True):
-        what_if.shows(expected, key)
+        what_if.expect_weights(expected, key)
 
 
 def test_a_cell_is_marked_on_both_sides(what_if: WhatIf) -> None:
     what_if.open("?inspect=What+if&if-mask=Causal").painted(rows=16)
     layer = run_with_interventions(minilm(), [Intervention(Causal())], EXAMPLE).layers[3]
-    what_if.shows(head_map(layer.inputs, layer.mechanism, 1).numpy(), "if-after")
+    what_if.expect_weights(head_map(layer.inputs, layer.mechanism, 1).numpy(), "if-after")
     what_if.heatmap.scroll_into_view_if_needed()
     what_if.page.mouse.move(*what_if.cell(2, 10))
     expect(what_if.sentence).to_have_text("animal may not look at it.")
@@ -72,11 +72,11 @@ def test_on_a_phone_what_comes_of_a_tap_is_seen(browser: Browser, address: str) 
     with opened(browser, address, 390, 844, touch=True, kind=WhatIf) as phone:
         phone.open("?inspect=What+if").tries("Temperature 4")
         after = run_with_interventions(minilm(), [Intervention(normalizer=Softmax(4.0))], EXAMPLE)
-        said = phone.page.locator(".attnviz-summary")
-        expect(said).to_contain_text(
+        summary = phone.page.locator(".attnviz-summary")
+        expect(summary).to_contain_text(
             f"a cosine of {cosine(minilm().output(minilm().encode(EXAMPLE)), after.output):.3f}"
         )
-        expect(said).to_be_in_viewport(ratio=1)
+        expect(summary).to_be_in_viewport(ratio=1)
         expect(phone.page.get_by_text("Changed in all layers. Weights: Softmax with temperature 4.")).to_be_in_viewport(
             ratio=1
         )
@@ -85,12 +85,12 @@ def test_on_a_phone_what_comes_of_a_tap_is_seen(browser: Browser, address: str) 
         normalizer = phone.page.locator(".st-key-if-normalizer input[role=combobox]")
         expect(normalizer).to_be_hidden()
         phone.page.get_by_text("Change it yourself").click()
-        phone.asked("if-own", "true")
+        phone.expect_in_link("if-own", "true")
         expect(normalizer).to_have_value("Softmax")
 
 
 def test_in_a_presentation_the_changes_worth_trying_stay(what_if: WhatIf) -> None:
     what_if.open("?inspect=What+if&present=1").tries("Temperature 4")
-    what_if.asked("if-normalizer", "Softmax")
+    what_if.expect_in_link("if-normalizer", "Softmax")
     expect(what_if.page.locator(".attnviz-summary")).to_contain_text("a cosine of")
     expect(what_if.page.get_by_text("Change it yourself")).to_be_hidden()

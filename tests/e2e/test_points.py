@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.e2e.vendor import provide_scripts
-from tests.support.browser import Browser, Shown, opened, serving
+from tests.support.browser import AppPage, Browser, opened, serving
 
 UNDOCUMENTED = """e => {
     const { _size: size, xaxis: x, yaxis: y } = e._fullLayout;
@@ -26,7 +26,7 @@ UNDOCUMENTED = """e => {
 }"""
 
 
-class Points(Shown):
+class Points(AppPage):
     charts = ("scatter", "grid", "products", "long", "bars", "lines")
 
     def at(self, key: str, x: float, y: float) -> tuple[float, float]:
@@ -76,11 +76,11 @@ def test_figures_of_any_kind_are_drawn(points: Points) -> None:
 
 
 def test_the_point_nearest_to_the_pointer_is_named_and_clicked(points: Points) -> None:
-    said = points.sentence_of("scatter")
+    sentence = points.sentence_of("scatter")
     points.point("scatter", 1, 0, far=12)
-    expect(said).to_have_text("Head 1 <b>")
+    expect(sentence).to_have_text("Head 1 <b>")
     points.point("scatter", 3, 1.5)
-    expect(said).to_have_text("Point at it.")
+    expect(sentence).to_have_text("Point at it.")
     points.point("scatter", 4, 4)
     expect(points.chart("scatter").locator(".attnviz-overlay circle")).to_have_count(1)
     points.click("scatter", 4, 4)
@@ -126,19 +126,19 @@ def test_a_cell_of_a_downsampled_map_says_where_its_largest_weight_stands(points
 
 
 def test_a_zoom_into_a_downsampled_map_asks_for_its_viewport_and_its_end_for_the_whole(points: Points) -> None:
-    chart, said = points.chart("long"), points.page.get_by_text("In view: ")
+    chart, viewport = points.chart("long"), points.page.get_by_text("In view: ")
     start, end = points.at("long", 0.6, 0.6), points.at("long", 1.4, 1.4)
     points.page.mouse.move(*start)
     points.page.mouse.down()
     points.page.mouse.move(*end, steps=4)
     points.page.mouse.up()
-    expect(said).to_have_text("In view: (1, 1, 1, 1)")
+    expect(viewport).to_have_text("In view: (1, 1, 1, 1)")
     expect(chart).to_have_attribute("data-rows", "1")
     expect(chart).to_have_attribute("data-ready", "true")
     # All of the part is in view, and yet there is more to see.
     chart.hover()
     chart.get_by_role("button", name="Reset zoom").click()
-    expect(said).to_have_text("In view: all")
+    expect(viewport).to_have_text("In view: all")
     expect(chart).to_have_attribute("data-rows", "2")
     expect(chart.get_by_role("button", name="Reset zoom")).to_have_count(0)
     expect(chart).to_have_attribute("data-ready", "true")
@@ -147,8 +147,8 @@ def test_a_zoom_into_a_downsampled_map_asks_for_its_viewport_and_its_end_for_the
     points.page.mouse.down()
     points.page.mouse.move(*points.at("long", 1.4, 1.4), steps=4)
     points.page.mouse.up()
-    expect(said).to_have_text("In view: (1, 1, 1, 1)")
+    expect(viewport).to_have_text("In view: (1, 1, 1, 1)")
     expect(chart).to_have_attribute("data-rows", "1")
     expect(chart).to_have_attribute("data-ready", "true")
     points.page.mouse.dblclick(*points.at("long", 0, 0))
-    expect(said).to_have_text("In view: all")
+    expect(viewport).to_have_text("In view: all")

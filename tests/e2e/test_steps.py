@@ -10,10 +10,10 @@ from playwright.sync_api import Locator, Page, expect
 from attnviz.lessons.steps import Edits, SentenceExample, StepsExample, TranslatorExample, compute_steps
 from attnviz.masks import Causal
 from attnviz.translator import load
-from tests.support.browser import Browser, Shown, opened
+from tests.support.browser import AppPage, Browser, opened
 
 
-class Steps(Shown):
+class Steps(AppPage):
     """The Steps page."""
 
     path = "steps"
@@ -48,7 +48,7 @@ class Steps(Shown):
     def at(self, stage: str) -> None:
         expect(self.root).to_have_attribute("data-stage", stage)
 
-    def shows(self, matrix: str, example: StepsExample, edits: Edits | None = None) -> None:
+    def expect_values(self, matrix: str, example: StepsExample, edits: Edits | None = None) -> None:
         values = compute_steps(example, edits).matrices[matrix].values
         for i, row in enumerate(values.tolist()):
             for j, value in enumerate(row):
@@ -89,34 +89,34 @@ def test_pointing_at_a_number_lights_its_sources_and_writes_its_sum(walk: Steps)
 
 def test_writing_a_number_changes_what_follows_and_undo_brings_it_back(walk: Steps) -> None:
     walk.open("?stage=output")
-    walk.shows("output0", SentenceExample())
+    walk.expect_values("output0", SentenceExample())
     walk.write("Q0", 1, 2, "2,5")
     edits: Edits = {"Q0": {(1, 2): 2.5}}
     for matrix in ("raw0", "weights0", "output0"):
-        walk.shows(matrix, SentenceExample(), edits)
-    walk.shows("K0", SentenceExample())
-    walk.asked("edits", "Q0.1.2_2.5")
+        walk.expect_values(matrix, SentenceExample(), edits)
+    walk.expect_values("K0", SentenceExample())
+    walk.expect_in_link("edits", "Q0.1.2_2.5")
     expect(walk.number("Q0", 1, 2)).to_have_class(re.compile("matrices-edited"))
     expect(walk.number("Q0", 1, 2)).to_be_focused()
     walk.number("Q0", 1, 2).hover()
     expect(walk.sum).to_have_text(re.compile(r"^Q\[cat, 3\] = 2.50, written by hand instead of \S+$"))
     # Opened again, the link says the same.
     walk.open(walk.page.url.split("/steps")[1])
-    walk.shows("output0", SentenceExample(), edits)
+    walk.expect_values("output0", SentenceExample(), edits)
     # Nothing written: as it was computed. Escape: nothing happened.
     walk.write("weights0", 0, 0, "1")
-    walk.shows("output0", SentenceExample(), edits | {"weights0": {(0, 0): 1.0}})
+    walk.expect_values("output0", SentenceExample(), edits | {"weights0": {(0, 0): 1.0}})
     walk.write("weights0", 0, 0, "")
-    walk.shows("output0", SentenceExample(), edits)
+    walk.expect_values("output0", SentenceExample(), edits)
     walk.number("X", 0, 0).click()
     walk.root.locator("td input").fill("7")
     walk.page.keyboard.press("Escape")
     expect(walk.root.locator("td input")).to_have_count(0)
-    walk.shows("X", SentenceExample())
+    walk.expect_values("X", SentenceExample())
     walk.button("Undo edits").click()
     expect(walk.button("Undo edits")).to_be_hidden()
-    walk.shows("output0", SentenceExample())
-    walk.asked("edits", None)
+    walk.expect_values("output0", SentenceExample())
+    walk.expect_in_link("edits", None)
 
 
 def test_what_is_no_number_is_refused_and_nothing_changes(walk: Steps) -> None:
@@ -129,9 +129,9 @@ def test_what_is_no_number_is_refused_and_nothing_changes(walk: Steps) -> None:
     expect(walk.sum).to_contain_text("A number between −1000 and 1000 is expected")
     walk.write("sum0", 1, 0, "0")
     expect(walk.sum).to_contain_text("nothing can be divided by that")
-    walk.shows("X", SentenceExample())
-    walk.shows("weights0", SentenceExample())
-    walk.asked("edits", None)
+    walk.expect_values("X", SentenceExample())
+    walk.expect_values("weights0", SentenceExample())
+    walk.expect_in_link("edits", None)
 
 
 def test_stages_are_gone_through_by_buttons_by_keys_and_by_link(walk: Steps) -> None:
@@ -147,7 +147,7 @@ def test_stages_are_gone_through_by_buttons_by_keys_and_by_link(walk: Steps) -> 
     walk.page.keyboard.press("ArrowRight")
     walk.at("scaling")
     expect(formula).to_have_text(re.compile("√"))
-    walk.asked("stage", "scaling")
+    walk.expect_in_link("stage", "scaling")
     walk.page.keyboard.press("ArrowLeft")
     walk.at("similarity")
     walk.page.keyboard.press("End")
@@ -159,9 +159,9 @@ def test_stages_are_gone_through_by_buttons_by_keys_and_by_link(walk: Steps) -> 
     expect(formula).to_have_text("softmax")
     walk.button("First").click()
     walk.at("vectors")
-    walk.asked("stage", None)
+    walk.expect_in_link("stage", None)
     walk.root.get_by_role("button", name="Exponential").click()
-    walk.asked("stage", "exp")
+    walk.expect_in_link("stage", "exp")
     walk.page.reload()
     walk.painted().at("exp")
     # With nothing in focus, as a presenter's remote control does it.
@@ -179,11 +179,11 @@ def test_playing_runs_to_the_end_and_stops(walk: Steps) -> None:
     walk.at("output")
     expect(walk.root).to_have_attribute("data-playing", "false")
     expect(walk.button("Play")).to_be_visible()
-    walk.asked("stage", "output")
+    walk.expect_in_link("stage", "output")
     walk.button("Play").click()  # from the first again
     walk.at("vectors")
     walk.button("Pause").click()
-    walk.asked("stage", None)
+    walk.expect_in_link("stage", None)
 
 
 def test_another_query_another_head_and_a_second_sentence(walk: Steps) -> None:
@@ -191,13 +191,13 @@ def test_another_query_another_head_and_a_second_sentence(walk: Steps) -> None:
     expect(walk.root.locator(".matrices-followed th").first).to_have_text("cat")
     walk.number("weights0", 3, 0).locator("xpath=..").get_by_role("button").click()
     expect(walk.root.locator(".matrices-followed th").first).to_have_text("down")
-    walk.asked("query", "3 · down".replace(" ", "+").replace("·", "%C2%B7"))
+    walk.expect_in_link("query", "3 · down".replace(" ", "+").replace("·", "%C2%B7"))
     walk.choose("Head shown", "Head 1")
-    walk.shows("weights1", SentenceExample(heads=2))
+    walk.expect_values("weights1", SentenceExample(heads=2))
     walk.number("heads", 2, 5).hover()
     assert walk.lit() == [("output1", 2, 1)]
     walk.choose("Attention", "Cross")
-    walk.shows("weights1", SentenceExample(heads=2, second="die Katze setzte sich"))
+    walk.expect_values("weights1", SentenceExample(heads=2, second="die Katze setzte sich"))
     walk.at("heads")
 
 
@@ -222,15 +222,15 @@ def test_why_dot_products_are_divided_is_drawn_and_follows_the_width(walk: Steps
     expect(sentence).to_contain_text("in theory 512")
     walk.page.locator(".st-key-d input").press("ArrowLeft")
     expect(sentence).to_contain_text("in theory 256")
-    walk.asked("d", "256")
+    walk.expect_in_link("d", "256")
     walk.page.get_by_role("tab", name="Step by step").click()
     walk.painted().at("vectors")
 
 
 def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: Steps) -> None:
     english = "does the horse of the queen sleep near the castle ?"
-    asked = f"tab=In+symbols&symbols-of=Decoder+self-attention&decoder-head=Layer+1%2C+head+2&english={english}"
-    walk.page.goto(f"{walk.address}/transformer?{asked}")
+    state = f"tab=In+symbols&symbols-of=Decoder+self-attention&decoder-head=Layer+1%2C+head+2&english={english}"
+    walk.page.goto(f"{walk.address}/transformer?{state}")
     with walk.page.context.expect_page() as opened_page:
         walk.page.get_by_role("link", name="Every number of this head, step by step").click()
     walk = Steps(opened_page.value, walk.address)
@@ -242,11 +242,11 @@ def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: St
     place = layer.inputs.query_tokens.index("reine"), layer.inputs.key_tokens.index("la")
     expect(walk.number("weights0", *place)).to_have_text(f"{float(weights[place]):.2f}")
     example = TranslatorExample(english, use="decoder", layer=1, head=2)
-    walk.shows("weights0", example)
+    walk.expect_values("weights0", example)
     # A number in a row and a column of two figures can be written, too.
     walk.write("Q0", 12, 15, "2.5")
-    walk.asked("edits", "Q0.12.15_2.5")
-    walk.shows("weights0", example, {"Q0": {(12, 15): 2.5}})
+    walk.expect_in_link("edits", "Q0.12.15_2.5")
+    walk.expect_values("weights0", example, {"Q0": {(12, 15): 2.5}})
 
 
 def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, address: str) -> None:

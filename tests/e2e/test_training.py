@@ -7,14 +7,14 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from attnviz.translator import load, training_log
-from tests.support.browser import Browser, Shown, opened
+from tests.support.browser import AppPage, Browser, opened
 
 CATS = "the small black cat does not look at the birds ."
 TAB = f"?tab=How+attention+forms&english={CATS.replace(' ', '+')}"
 CURVES = ("curve-loss", "curve-exact", "curve-agreement")
 
 
-class Forms(Shown):
+class Forms(AppPage):
     """The tab of the Transformer page on which attention forms."""
 
     path, charts = "transformer", ("forms-map", "forms-cross", "forms-encoder", "forms-decoder", *CURVES)
@@ -80,7 +80,7 @@ def test_the_timeline_goes_from_random_to_trained(forms: Forms) -> None:
     assert len(before) == 11  # the words of the right translation and its end, whatever it writes
     forms.slider.press("ArrowLeft")
     expect(forms.made).to_contain_text("After 150 steps")
-    forms.asked("step", "150")
+    forms.expect_in_link("step", "150")
     forms.painted()
     assert forms.marked("curve-exact") == (150, pytest.approx(evaluations[150].exact))
     assert len(forms.weights()) == len(before)
@@ -89,7 +89,7 @@ def test_the_timeline_goes_from_random_to_trained(forms: Forms) -> None:
     decoder = forms.chart("forms-decoder")
     decoder.scroll_into_view_if_needed()
     forms.page.mouse.click(*forms.place(decoder, 0, 0, 2, 4))
-    forms.asked("map", "Decoder%2C+layer+0%2C+head+0")
+    forms.expect_in_link("map", "Decoder%2C+layer+0%2C+head+0")
     expect(forms.heatmap.locator(".attnviz-stage")).to_have_attribute("aria-label", re.compile("Decoder"))
 
 
@@ -99,6 +99,6 @@ def test_a_training_is_started_and_stopped_and_again_with_additive_scores(forms:
     assert forms.marks_chosen_step()
     forms.slider.press("Home")
     expect(forms.made).to_contain_text("After 0 steps it writes")
-    forms.asked("trained-step", "0")
+    forms.expect_in_link("trained-step", "0")
     forms.train("additive")
     assert forms.marks_chosen_step()

@@ -6,14 +6,14 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from attnviz.translator import load
-from tests.support.browser import Browser, Shown, opened
+from tests.support.browser import AppPage, Browser, opened
 
 CATS = "the small black cat does not look at the birds ."
 LONG = "my cats of a good tired boy do not go to the house here ."
 LINK = "?english=" + CATS.replace(" ", "+")
 
 
-class Transformer(Shown):
+class Transformer(AppPage):
     """The Transformer page."""
 
     path, charts = "transformer", ("lines",)
@@ -23,7 +23,7 @@ class Transformer(Shown):
         return self.page.locator(".attnviz-translation")
 
     @property
-    def said_now(self) -> Locator:
+    def current_word(self) -> Locator:
         """The word that comes out in the chosen step."""
         return self.french.locator("mark")
 
@@ -39,8 +39,8 @@ class Transformer(Shown):
     def words(self) -> list[str]:
         """The French words beside the lines that are there so far."""
         script = "e => e._fullLayout.yaxis.ticktext.filter(word => !word.includes('rgba(0,0,0,0)'))"
-        shown = self.chart("lines").locator(".attnviz-graph").evaluate(script)
-        return [word.partition("<b>")[2].partition("</b>")[0] if "<b>" in word else word for word in shown]
+        labels = self.chart("lines").locator(".attnviz-graph").evaluate(script)
+        return [word.partition("<b>")[2].partition("</b>")[0] if "<b>" in word else word for word in labels]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_sentence_is_translated_and_an_unknown_word_is_named(transformer: Tran
     transformer.translate("the old bird does not see the horses")
     expect(transformer.french).to_contain_text("le vieil oiseau ne voit pas les chevaux.")
     expect(transformer.page.locator(".attnviz-verdict")).to_have_text("Right, by the grammar.")
-    transformer.asked("english", "the+old+bird+does+not+see+the+horses")
+    transformer.expect_in_link("english", "the+old+bird+does+not+see+the+horses")
     transformer.translate("the old birdd sleeps")
     expect(transformer.alert).to_contain_text("does not know the word “birdd”. It knows 180 words: try “bird”")
     expect(transformer.french).to_contain_text("le vieil oiseau ne voit pas les chevaux.")
@@ -78,30 +78,30 @@ def test_a_link_opens_its_step_and_play_goes_on_to_the_last(transformer: Transfo
     translation = load().translate("the red car is new .")
     slider = transformer.page.get_by_role("slider", name="Word by word")
     transformer.open("?english=the+red+car+is+new+.&word=4")
-    expect(transformer.said_now).to_have_text("est")
+    expect(transformer.current_word).to_have_text("est")
     expect(transformer.page.locator(".attnviz-looks")).to_contain_text("To say “est”, ")
     assert transformer.words() == ["la", "voiture", "rouge", "est"]
     slider.press("ArrowRight")
-    expect(transformer.said_now).to_have_text("nouvelle")
-    transformer.asked("word", "5")
+    expect(transformer.current_word).to_have_text("nouvelle")
+    transformer.expect_in_link("word", "5")
     transformer.play.click()
     expect(transformer.play).to_contain_text("Pause")
-    expect(transformer.said_now).to_have_text("end")
+    expect(transformer.current_word).to_have_text("end")
     expect(transformer.play).to_contain_text("Play")
-    transformer.asked("word", "7")
+    transformer.expect_in_link("word", "7")
     transformer.painted(len(translation.steps))
     assert transformer.words() == [*translation.french, "&lt;end&gt;"]
     # From the last it begins at the first, until it is told to stop; another sentence opens where its words cross.
     transformer.play.click()
-    transformer.asked("word", "3")
+    transformer.expect_in_link("word", "3")
     transformer.play.click()
     expect(transformer.play).to_contain_text("Play")
     transformer.translate("who does not eat an egg")
     expect(transformer.french).to_have_text("qui ne mange pas d'œuf ? end")
-    expect(transformer.said_now).to_have_text("mange")
-    transformer.asked("word", None)
+    expect(transformer.current_word).to_have_text("mange")
+    transformer.expect_in_link("word", None)
     transformer.page.reload()
-    expect(transformer.said_now).to_have_text("mange")
+    expect(transformer.current_word).to_have_text("mange")
 
 
 def test_every_word_of_a_long_sentence_is_named_beside_the_menus(browser: Browser, address: str) -> None:
@@ -120,10 +120,10 @@ def test_on_a_phone_in_a_presentation_the_translation_its_lines_and_the_way_on_s
 ) -> None:
     with opened(browser, address, 390, 844, "dark", touch=True, kind=Transformer) as transformer:
         transformer.open(f"{LINK}&word=6&present=1")
-        expect(transformer.said_now).to_have_text("regarde")
-        expect(transformer.said_now).to_be_visible()
+        expect(transformer.current_word).to_have_text("regarde")
+        expect(transformer.current_word).to_be_visible()
         expect(transformer.chart("lines")).to_be_visible()
         expect(transformer.play).to_be_visible()
         expect(transformer.page.get_by_label("English", exact=True)).to_be_hidden()
-        wide, shown = transformer.page.locator(".stMain").evaluate("e => [e.scrollWidth, e.clientWidth]")
-        assert wide <= shown
+        content, window = transformer.page.locator(".stMain").evaluate("e => [e.scrollWidth, e.clientWidth]")
+        assert content <= window

@@ -12,10 +12,10 @@ from attnviz.models.interventions import Intervention
 from attnviz.translator import EXAMPLES, load
 from attnviz.translator.model import USE_LAYERS
 from attnviz.ui.transformer import maps
-from tests.support.browser import Browser, Shown, opened
+from tests.support.browser import AppPage, Browser, opened
 
 
-class WhatIf(Shown):
+class WhatIf(AppPage):
     """The tab of the Transformer page."""
 
     path, charts = "transformer", ("changed-map", "trained-map", "changed-heads", "trained-heads")
@@ -42,13 +42,13 @@ def test_a_change_is_tried_and_its_maps_are_those_of_the_library(what_if: WhatIf
     }
     for _ in range(2):  # at once, and from the link
         expect(what_if.page.get_by_text("The translation changes where words are marked.")).to_be_visible()
-        what_if.asked("encoder-mask", "Band")
-        what_if.asked("encoder-mask.width", "1")
+        what_if.expect_in_link("encoder-mask", "Band")
+        what_if.expect_in_link("encoder-mask.width", "1")
         what_if.painted(rows=7)
         head = maps.first_head("encoder", load())
         for side, (key, translation) in enumerate(translations.items()):
-            shown = np.array(what_if.weights(what_if.chart(key)), dtype=float)
-            np.testing.assert_allclose(shown, maps.of(translation, "encoder").weights[head], atol=2e-6)
+            weights = np.array(what_if.weights(what_if.chart(key)), dtype=float)
+            np.testing.assert_allclose(weights, maps.of(translation, "encoder").weights[head], atol=2e-6)
             assert [one.split()[0] for one in what_if.translation(side)] == [step.word for step in translation.steps]
         what_if.page.reload()
         what_if.painted()
@@ -56,10 +56,10 @@ def test_a_change_is_tried_and_its_maps_are_those_of_the_library(what_if: WhatIf
 
 def test_the_decoder_sees_the_future_and_a_cell_is_marked_on_both_sides(what_if: WhatIf) -> None:
     what_if.open("?tab=What+if&decoder-mask=Full&decoder-head=Layer+0%2C+head+3&word=8").painted(rows=8)
-    shown = np.array(what_if.weights(), dtype=float)
+    weights = np.array(what_if.weights(), dtype=float)
     translation = load().translate(EXAMPLES[0], [Intervention(Full(), layers=USE_LAYERS["decoder"])])
-    np.testing.assert_allclose(shown, maps.of(translation, "decoder").weights[3], atol=2e-6)
-    assert not np.isnan(shown).any()
+    np.testing.assert_allclose(weights, maps.of(translation, "decoder").weights[3], atol=2e-6)
+    assert not np.isnan(weights).any()
     what_if.heatmap.scroll_into_view_if_needed()
     what_if.page.mouse.move(*what_if.place(what_if.heatmap, 2, 5, 8, 8))
     expect(what_if.sentence).to_have_text(re.compile("petite.* gives .* to .*est"))

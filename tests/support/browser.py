@@ -111,9 +111,9 @@ def opened(
     height: int = 800,
     theme: str = "light",
     touch: bool = False,
-    kind: "type[Shown] | None" = None,
+    kind: "type[AppPage] | None" = None,
 ) -> Iterator:
-    """A page; at the end nothing may have gone wrong in it, nor another host have been asked."""
+    """A page; at the end nothing may have gone wrong in it, nor may another host have been requested."""
     page = browser.new_page(width, height, theme, touch)
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))
@@ -134,10 +134,10 @@ def _own(url: str, address: str) -> bool:
     return url.startswith((address, address.replace("http", "ws"), "data:", "blob:", "about:", "file:"))
 
 
-class Shown:
+class AppPage:
     """What a person does on a page with heatmaps, and what they see."""
 
-    path, charts = "", ("heatmap",)  # the first chart is the one that is meant where none is said
+    path, charts = "", ("heatmap",)  # the first chart is the default
 
     def __init__(self, page: Page, address: str) -> None:
         self.page, self.address = page, address
@@ -213,7 +213,7 @@ class Shown:
         script = "e => e.data[0].z.map(row => Array.from(row, w => Number.isNaN(w) ? null : w))"
         return (chart or self.heatmap).locator(".attnviz-graph").evaluate(script)
 
-    def shows(self, expected: object, key: str = "") -> None:
+    def expect_weights(self, expected: object, key: str = "") -> None:
         """Waits until the heatmap of a chart has these weights, NaN where masked, to within what the number of threads
         changes in a sum of float32."""
         script = """([key, expected]) => {
@@ -228,13 +228,13 @@ class Shown:
         script = "e => [...e._fullLayout.xaxis.range, ...e._fullLayout.yaxis.range]"
         return (chart or self.heatmap).locator(".attnviz-graph").evaluate(script)
 
-    def asked(self, name: str, value: str | None) -> None:
+    def expect_in_link(self, name: str, value: str | None) -> None:
         """Waits until the link says `name=value`, or says nothing of `name`."""
         pattern = rf"[?&]{name}={re.escape(value)}(&|$)" if value is not None else rf"^(?!.*[?&]{name}=)"
         expect(self.page).to_have_url(re.compile(pattern))
 
 
-class Explore(Shown):
+class Explore(AppPage):
     """The Explore page."""
 
     charts = ("heatmap", "heads")
@@ -244,7 +244,7 @@ class Explore(Shown):
         self.mosaic = self.chart("heads")
 
 
-class Masks(Shown):
+class Masks(AppPage):
     """The Masks page."""
 
     path, charts = "masks", ("map-a", "map-b", "change")
