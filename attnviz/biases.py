@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnviz.tensor_identity import ByContent
+from attnviz.tensor_identity import TensorIdentity
 
 T = TypeVar("T")
 Scores = Float[Tensor, "*scores"]
-At = Int[Tensor, "*#scores"]  # positions that broadcast against the scores
-Allowed = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # a mask, as FlexAttention's `mask_mod`
+Positions = Int[Tensor, "*#scores"]  # positions that broadcast against the scores
+MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # a mask, as FlexAttention's `mask_mod`
 
 
 class Bias:
@@ -25,14 +25,14 @@ class Bias:
     both stand at the same place. `NAME` is what a menu calls a bias whose class is not named in plain words.
     """
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
         raise NotImplementedError
 
     def bind(self, queries: int, keys: int, heads: int) -> "Bias":
         """Returns this bias for so many queries, keys and heads: itself, unless it depends on them."""
         return self
 
-    def with_mask(self, mask: Allowed) -> "Bias":
+    def with_mask(self, mask: MaskMod) -> "Bias":
         """Returns this bias for scores under a bound mask: itself, unless it depends on what is allowed."""
         return self
 
@@ -60,7 +60,7 @@ class ALiBi(Bias):
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, heads=heads)
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
         power = 1 << _bound(self, self.heads).bit_length() - 1
         exponent = torch.where(h < power, 8 * (h + 1), 8 * (h - power) + 4).to(scores.dtype) / power
         back = q - k if self.form == "causal" else abs(q - k)
@@ -68,7 +68,7 @@ class ALiBi(Bias):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class T5Buckets(ByContent, Bias):
+class T5Buckets(TensorIdentity, Bias):
     """Adds a number for each head and each bucket of distances: near keys have a bucket each, far ones share.
 
     Raffel et al. 2020 (T5). Half of the buckets hold one distance each, the others grow by a constant factor up
@@ -127,12 +127,12 @@ class T5Buckets(ByContent, Bias):
         bucket = torch.where(distance < self._near, distance, (self._near + far.long()).clamp(max=self._side - 1))
         return bucket + (k > q) * self._side if both else bucket
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
         return scores + _bound(self, self.table).to(scores.device, scores.dtype)[self.bucket(q, k), h]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Distances(ByContent, Bias):
+class Distances(TensorIdentity, Bias):
     """Adds a number for each head and each distance from query to key, as a model has learned it.
 
     `table` has, for each head, the numbers of the distances k − q from 1 − queries to keys − 1: what is left of a
@@ -158,7 +158,7 @@ class Distances(ByContent, Bias):
             )
         return self
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
         return scores + self.table.to(scores)[h, k - q + self.queries - 1]
 
 
@@ -183,7 +183,7 @@ class KERPLE(Bias):
         if self.form == "power" and self.r2 > 2:
             raise ValueError(f"KERPLE's power form needs an r₂ of at most 2; it got {self.r2}.")
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
         distance = abs(q - k).to(scores.dtype)
         return scores - self.r1 * (torch.log1p(self.r2 * distance) if self.form == "logarithmic" else distance**self.r2)
 
@@ -209,7 +209,7 @@ class Sandwich(Bias):
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, heads=heads, span=max(queries, keys))
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
         heads, span = _bound(self, self.heads), _bound(self, self.span)
         wavelength = 10000 ** (torch.arange(2, self.width + 1, 2, dtype=torch.float64, device=q.device) / self.width)
         # Once for each distance, not for each pair.
@@ -230,7 +230,7 @@ class SoftCap(Bias):
         if not 0 < self.cap < math.inf:
             raise ValueError(f"SoftCap needs a finite cap above 0; it got {self.cap}.")
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
         return torch.tanh(scores / self.cap) * self.cap
 
 
@@ -247,7 +247,7 @@ class SSMax(Bias):
     NAME: ClassVar[str] = "Scalable softmax"
 
     s: float = field(default=0.43, metadata={"min": 0.0, "max": 10.0, "label": "s", "step": 0.1})
-    mask: Allowed | None = None  # whose allowed keys are counted; None allows all
+    mask: MaskMod | None = None  # whose allowed keys are counted; None allows all
     keys: int | None = None  # what `bind` fills in
 
     def __post_init__(self) -> None:
@@ -257,10 +257,10 @@ class SSMax(Bias):
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, keys=keys)
 
-    def with_mask(self, mask: Allowed) -> Bias:
+    def with_mask(self, mask: MaskMod) -> Bias:
         return replace(self, mask=mask)
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
         keys = _bound(self, self.keys)
         if self.mask is None:
             return scores * (self.s * math.log(keys))

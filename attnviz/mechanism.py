@@ -60,7 +60,7 @@ class Mechanism:
         Raises IndexError when a position is out of range, ValueError when widths do not fit the score or
         the normalizer.
         """
-        heads, rows = _pick(heads, inputs.heads, "head"), _pick(rows, inputs.queries, "row")
+        heads, rows = _select(heads, inputs.heads, "head"), _select(rows, inputs.queries, "row")
         device, shared = inputs.query.device, inputs.heads // inputs.key.shape[0]
         h = torch.arange(inputs.heads, device=device)[heads, None, None]
         q = torch.arange(inputs.queries, device=device)[rows, None]
@@ -79,7 +79,7 @@ class Mechanism:
         biases = tuple(bias.with_mask(mask).bind(queries, keys, heads) for bias in self.biases)
         return replace(self, biases=biases, mask=mask, normalizer=self.normalizer.bind(queries, keys, heads))
 
-    def swapped(self, before: "Mechanism", after: "Mechanism") -> "Mechanism":
+    def updated(self, before: "Mechanism", after: "Mechanism") -> "Mechanism":
         """This mechanism with those parts exchanged in which `after` differs from `before`."""
         parts = {part.name: getattr(after, part.name) for part in fields(self)}
         return replace(self, **{name: part for name, part in parts.items() if part != getattr(before, name)})
@@ -140,7 +140,7 @@ def blocks(count: int) -> Iterator[tuple[int, int]]:
         yield first, min(first + BLOCK, count)
 
 
-def _pick(pick: Pick, count: int, name: str) -> slice | list[int]:
+def _select(pick: Pick, count: int, name: str) -> slice | list[int]:
     """Returns what was picked as a slice that goes forward, which copies nothing, or as positions from 0."""
     if isinstance(pick, slice):
         positions: Sequence[int] = range(count)[pick]

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from attnviz.tensor_identity import ByContent
+from attnviz.tensor_identity import TensorIdentity
 
 Scores = Float[Tensor, "*batch keys"]
 Weights = Float[Tensor, "*batch keys"]
@@ -56,7 +56,7 @@ class Softmax(Normalizer):
         if not math.isnan(weights[..., 0].detach().sum()):
             return weights
         # A row of nothing but −∞ is filled before as well as after, so that no NaN reaches the gradient.
-        empty = _empty(scores)
+        empty = _empty_rows(scores)
         return self._weights(scores.masked_fill(empty, 0)).masked_fill(empty, 0)
 
     def _weights(self, scores: Scores) -> Weights:
@@ -106,7 +106,7 @@ class SoftmaxPlusOne(Normalizer):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sink(ByContent, Normalizer):
+class Sink(TensorIdentity, Normalizer):
     """Softmax with one more entry, of its own logit, whose weight is then dropped: a place for attention that no key
     deserves. Rows add up to less than 1; the higher the logit, the less.
 
@@ -170,7 +170,7 @@ class Entmax(Normalizer):
     def __call__(self, scores: Scores, h: Heads = None) -> Weights:
         if self.alpha < ALMOST_1:
             return Softmax()(scores)
-        empty = _empty(scores)
+        empty = _empty_rows(scores)
         scores = scores.masked_fill(empty, 0)
         if self.alpha == 1.5:
             weights = entmax15(scores, dim=-1)
@@ -217,7 +217,7 @@ class Sigmoid(Normalizer):
     row: ClassVar[str] = "A row may add up to more or less than 1: each key is weighed by itself, between 0 and 1."
 
     def __call__(self, scores: Scores, h: Heads = None) -> Weights:
-        return torch.sigmoid(scores - torch.log(_seen(scores)))
+        return torch.sigmoid(scores - torch.log(_allowed_counts(scores)))
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class ReLU(Normalizer):
     row: ClassVar[str] = "A row may add up to anything: each key is weighed by itself, and a weight may be above 1."
 
     def __call__(self, scores: Scores, h: Heads = None) -> Weights:
-        return torch.relu(scores) / _seen(scores)
+        return torch.relu(scores) / _allowed_counts(scores)
 
 
 @dataclass(frozen=True)
@@ -329,12 +329,12 @@ NORMALIZERS = (
 )  # fmt: skip
 
 
-def _empty(scores: Float[Tensor, "*batch keys"]) -> Bool[Tensor, "*batch 1"]:
+def _empty_rows(scores: Float[Tensor, "*batch keys"]) -> Bool[Tensor, "*batch 1"]:
     """Which rows have nothing allowed."""
     return scores.detach().amax(-1, keepdim=True).isneginf()
 
 
-def _seen(scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch 1"]:
+def _allowed_counts(scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch 1"]:
     """How many keys each row allows; 1 where it allows none."""
     return (~scores.isneginf()).sum(-1, keepdim=True).clamp(min=1).to(scores.dtype)
 

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from attnviz.tensor_identity import ByContent
+from attnviz.tensor_identity import TensorIdentity
 
-ROWS_AT_ONCE = 16  # queries that an additive score expands at a time: (rows, keys, hidden) numbers
+ROWS_PER_STEP = 16  # queries that an additive score expands at a time: (rows, keys, hidden) numbers
 
 
 class Score:
@@ -64,7 +64,7 @@ class Dot(Score):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class General(ByContent, Score):
+class General(TensorIdentity, Score):
     """Query times a matrix times key, qᵀWk: the matrix maps keys into the queries' space.
 
     Luong et al. 2015. W has shape (d_q, d_k), so queries and keys may differ in width. Without a
@@ -81,11 +81,11 @@ class General(ByContent, Score):
 
     def matrix(self, d_q: int, d_k: int) -> Float[Tensor, "d_q d_k"]:
         """W for queries and keys of these widths, as it was given or as the seed draws it."""
-        return _given_or_drawn("W", self.weight, (d_q, d_k), self.seed, 0, (d_q * d_k) ** -0.5)
+        return _parameter("W", self.weight, (d_q, d_k), self.seed, 0, (d_q * d_k) ** -0.5)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Additive(ByContent, Score):
+class Additive(TensorIdentity, Score):
     """A small network of query and key, vᵀ tanh(W_q q + W_k k).
 
     Bahdanau et al. 2014, "Neural Machine Translation by Jointly Learning to Align and Translate".
@@ -111,7 +111,7 @@ class Additive(ByContent, Score):
     ) -> Float[Tensor, "*batch queries keys"]:
         w_q, w_k, vector = (weight.to(query) for weight in self.matrices(query.shape[-1], key.shape[-1]))
         from_key = (key @ w_k.mT).unsqueeze(-3)
-        rows = (query @ w_q.mT).unsqueeze(-2).split(ROWS_AT_ONCE, dim=-3)
+        rows = (query @ w_q.mT).unsqueeze(-2).split(ROWS_PER_STEP, dim=-3)
         return torch.cat([torch.tanh(block + from_key) @ vector for block in rows], dim=-2)
 
     def matrices(
@@ -121,9 +121,9 @@ class Additive(ByContent, Score):
         given = (w for w in (self.query_weight, self.key_weight, self.vector) if w is not None)
         hidden = next((w.shape[0] for w in given), self.hidden)
         return (
-            _given_or_drawn("W_q", self.query_weight, (hidden, d_q), self.seed, 0, d_q**-0.5),
-            _given_or_drawn("W_k", self.key_weight, (hidden, d_k), self.seed, 1, d_k**-0.5),
-            _given_or_drawn("v", self.vector, (hidden,), self.seed, 2, 2 * hidden**-0.5),
+            _parameter("W_q", self.query_weight, (hidden, d_q), self.seed, 0, d_q**-0.5),
+            _parameter("W_k", self.key_weight, (hidden, d_k), self.seed, 1, d_k**-0.5),
+            _parameter("v", self.vector, (hidden,), self.seed, 2, 2 * hidden**-0.5),
         )
 
 
@@ -158,7 +158,7 @@ def _same_width(score: Score, query: Tensor, key: Tensor) -> None:
         )
 
 
-def _given_or_drawn(
+def _parameter(
     name: str, given: Tensor | None, shape: tuple[int, ...], seed: int, stream: int, spread: float
 ) -> Tensor:
     if given is None:

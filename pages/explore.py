@@ -17,7 +17,7 @@ with st.sidebar:
     own = selection.mechanism
     chosen = own if selection.layer.locked else mechanism_controls.choose_mechanism(own)
     special, all_layers, colors = head_controls.choose_display(selection.layers, selection.index)
-mechanisms = [layer.mechanism.swapped(own, chosen) for layer in selection.layers]
+mechanisms = [layer.mechanism.updated(own, chosen) for layer in selection.layers]
 selection = replace(selection, mechanisms=mechanisms, special=special, all_layers=all_layers, colors=colors)
 places.show_locked(selection.layer)
 

@@ -78,7 +78,7 @@ def head_map(
     return torch.where(allowed, weights, torch.nan)
 
 
-def aggregate_maps(maps: Iterable[Map], how: Aggregate) -> Map:
+def aggregate_maps(maps: Iterable[Map], aggregate: Aggregate) -> Map:
     """Returns the mean, maximum or minimum of maps of one shape, cell by cell; NaN where all of them have NaN.
 
     Where only some have NaN, these count as weight 0. Only one map is held at a time.
@@ -91,8 +91,8 @@ def aggregate_maps(maps: Iterable[Map], how: Aggregate) -> Map:
     first, count = next(maps), 1
     allowed, result = ~first.isnan(), first.nan_to_num(0)
     for one in maps:
-        allowed, result, count = allowed | ~one.isnan(), _COMBINE[how](result, one.nan_to_num(0)), count + 1
-    return torch.where(allowed, result / count if how == Aggregate.MEAN else result, torch.nan)
+        allowed, result, count = allowed | ~one.isnan(), _COMBINE[aggregate](result, one.nan_to_num(0)), count + 1
+    return torch.where(allowed, result / count if aggregate == Aggregate.MEAN else result, torch.nan)
 
 
 _COMBINE: dict[Aggregate, Callable[[Tensor, Tensor], Tensor]] = {

@@ -47,8 +47,8 @@ def _one_layer_more(direct: np.ndarray, reached: np.ndarray) -> np.ndarray:
     packed, product = np.packbits(reached, axis=1), np.empty_like(reached)
     for first in range(0, len(direct), BLOCK):
         rows, keys = direct[first : first + BLOCK].nonzero()  # no row is empty: each position reaches itself
-        together = np.bitwise_or.reduceat(packed[keys], np.searchsorted(rows, np.arange(rows[-1] + 1)))
-        product[first : first + BLOCK] = np.unpackbits(together, axis=1, count=reached.shape[1])
+        united = np.bitwise_or.reduceat(packed[keys], np.searchsorted(rows, np.arange(rows[-1] + 1)))
+        product[first : first + BLOCK] = np.unpackbits(united, axis=1, count=reached.shape[1])
     return product
 
 

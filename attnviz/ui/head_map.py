@@ -115,7 +115,7 @@ class HeadMap:
     def _look_closer(self, cells: Cells | None) -> None:
         assert self.downsampled is not None
         whole = slice(0, self.inputs.queries), slice(0, self.inputs.keys)
-        viewport.move(*(self.downsampled.part(*cells) if cells else whole))
+        viewport.move(*(self.downsampled.slices(*cells) if cells else whole))
 
 
 def selected_map(selection: Selection) -> HeadMap:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, HeadMetricTable, Without, head_metrics
+from attnviz.analysis.head_metrics import HEAD_METRICS, Excluded, HeadMetric, HeadMetricTable, head_metrics
 from attnviz.analysis.work import heads_work, is_affordable
 from attnviz.figures.scatter import SHAPES, scatter
 from attnviz.formatting import number
@@ -26,7 +26,7 @@ from attnviz.ui.widgets import help_text
 
 MENU = {metric.name: metric for metric in HEAD_METRICS}
 ACROSS, UP = "Distance", "Entropy"  # of the scatter, to begin with
-LEFT_OUT: dict[str, Without] = {"Nothing": "none", "The first token": "first", "Special tokens": "special"}
+LEFT_OUT: dict[str, Excluded] = {"Nothing": "none", "The first token": "first", "Special tokens": "special"}
 TABLE = "heads-table"
 MANY, SMALL = 300, 8  # so many points are smaller, of so many pixels
 HEIGHT, WIDTH = 400, 112  # of a chart, and of a column of the table
@@ -62,12 +62,12 @@ def show(selection: ModelSelection) -> None:
     with places[1]:
         up = _choose_metric("Up", UP)
     with places[2]:
-        without = st.selectbox(
+        excluded = st.selectbox(
             "Leave out", list(LEFT_OUT), key="leave-out", bind="query-params",
             help="What is left out does not count as a query, and what lies on it as a key does not count either.",
         )  # fmt: skip
     notes = st.container()
-    table = _compute(selection, LEFT_OUT[without])
+    table = _compute(selection, LEFT_OUT[excluded])
     if len({*table.metrics.layers.tolist()}) < len(selection.layers):
         name = plain(selection.layer.name)
         notes.caption(f"These are the heads of {name}: all would be too many for so long a text.")
@@ -92,14 +92,14 @@ def _choose_metric(label: str, start: str) -> HeadMetric:
     return MENU[name]
 
 
-def _compute(selection: ModelSelection, without: Without) -> MetricsTable:
+def _compute(selection: ModelSelection, excluded: Excluded) -> MetricsTable:
     """Returns the metrics of all heads, or of those of one layer if all take too much work."""
     work = heads_work(selection.layers, selection.mechanisms)
     indices = list(range(len(selection.layers))) if is_affordable(work) else [selection.index]
     layers = [selection.layers[i] for i in indices]
     metrics = cache.once(
-        lambda: head_metrics(layers, without_queries=without, without_keys=without),
-        *("head metrics", selection.source, without, indices),
+        lambda: head_metrics(layers, excluded_queries=excluded, excluded_keys=excluded),
+        *("head metrics", selection.source, excluded, indices),
     )
     return MetricsTable(selection.layers, replace(metrics, layers=np.array(indices)[metrics.layers]))
 

@@ -33,20 +33,20 @@ DOWNSAMPLED = "The part in view, in the cells that are drawn: each has the large
 def show(selection: ModelSelection) -> None:
     """Draws the mosaics, the map of the selected head with what it is computed from, and a table of the layers."""
     with st.sidebar:
-        measure = _choose_measure()
+        metric = _choose_metric()
     inputs = selection.layer.inputs
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     try:
         selected, *others = mosaics(selection)
         thumbnails = {one.index: selected_thumbnails(one) for one in (selected, *others)}
         selected_map(selected)
-        measured = _measure_heads(selection, measure) if measure else None
+        table = _compute_metric(selection, metric) if metric else None
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
     else:
         if note := missing_layers(selection, [selected, *others]):
             notes.info(plain(note))
-        _show_heads(selected, others, thumbnails, measure, measured)
+        _show_heads(selected, others, thumbnails, metric, table)
     if grouped_query.is_grouped(inputs):
         st.markdown("##### Heads that share keys")
         st.html(grouped_query.picture(inputs, selection.head if isinstance(selection.head, int) else None))
@@ -78,8 +78,8 @@ def _show_heads(
     selection: ModelSelection,
     others: Sequence[ModelSelection],
     thumbnails: dict[int, np.ndarray],
-    measure: HeadMetric | None,
-    measured: HeadMetricTable | None,
+    metric: HeadMetric | None,
+    table: HeadMetricTable | None,
 ) -> None:
     every = sorted([selection, *others], key=lambda one: one.mosaic_layers[0])
     titles = attention_kinds.distinct_names([one.layer for one in every], selection.model.is_encoder_decoder)
@@ -98,8 +98,8 @@ def _show_heads(
         with place:
             if others:
                 st.markdown(f"**{titles[i]}**")
-            if measure and measured:
-                _show_grid(one, is_selected, measure, measured, key, height, hint)
+            if metric and table:
+                _show_grid(one, is_selected, metric, table, key, height, hint)
             else:
                 small = thumbnails[one.index]
                 largest = end if is_selected else selection.colors.end([small])
@@ -127,45 +127,45 @@ def _places(
     return [left], right
 
 
-def _choose_measure() -> HeadMetric | None:
+def _choose_metric() -> HeadMetric | None:
     """The measure that the heads are colored by, if not by their maps."""
-    menu = {measure.name: measure for measure in HEAD_METRICS}
+    menu = {metric.name: metric for metric in HEAD_METRICS}
     name = st.session_state.get("color-by", st.query_params.get("color-by"))
     about = help_text(type(menu[name])) if name in menu else "Small maps of all heads, or one number for each."
     chosen = st.selectbox("Color by", [MAPS, *menu], key="color-by", bind="query-params", help=about)
     return menu.get(chosen)
 
 
-def _measure_heads(selection: ModelSelection, measure: HeadMetric) -> HeadMetricTable:
+def _compute_metric(selection: ModelSelection, metric: HeadMetric) -> HeadMetricTable:
     layers = selection.layers
     work = heads_work(layers, selection.mechanisms)
     check_work(work, "To measure all heads", "Take a shorter text, or color by attention maps.")
     return cache.once(
-        partial(head_metrics, layers, measures=[measure]), "heads colored by", selection.source, measure.name
+        partial(head_metrics, layers, metrics=[metric]), "heads colored by", selection.source, metric.name
     )
 
 
 def _show_grid(
     selection: ModelSelection,
     is_selected: bool,
-    measure: HeadMetric,
-    measured: HeadMetricTable,
+    metric: HeadMetric,
+    table: HeadMetricTable,
     key: str,
     height: int,
     hint: str,
 ) -> None:
     """Draws the heads of the mosaic's layers as cells, colored by a measure; a click opens a head."""
     layers, names = selection.mosaic_layers, head_names(selection.layer.inputs.heads)
-    values = np.stack([measured.values[measure.name][measured.layers == layer] for layer in layers], axis=1)
-    unit = "" if measure.unit == "share" else f" {measure.unit}"
+    values = np.stack([table.values[metric.name][table.layers == layer] for layer in layers], axis=1)
+    unit = "" if metric.unit == "share" else f" {metric.unit}"
     sentences = [
         f"{selection.layers[layer].name}, {name.lower()}: "
         + ("none" if np.isnan(value) else f"{number(float(value))}{unit}")
         for name, row in zip(names, values, strict=True)
         for layer, value in zip(layers, row, strict=True)
     ]
-    everything = measured.values[measure.name]
-    largest = 1.0 if measure.unit == "share" else float(np.nanmax(everything, initial=0)) or 1.0
+    everything = table.values[metric.name]
+    largest = 1.0 if metric.unit == "share" else float(np.nanmax(everything, initial=0)) or 1.0
     chosen = []
     if is_selected and isinstance(selection.head, int):
         chosen = [selection.head * len(layers) + layers.index(selection.index)]
@@ -179,11 +179,11 @@ def _show_grid(
     chart(
         picture,
         key,
-        label=measure.name,
-        name=f"heads by {measure.name.lower()}",
+        label=metric.name,
+        name=f"heads by {metric.name.lower()}",
         description=f"{len(sentences)} heads, each a cell; the head menu opens one.",
         height=height,
-        title=measure.name,
+        title=metric.name,
         hint=hint,
         on_click=click,
     )
