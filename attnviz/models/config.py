@@ -39,7 +39,7 @@ UNSAFE_KEYS = re.compile(
 )
 # How many modules and weights may be made: so many, and so many for each tensor in the files. No architecture, with the
 # default sizes of its config, makes more than 4 for each.
-PARTS = 1_000, 20
+MAX_MODULES = 1_000, 20
 ENDLESS = ("time_step_limit",)  # a bound that is infinite where there is none
 DECODER_HEAD = re.compile(r"(ForCausalLM|LMHeadModel)$")
 ENCODER_DECODER_HEAD = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHeadModel|EncoderDecoderModel)$")
@@ -81,7 +81,7 @@ def _check_number(key: str, value: Any) -> None:
         raise ValueError(f"config.json has {len(values):,} numbers for {quoted(key)}; no model has more than {most:,}.")
 
 
-class TooManyParts(Exception):
+class TooManyModules(Exception):
     """A model has more modules and weights than its files."""
 
 
@@ -94,20 +94,20 @@ def too_large(name: str) -> ValueError:
 
 
 @contextmanager
-def bounded_parts(name: str, tensors: int) -> Iterator[None]:
+def limited_modules(name: str, tensors: int) -> Iterator[None]:
     """Raises ValueError if far more modules and weights are made than there are tensors in the files."""
-    left, thread = PARTS[0] + PARTS[1] * tensors, threading.get_ident()
+    left, thread = MAX_MODULES[0] + MAX_MODULES[1] * tensors, threading.get_ident()
 
     def count(*_: Any) -> None:
         nonlocal left
         left -= threading.get_ident() == thread
         if left < 0:
-            raise TooManyParts
+            raise TooManyModules
 
     hooks = register_module_module_registration_hook(count), register_module_parameter_registration_hook(count)
     try:
         yield
-    except TooManyParts:
+    except TooManyModules:
         raise too_large(name) from None
     finally:
         for hook in hooks:
@@ -117,9 +117,9 @@ def bounded_parts(name: str, tensors: int) -> Iterator[None]:
 def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, str, tuple[Any, ...], Any]:
     """Returns the config as transformers has it, the implementation of attention, the classes to be tried, and the
     model as the first of them builds it, without any numbers. Raises ValueError for what cannot be built."""
-    kind, plain, base = CONFIG_MAPPING[config_json["model_type"]], _plain(config_json), transformers.AutoModel
+    kind, plain, base = CONFIG_MAPPING[config_json["model_type"]], _safe(config_json), transformers.AutoModel
     base._model_mapping.get(kind, None)  # imports its code
-    with bounded_parts(name, tensors), refusal(f"transformers cannot build {quoted(name)} from its config.json"):
+    with limited_modules(name, tensors), refusal(f"transformers cannot build {quoted(name)} from its config.json"):
         config = kind.from_dict(plain)
         classes = (*_head(config_json, config), *((base,) if kind in base._model_mapping else ())) or (base,)
 
@@ -138,11 +138,11 @@ def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, st
             return config, "eager", classes, make("eager")
 
 
-def _plain(value: Any) -> Any:
+def _safe(value: Any) -> Any:
     """Returns a config, or a part of it, without the keys that are unsafe."""
     if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items() if not UNSAFE_KEYS.fullmatch(key)}
-    return [_plain(part) for part in value] if isinstance(value, list) else value
+        return {key: _safe(part) for key, part in value.items() if not UNSAFE_KEYS.fullmatch(key)}
+    return [_safe(part) for part in value] if isinstance(value, list) else value
 
 
 def _head(config_json: dict[str, Any], config: Any) -> tuple[Any, ...]:

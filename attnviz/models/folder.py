@@ -32,11 +32,11 @@ MOST_AXES = 8
 TYPES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2}
 TYPES |= {"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 
-POOLED = {"Transformer", "Pooling"}  # what a sentence vector is made by, with Normalize or without
+POOLING_MODULES = {"Transformer", "Pooling"}  # what a sentence vector is made by, with Normalize or without
 POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
 
 
-def opened(folder: str | Path) -> Path:
+def open_folder(folder: str | Path) -> Path:
     """The path of a folder that has a config.json and in which no file that is read leads elsewhere."""
     try:
         path = Path(folder).expanduser().resolve(strict=True)
@@ -108,38 +108,38 @@ def _settings(file: Path) -> Iterator[tuple[str, Any]]:
     yield from (read_object(file, TOKENIZER_BYTES) if file.is_file() else {}).items()
 
 
-def stored(path: Path, name: str) -> tuple[int, int, int]:
+def weight_sizes(path: Path, name: str) -> tuple[int, int, int]:
     """How many tensors and numbers the weights have, and the bytes they take as float32, by their files' headers."""
     whole, index = path / "model.safetensors", path / "model.safetensors.index.json"
     if whole.exists():
         files = {whole}
     elif index.exists():
-        places = read_object(index, INDEX_BYTES).get("weight_map")
-        if not isinstance(places, dict) or not places:
+        weight_map = read_object(index, INDEX_BYTES).get("weight_map")
+        if not isinstance(weight_map, dict) or not weight_map:
             raise ValueError(f"{quoted(index.name)} does not say which file holds which weights. Save the model again.")
         files = set()
-        for place in set(map(str, places.values())):
-            if not SHARD.fullmatch(place):
-                raise ValueError(f"{quoted(index.name)} names {quoted(place)}, which is no file of this folder.")
-            if not (path / place).is_file():
-                raise ValueError(f"{quoted(place)}, which holds some of the weights, is missing. Download it too.")
-            files.add(path / place)
+        for shard in set(map(str, weight_map.values())):
+            if not SHARD.fullmatch(shard):
+                raise ValueError(f"{quoted(index.name)} names {quoted(shard)}, which is no file of this folder.")
+            if not (path / shard).is_file():
+                raise ValueError(f"{quoted(shard)}, which holds some of the weights, is missing. Download it too.")
+            files.add(path / shard)
     else:
         raise _no_safetensors(path, name)
-    held = [tensor for file in files for tensor in _header(file)]
-    return len(held), sum(count for count, _ in held), sum(count * width for count, width in held)
+    tensors = [tensor for file in files for tensor in _header(file)]
+    return len(tensors), sum(count for count, _ in tensors), sum(count * width for count, width in tensors)
 
 
 def _no_safetensors(path: Path, name: str) -> ValueError:
-    found = sorted(entry.name for entry in path.iterdir() if entry.suffix in (*PICKLES, *OTHERS, ".safetensors"))
-    pickles = [file for file in found if Path(file).suffix in PICKLES]
+    files = sorted(entry.name for entry in path.iterdir() if entry.suffix in (*PICKLES, *OTHERS, ".safetensors"))
+    pickles = [file for file in files if Path(file).suffix in PICKLES]
     if pickles:
         return ValueError(
             f"{quoted(name)} has its weights only in {quoted(pickles[0])}, a pickle, which can run code when it is "
             "opened. Where you trust it, load it once with transformers and save it again: save_pretrained writes "
             "model.safetensors."
         )
-    other = f"It has {quoted(found[0])}, which is not read here. " if found else ""
+    other = f"It has {quoted(files[0])}, which is not read here. " if files else ""
     return ValueError(
         f"{quoted(name)} has no weights in model.safetensors. {other}"
         "Save the model with transformers: save_pretrained writes that file."
@@ -149,22 +149,22 @@ def _no_safetensors(path: Path, name: str) -> ValueError:
 def _header(file: Path) -> Iterator[tuple[int, int]]:
     """How many numbers each tensor has and how many bytes each takes in memory, checked against the file's size."""
     size = file.stat().st_size
-    with file.open("rb") as opened:
-        first = opened.read(8)
+    with file.open("rb") as opened_file:
+        first = opened_file.read(8)
         length = struct.unpack("<Q", first)[0] if len(first) == 8 else 0
         if not 0 < length <= min(HEADER_BYTES, size - 8):
             raise ValueError(
                 f"{quoted(file.name)} says that its header has {length:,} bytes, but the file has {size:,} "
                 f"(and {HEADER_BYTES:,} at most are read). It was damaged or cut off; download it again."
             )
-        text = opened.read(length)
+        text = opened_file.read(length)
     try:
         header = json.loads(text)
         header.pop("__metadata__", None)
         entries = [(e["dtype"], [int(n) for n in e["shape"]], *map(int, e["data_offsets"])) for e in header.values()]
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"The header of {quoted(file.name)} cannot be read. Download it again.") from error
-    room = size - 8 - length
+    data_size = size - 8 - length
     for kind, shape, start, end in entries:
         if kind not in TYPES:
             raise ValueError(f"{quoted(file.name)} holds numbers of the type {quoted(kind)}, which are not read here.")
@@ -175,14 +175,14 @@ def _header(file: Path) -> Iterator[tuple[int, int]]:
                 f"{size:,} bytes, or are more than {MOST_AXES}. It was damaged or cut off; download it again."
             )
         count = math.prod(shape)
-        if not 0 <= start <= end <= room or end - start != count * TYPES[kind]:
+        if not 0 <= start <= end <= data_size or end - start != count * TYPES[kind]:
             raise ValueError(
                 f"{quoted(file.name)} says that it holds {count:,} numbers in the bytes {start:,} to {end:,}, but "
-                f"{room:,} bytes of numbers are there. It was damaged or cut off; download it again."
+                f"{data_size:,} bytes of numbers are there. It was damaged or cut off; download it again."
             )
         yield count, 4 if "F" in kind else TYPES[kind]
-    if sum(end - start for _, _, start, end in entries) != room:
-        raise ValueError(f"The header of {quoted(file.name)} does not describe the {room:,} bytes that follow it.")
+    if sum(end - start for _, _, start, end in entries) != data_size:
+        raise ValueError(f"The header of {quoted(file.name)} does not describe the {data_size:,} bytes that follow it.")
 
 
 def pooling(path: Path) -> str:
@@ -191,10 +191,10 @@ def pooling(path: Path) -> str:
     if not (path / "modules.json").is_file() or not file.is_file():
         return ""
     modules = read_json(path / "modules.json", CONFIG_BYTES)
-    kinds = {str(part.get("type")).rpartition(".")[2] for part in nested_objects(modules)}
-    if not POOLED <= kinds <= {*POOLED, "Normalize"}:
+    kinds = {str(module.get("type")).rpartition(".")[2] for module in nested_objects(modules)}
+    if not POOLING_MODULES <= kinds <= {*POOLING_MODULES, "Normalize"}:
         return ""
     _check_file(path, file)
-    said = read_object(file, CONFIG_BYTES)
-    chosen = [pooling for key, pooling in POOLINGS.items() if said.get(key) is True]
+    config = read_object(file, CONFIG_BYTES)
+    chosen = [pooling for key, pooling in POOLINGS.items() if config.get(key) is True]
     return chosen[0] if len(chosen) == 1 else ""

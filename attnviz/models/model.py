@@ -18,7 +18,7 @@ from attnviz.models.refusals import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import TextInputs, Tokens, forward_parameters
 from attnviz.tracing import capture, model_lock
 
-BYTES_KEPT = 256 << 20  # of the layers of the latest examples, for each model
+MAX_TRACE_BYTES = 256 << 20  # of the layers of the latest examples, for each model
 
 ExampleKey = tuple[str, str | None, str | None]  # the text, the second text, the picture's digest
 
@@ -57,7 +57,7 @@ class Model:
         self.text_inputs = TextInputs(name, model, tokenizer)
         self.image_inputs = image_inputs(model.config, folder)
         self.lock = model_lock(model)
-        self._kept: OrderedDict[ExampleKey, tuple[ModelInputs, Trace]] = OrderedDict()
+        self._examples: OrderedDict[ExampleKey, tuple[ModelInputs, Trace]] = OrderedDict()
 
     @property
     def limit(self) -> int:
@@ -91,21 +91,21 @@ class Model:
         """
         pair, key = _example_key(text, pair, image)
         with self.lock:
-            if key not in self._kept:
+            if key not in self._examples:
                 with self._refusals():
                     inputs = self._encode(text, pair, image)
                     trace = self._capture(inputs)
                 if not trace:
                     raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(trace.missing)}")
-                self._keep(key, inputs, trace)
-            self._kept.move_to_end(key)
-            return self._kept[key][1]
+                self._store(key, inputs, trace)
+            self._examples.move_to_end(key)
+            return self._examples[key][1]
 
     def encode(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> ModelInputs:
         """Returns the same example as the model takes it: its batch, its tokens, and which text each is from."""
         pair, key = _example_key(text, pair, image)
         with self.lock, self._refusals():
-            return self._kept[key][0] if key in self._kept else self._encode(text, pair, image)
+            return self._examples[key][0] if key in self._examples else self._encode(text, pair, image)
 
     @torch.no_grad()
     def output(self, inputs: ModelInputs) -> Float[Tensor, " numbers"]:
@@ -177,10 +177,10 @@ class Model:
         except INPUT_ERRORS as error:
             raise ValueError(f"{self.name} fails on this example. The reason given is: {reason(error)}") from error
 
-    def _keep(self, key: ExampleKey, inputs: ModelInputs, trace: Trace) -> None:
-        self._kept[key] = inputs, trace
-        while len(self._kept) > 1 and sum(_bytes(kept) for _, kept in self._kept.values()) > BYTES_KEPT:
-            self._kept.popitem(last=False)
+    def _store(self, key: ExampleKey, inputs: ModelInputs, trace: Trace) -> None:
+        self._examples[key] = inputs, trace
+        while len(self._examples) > 1 and sum(_bytes(trace) for _, trace in self._examples.values()) > MAX_TRACE_BYTES:
+            self._examples.popitem(last=False)
 
 
 def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str | None, ExampleKey]:
@@ -189,10 +189,10 @@ def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str 
     return pair, (text, pair, hashlib.sha256(image).hexdigest() if image is not None else None)
 
 
-def _bytes(held: Any) -> int:
+def _bytes(value: Any) -> int:
     """The memory that tensors take, wherever in a value they are."""
-    if isinstance(held, Tensor):
-        return held.untyped_storage().nbytes()
-    if isinstance(held, list | tuple):
-        return sum(map(_bytes, held)) if not held or not isinstance(held[0], str | int | float | bool) else 0
-    return sum(_bytes(getattr(held, field.name)) for field in fields(held)) if is_dataclass(held) else 0
+    if isinstance(value, Tensor):
+        return value.untyped_storage().nbytes()
+    if isinstance(value, list | tuple):
+        return sum(map(_bytes, value)) if not value or not isinstance(value[0], str | int | float | bool) else 0
+    return sum(_bytes(getattr(value, field.name)) for field in fields(value)) if is_dataclass(value) else 0

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from attnviz.formatting import quoted
-from attnviz.models.hub import MINILM, Hub, allowed, check_allowed, named
-from attnviz.models.loading import Folder, inspected
+from attnviz.models.hub import MINILM, Hub, allowed_models, check_allowed, model_id
+from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.minilm import minilm
 from attnviz.models.model import Model
 from attnviz.settings import kept_models, model_bytes
@@ -32,7 +32,7 @@ class ModelCache:
         self._models: OrderedDict[Hashable, tuple[Model, int]] = OrderedDict()
         self._reading, self._loading = threading.Lock(), threading.Lock()
 
-    def get(self, key: Hashable, inspect: Callable[[], Folder]) -> Model:
+    def get(self, key: Hashable, inspect: Callable[[], ModelFolder]) -> Model:
         """Returns the model under this key, loaded from the folder that `inspect` gives if it is not in memory."""
         if (model := self._find(key)) is not None:
             return model
@@ -81,23 +81,23 @@ def model(name: str, hub: Hub = HUB) -> Model:
     Raises NotDownloaded for a model of the hub that is not on this computer, and ValueError for what cannot be loaded
     or, on a hosted instance, is not allowed.
     """
-    name = named(name)
+    name = model_id(name)
     if name in ("", MINILM):
         return minilm()
-    if allowed() is not None or not is_path(name):
+    if allowed_models() is not None or not is_path(name):
         check_allowed(name)
     if is_path(name):
         folder = Path(os.path.realpath(Path(name).expanduser()))
-        return shared_cache().get((folder, _written(folder)), lambda: inspected(name))
-    found = hub.folder(name)
-    if found is None:
+        return shared_cache().get((folder, _last_modified(folder)), lambda: inspect_folder(name))
+    folder = hub.folder(name)
+    if folder is None:
         raise NotDownloaded(f"{quoted(name)} is not on this computer yet. It has to be downloaded first.")
-    return shared_cache().get((name, found), lambda: inspected(found, name))
+    return shared_cache().get((name, folder), lambda: inspect_folder(folder, name))
 
 
 def choices(hub: Hub = HUB) -> list[str]:
     """The ids that can be read without asking the network, or those that a hosted instance's owner lists."""
-    listed = allowed()
+    listed = allowed_models()
     names = listed if listed is not None else [model.name for model in hub.cached_models()]
     return [MINILM, *(name for name in names if name != MINILM)]
 
@@ -107,7 +107,7 @@ def is_path(name: str) -> bool:
     return name.startswith(("/", "~", ".")) or Path(name).is_absolute()
 
 
-def _written(folder: Path) -> tuple[int, ...]:
+def _last_modified(folder: Path) -> tuple[int, ...]:
     """When what makes the model was last written, so that a model that was trained on is loaded anew."""
     try:
         return tuple(

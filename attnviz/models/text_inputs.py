@@ -113,11 +113,11 @@ class TextInputs:
         names = [raw[i] if i in special else token_text(tokenizer, ids[i]) for i in range(len(ids))]
         # Where tokens share characters, it is the raw names that tell them apart.
         names = [raw[i] if spans[i][1] > spans[i][0] else name for i, name in enumerate(names)]
-        shown = dict(enumerate(names))
+        by_position = dict(enumerate(names))
         for segment, typed in enumerate(texts):
-            own = [i for i, of in enumerate(segments) if of == segment]
-            shown |= zip(own, as_typed(typed, [spans[i] for i in own], [names[i] for i in own]), strict=True)
-        return Tokens(tuple(shown[i] for i in range(len(ids))), special, tuple(segments))
+            own = [i for i, source in enumerate(segments) if source == segment]
+            by_position |= zip(own, as_typed(typed, [spans[i] for i in own], [names[i] for i in own]), strict=True)
+        return Tokens(tuple(by_position[i] for i in range(len(ids))), special, tuple(segments))
 
     @torch.no_grad()
     def decoder_inputs(
@@ -187,13 +187,13 @@ def as_typed(text: str, spans: list[tuple[int, int]], names: list[str]) -> tuple
     """
     counts = Counter(spans)
     covered = sorted({i for start, end in spans for i in range(start, end)} | {len(text)})
-    shown = []
+    texts = []
     for (start, end), name in zip(spans, names, strict=True):
         dropped = re.match(r"\S*", text[end : covered[bisect_left(covered, end)]])
         whole = text[start:end] + (dropped.group() if dropped else "")
         whole = whole.strip() or whole
-        shown.append(name if start == end else f"{whole}·{name}" if counts[start, end] > 1 else whole)
-    return tuple(map(shorten_token, shown))
+        texts.append(name if start == end else f"{whole}·{name}" if counts[start, end] > 1 else whole)
+    return tuple(map(shorten_token, texts))
 
 
 def token_text(tokenizer: Any, token: int) -> str:

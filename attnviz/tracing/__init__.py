@@ -13,7 +13,7 @@ from attnviz.tracing.layer_naming import LayerNames
 from attnviz.tracing.memory_budget import MemoryBudget
 from attnviz.tracing.model_lock import model_lock
 from attnviz.tracing.recording import Intervene, Recording, current_recording
-from attnviz.tracing.torch_interception import TorchInterception, heads_of
+from attnviz.tracing.torch_interception import TorchInterception, head_counts
 
 __all__ = ["capture", "model_lock"]
 
@@ -84,7 +84,7 @@ def _forward(model: Any, batch: Mapping[str, Any], recording: Recording, impleme
         model.set_attn_implementation(implementation)
     token = current_recording.set(recording)
     try:
-        with TorchInterception(recording, heads_of(_configs(model))).inside(model):
+        with TorchInterception(recording, head_counts(_configs(model))).inside(model):
             model(**batch)
     finally:
         current_recording.reset(token)
@@ -109,19 +109,19 @@ def _evaluation_mode(model: Any) -> Iterator[None]:
 def _configs(model: Any) -> list[Any]:
     """The configurations of a model and of its parts, each of which can have an implementation of its own."""
     waiting = [module.config for module in model.modules() if hasattr(module, "config")]
-    found: dict[int, Any] = {}
+    configs: dict[int, Any] = {}
     while waiting:
         config = waiting.pop()
-        if id(config) not in found and hasattr(config, "_attn_implementation_internal"):
-            found[id(config)] = config
+        if id(config) not in configs and hasattr(config, "_attn_implementation_internal"):
+            configs[id(config)] = config
             waiting += [part for name in config.sub_configs if (part := getattr(config, name, None)) is not None]
-    return list(found.values())
+    return list(configs.values())
 
 
 def _examples(batch: Mapping[str, Any]) -> int:
     """How many examples a batch holds, by its token ids or else by its first tensor."""
-    named = (batch[name] for name in ("input_ids", "inputs_embeds", "decoder_input_ids") if name in batch)
-    tensors = (value for value in (*named, *batch.values()) if isinstance(value, Tensor) and value.ndim)
+    tokens = (batch[name] for name in ("input_ids", "inputs_embeds", "decoder_input_ids") if name in batch)
+    tensors = (value for value in (*tokens, *batch.values()) if isinstance(value, Tensor) and value.ndim)
     first = next(tensors, None)
     if first is None:
         raise ValueError(

@@ -16,7 +16,7 @@ NAME = "attnviz"
 
 
 def attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, **more: Any
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, **options: Any
 ) -> tuple[Tensor, None]:
     """The output of the model's own attention; what it is computed from is kept where a capture asks for it."""
     sequences = max(len(query), len(key))
@@ -24,7 +24,7 @@ def attention(
     if attention_mask is not None and attention_mask.dtype == torch.bool:  # what torch understands, but eager adds
         least = torch.finfo(query.dtype).min
         attention_mask = torch.zeros_like(attention_mask, dtype=query.dtype).masked_fill(~attention_mask, least)
-    call, recording = Call(module, query, key, value, attention_mask, more), current_recording.get()
+    call, recording = Call(module, query, key, value, attention_mask, options), current_recording.get()
     if recording is None:  # someone else's forward of a model that is being captured
         output = torch.cat([call.rows(*part)[0] for part in blocks(call.lengths[0])], dim=1)
     else:

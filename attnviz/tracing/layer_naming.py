@@ -9,7 +9,7 @@ from torch import nn
 from attnviz.layer import Layer, LayerId
 
 CROSS = re.compile(r"cross|enc_?dec_?att|encoder_attn", re.IGNORECASE)
-PLAIN = re.compile("att|self|model|coder", re.IGNORECASE)  # parts of a path that do not tell a layer from another
+GENERIC = re.compile("att|self|model|coder", re.IGNORECASE)  # parts of a path that do not tell a layer from another
 # A part of a module's path says what stack it is in; the first of these that occurs names it.
 STACKS = {
     "vision": r"vision|visual|image",
@@ -41,23 +41,23 @@ class LayerNames:
     def layer_id(self, module: nn.Module) -> LayerId:
         """The id of a module's layer, by the first number in its path, or else by the part that tells most."""
         path = self.modules[module]
-        telling = [part for part in path.split(".") if not PLAIN.search(part)]
-        index = next(iter(_numbers(path)), telling[-1] if telling else None)
+        specific = [part for part in path.split(".") if not GENERIC.search(part)]
+        index = next(iter(_numbers(path)), specific[-1] if specific else None)
         return LayerId(stack(path) or "layer", index, self.is_cross(module))
 
     def sides(self, module: nn.Module, queries: int, keys: int) -> tuple[Side, Side]:
         """Tokens and special positions of the queries and of the keys."""
-        of, cross = stack(self.modules[module]), self.is_cross(module)
-        given, written = (self.tokens, self.special), (self.decoder_tokens, self.decoder_special)
+        name, cross = stack(self.modules[module]), self.is_cross(module)
+        source, target = (self.tokens, self.special), (self.decoder_tokens, self.decoder_special)
         if not self.is_encoder_decoder:
-            written = given
-        sides = (written, given if cross else written) if of == "decoder" else (given, given)
-        if of in ("vision", "audio"):
+            target = source
+        sides = (target, source if cross else target) if name == "decoder" else (source, source)
+        if name in ("vision", "audio"):
             sides = ((), ()), ((), ())
-        return _counted(sides[0], queries), _counted(sides[1], keys)
+        return _or_numbers(sides[0], queries), _or_numbers(sides[1], keys)
 
 
-def _counted(side: Side, count: int) -> Side:
+def _or_numbers(side: Side, count: int) -> Side:
     return side if len(side[0]) == count else (tuple(map(str, range(count))), ())
 
 

@@ -70,19 +70,19 @@ class LazyMask(Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, function: Callable, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if function is aten.alias.default or (function is aten.slice.Tensor and _whole(*args)):
+        if function is aten.alias.default or (function is aten.slice.Tensor and _is_whole(*args)):
             return args[0].alias()  # models cut a mask to the number of keys, which it has
-        return function(*tree_map(_made, args), **tree_map(_made, kwargs or {}))
+        return function(*tree_map(_materialized, args), **tree_map(_materialized, kwargs or {}))
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"LazyMask{tuple(self.shape)}"
 
 
-def _whole(mask: Tensor, axis: int = 0, start: int | None = 0, end: int | None = None, step: int = 1) -> bool:
+def _is_whole(mask: Tensor, axis: int = 0, start: int | None = 0, end: int | None = None, step: int = 1) -> bool:
     return not start and (end is None or end >= mask.shape[axis]) and step == 1
 
 
-def _made(value: Any) -> Any:
+def _materialized(value: Any) -> Any:
     return value.rows(0, value.shape[2]) if isinstance(value, LazyMask) else value
 
 

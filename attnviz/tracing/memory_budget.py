@@ -22,11 +22,11 @@ class MemoryBudget:
     def __init__(self, most: int = MOST) -> None:
         self.most = self.left = most
 
-    def reserve(self, size: int, what: str) -> None:
+    def reserve(self, size: int, purpose: str) -> None:
         """Sets `size` bytes aside. Raises NotCaptured if fewer are left."""
         if size > self.left:
             raise NotCaptured(
-                f"{what} would take {byte_size(size)}, and {byte_size(self.left)} of {byte_size(self.most)} are left "
-                "for all layers. Give it fewer tokens"
+                f"{purpose} would take {byte_size(size)}, and {byte_size(self.left)} of {byte_size(self.most)} "
+                "are left for all layers. Give it fewer tokens"
             )
         self.left -= size

@@ -53,6 +53,6 @@ class CellTable:
     keys: int
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        at = (q // self.queries, h, q % self.queries, k % self.keys)
-        places = zip(at, self.cells.shape, strict=True)
-        return self.cells[tuple(one if size > 1 else torch.zeros_like(one) for one, size in places)]
+        positions = (q // self.queries, h, q % self.queries, k % self.keys)
+        axes = zip(positions, self.cells.shape, strict=True)
+        return self.cells[tuple(one if size > 1 else torch.zeros_like(one) for one, size in axes)]

@@ -22,7 +22,7 @@ from attnviz.tracing.mechanism_builder import MechanismBuilder
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.verification import SampledRows
 
-FINISHED = (
+WEIGHTS_ONLY_REASON = (
     "These are weights as the model itself computed them, without the queries and keys that they come from: the "
     "score, the mask and the normalizer cannot be changed."
 )
@@ -63,27 +63,27 @@ class Recording:
 
     def capture_call(self, call: Call) -> Tensor:
         """Captures a call of the attention interface, and returns its output (sequences, queries, heads, width)."""
-        self.chose_keys |= any(call.more.get(name) is not None for name in INDICES)
+        self.chose_keys |= any(call.options.get(name) is not None for name in INDICES)
         with self.capturing(call.module):
             output = call.output()
             sequences = self._sequences(len(call.query))
-            sample = SampledRows.of_call(call, sequences) if call.own_function() else None
-            if sample and not sample.has_output(output, sequences):
+            sample = SampledRows.from_call(call, sequences) if call.own_function() else None
+            if sample and not sample.matches_output(output, sequences):
                 output = torch.cat([call.rows(*part)[0] for part in blocks(call.lengths[0])], dim=1)
             inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
-            if sample is None or sample.given_by(mechanism, inputs):
+            if sample is None or sample.matches(mechanism, inputs):
                 mechanism, output = self._intervened(inputs, mechanism, output, sequences)
                 self._add(call.module, inputs, mechanism, Fidelity.VERIFIED if sample else Fidelity.UNVERIFIED)
             else:
                 self._capture_own_weights(call, sequences)
         return output
 
-    def capture_computed(self, call: Call, output: Tensor) -> Tensor:
+    def capture_sdpa(self, call: Call, output: Tensor) -> Tensor:
         """Captures an attention that torch has computed, and returns its output."""
         with self.capturing(call.module):
             sequences = self._sequences(len(call.query))
             inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
-            if not SampledRows.of_call(call, sequences, output).given_by(mechanism, inputs):
+            if not SampledRows.from_call(call, sequences, output).matches(mechanism, inputs):
                 raise NotCaptured("its output is not what its queries, keys and values give here")
             mechanism, output = self._intervened(inputs, mechanism, output, sequences)
             self._add(call.module, inputs, mechanism, Fidelity.VERIFIED)
@@ -104,20 +104,20 @@ class Recording:
     def capture_weights(self, module: nn.Module, weights: Tensor) -> None:
         """Captures weights (sequences, heads, queries, keys) that the model itself has computed."""
         with self.capturing(module):
-            of_example = weights[self._sequences(len(weights))]
-            kept = self._empty_weights(*of_example.shape)
-            for group, one in enumerate(of_example):
-                kept[group, :, :, group] = one
-            self._keep(module, kept)
+            selected = weights[self._sequences(len(weights))]
+            merged = self._empty_weights(*selected.shape)
+            for group, one in enumerate(selected):
+                merged[group, :, :, group] = one
+            self._add_weights_only(module, merged)
 
     def _capture_own_weights(self, call: Call, sequences: slice) -> None:
         """Keeps the weights of the model's own function, where no mechanism gives them."""
         (queries, keys), groups = call.lengths, range(sequences.stop - sequences.start)
-        kept = self._empty_weights(len(groups), call.query.shape[1], queries, keys)
+        merged = self._empty_weights(len(groups), call.query.shape[1], queries, keys)
         for first, last in blocks(queries):
             for group, weights in zip(groups, call.rows(first, last, sequences)[1], strict=True):
-                kept[group, :, first:last, group] = weights
-        self._keep(call.module, kept)
+                merged[group, :, first:last, group] = weights
+        self._add_weights_only(call.module, merged)
 
     def _empty_weights(self, groups: int, heads: int, queries: int, keys: int) -> Tensor:
         """Weights of sequences that do not see each other: (groups, heads, queries, groups, keys)."""
@@ -130,9 +130,9 @@ class Recording:
 
     def missing_sentences(self) -> list[str]:
         """What is not shown and why, in a sentence each."""
-        shown = {layer.name for layer, path in self.layers if path not in self.missing}
+        recorded = {layer.name for layer, path in self.layers if path not in self.missing}
         return [
-            f"{'A part of ' if name in shown else ''}{name} is not shown: {reason}."
+            f"{'A part of ' if name in recorded else ''}{name} is not shown: {reason}."
             for name, reason in self.missing.values()
         ]
 
@@ -147,22 +147,26 @@ class Recording:
 
     def _inputs(self, call: Call, sequences: slice) -> Inputs:
         query, key, value = (_merged(tensor[sequences]) for tensor in (call.query, call.key, call.value))
-        return self._named(call.module, query, key, value)
+        return self._make_inputs(call.module, query, key, value)
 
-    def _named(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor) -> Inputs:
-        (of_queries, specials), (of_keys, special_keys) = self.names.sides(module, query.shape[1], key.shape[1])
+    def _make_inputs(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor) -> Inputs:
+        (query_tokens, special_queries), (key_tokens, special_keys) = self.names.sides(
+            module, query.shape[1], key.shape[1]
+        )
         try:
-            return Inputs(query, key, value, of_queries, of_keys, specials, special_keys)
+            return Inputs(query, key, value, query_tokens, key_tokens, special_queries, special_keys)
         except ValueError as error:
             raise NotCaptured(str(error).rstrip(".")) from error
 
-    def _keep(self, module: nn.Module, weights: Tensor) -> None:
+    def _add_weights_only(self, module: nn.Module, weights: Tensor) -> None:
         """Finished weights as queries of an identity matrix."""
         whole = weights.transpose(0, 1).flatten(3).flatten(1, 2)
         keys = whole.shape[-1]
         identity = self._identities.setdefault(keys, torch.eye(keys)[None])
-        inputs = self._named(module, whole, identity, identity)
-        self._add(module, inputs, Mechanism(score=Dot(), normalizer=Identity()), Fidelity.WEIGHTS_ONLY, FINISHED)
+        inputs = self._make_inputs(module, whole, identity, identity)
+        self._add(
+            module, inputs, Mechanism(score=Dot(), normalizer=Identity()), Fidelity.WEIGHTS_ONLY, WEIGHTS_ONLY_REASON
+        )
 
     def _add(
         self, module: nn.Module, inputs: Inputs, mechanism: Mechanism, fidelity: Fidelity, locked_reason: str = ""
@@ -179,9 +183,9 @@ class Recording:
 
 def _is_causal(mask: Mask, queries: int, keys: int) -> bool:
     """Whether no query sees a later key, read off the mask at the first query and at one in the middle."""
-    some, k = torch.tensor([[0], [queries // 2]]), torch.arange(keys)
-    seen = mask.bind(queries, keys, 1)(torch.tensor(0), torch.tensor(0), some, k).expand(2, keys)
-    return not bool((seen & (k > some)).any())
+    q, k = torch.tensor([[0], [queries // 2]]), torch.arange(keys)
+    allowed = mask.bind(queries, keys, 1)(torch.tensor(0), torch.tensor(0), q, k).expand(2, keys)
+    return not bool((allowed & (k > q)).any())
 
 
 def _has_causal_weights(weights: Tensor) -> bool:

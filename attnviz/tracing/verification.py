@@ -23,7 +23,7 @@ class SampledRows:
     tolerance: float
 
     @classmethod
-    def of_call(cls, call: Call, sequences: slice, output: Tensor | None = None) -> "SampledRows":
+    def from_call(cls, call: Call, sequences: slice, output: Tensor | None = None) -> "SampledRows":
         """The first row, the last and some between; from an output of all rows, where no function is known."""
         queries, keys = call.lengths
         groups = sequences.stop - sequences.start
@@ -39,19 +39,19 @@ class SampledRows:
             weights[i, :, sequence - sequences.start] = own_weights[0, :, 0]
         return cls(rows, torch.stack(outputs), weights.flatten(2), tolerance)
 
-    def has_output(self, output: Tensor, sequences: slice) -> bool:
+    def matches_output(self, output: Tensor, sequences: slice) -> bool:
         """Whether an output of all rows (sequences, queries, heads, width) is the model's own in these."""
         return self._near(output[sequences].flatten(0, 1)[self.rows].float().cpu(), self.output, self._size)
 
-    def given_by(self, mechanism: Mechanism, inputs: Inputs) -> bool:
+    def matches(self, mechanism: Mechanism, inputs: Inputs) -> bool:
         """Whether a mechanism gives these weights and outputs, in rows that see anything."""
-        weights, output, seen = _attend_rows(mechanism, inputs, self.rows)
+        weights, output, valid = _attend_rows(mechanism, inputs, self.rows)
         same = True
         if self.weights is not None:
-            own = self.weights.transpose(0, 1)[seen]
+            own = self.weights.transpose(0, 1)[valid]
             # Where a query looks everywhere a little, a small difference is a large one.
-            same = self._near(weights[seen], own, own.amax(-1, keepdim=True))
-        return same and self._near(output[seen], self.output.transpose(0, 1)[seen], self._size)
+            same = self._near(weights[valid], own, own.amax(-1, keepdim=True))
+        return same and self._near(output[valid], self.output.transpose(0, 1)[valid], self._size)
 
     @property
     def _size(self) -> Tensor:

@@ -18,7 +18,7 @@ from transformers.utils.logging import disable_progress_bar
 from attnviz.analysis.downsampling import downsample
 from attnviz.analysis.head_maps import Special, head_map
 from attnviz.layer import Layer
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 from attnviz.models.minilm import minilm
 from attnviz.models.model import Model, _bytes
 from attnviz.tracing import capture
@@ -191,7 +191,7 @@ def _painted(page: Page, event: str, act: Callable[[], object], charts: tuple[st
 def _read(folder: str) -> tuple[Model, dict[str, torch.Tensor]]:
     from tests.bench.__main__ import text_of
 
-    model = inspected(folder).load()
+    model = inspect_folder(folder).load()
     return model, model.encode(text_of(LONG, 0)).batch
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnviz.models import model_cache
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 from tests.support.tiny_models import MODELS
 
 
@@ -53,4 +53,4 @@ def fresh(monkeypatch):
 
 @pytest.fixture(scope="session")
 def loaded(saved):
-    return {name: inspected(saved / name).load() for name in MODELS}
+    return {name: inspect_folder(saved / name).load() for name in MODELS}

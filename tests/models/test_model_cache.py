@@ -100,10 +100,10 @@ def test_one_forward_at_a_time(loaded):
 
 def test_the_layers_of_the_latest_examples_are_kept_by_their_bytes(loaded, monkeypatch):
     given = loaded["gpt2"]
-    given._kept.clear()
+    given._examples.clear()
     texts = ("a fox", "a dog", "lazy")
     first, *others = map(given.layers, texts)
-    monkeypatch.setattr(kept, "BYTES_KEPT", sum(map(kept._bytes, (first, *others))))
+    monkeypatch.setattr(kept, "MAX_TRACE_BYTES", sum(map(kept._bytes, (first, *others))))
     assert [given.layers(text) for text in texts] == [first, *others]
     given.layers(TEXT)  # larger than any of them
     assert given.layers("a fox") is not first

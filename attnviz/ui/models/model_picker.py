@@ -8,7 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.layer import Trace
 from attnviz.models import model_cache
-from attnviz.models.hub import MINILM, RemoteModel, allowed, named
+from attnviz.models.hub import MINILM, RemoteModel, allowed_models, model_id
 from attnviz.models.image_inputs import FORMATS
 from attnviz.models.model import Model
 from attnviz.models.text_inputs import MOST_TOKENS
@@ -113,7 +113,7 @@ def shortened_path(path: str) -> str:
 
 def _choose_model() -> str:
     """Returns the name of the model: one of the menu, or any other if this instance allows that."""
-    hosted, state = allowed() is not None, st.session_state
+    hosted, state = allowed_models() is not None, st.session_state
     if state.get(MODEL) and state[MODEL] != _model_id(state[MODEL]):
         state[MODEL] = _model_id(state[MODEL])
     current = state.get(MODEL, st.query_params.get(MODEL)) or MINILM  # even if it will be refused, with a reason
@@ -138,7 +138,7 @@ def _choose_model() -> str:
 def _model_id(name: str | None) -> str:
     """Returns a name without the address around it. An address that is refused stays: loading it gives the reason."""
     try:
-        return named(name or MINILM)
+        return model_id(name or MINILM)
     except ValueError:
         return name or MINILM
 
@@ -194,7 +194,7 @@ def _offer_remedy(name: str) -> None:
             _retry()
             st.rerun()
         download.offer(away, model_cache.HUB)
-    elif allowed() is None or name in choices():
+    elif allowed_models() is None or name in choices():
         st.button("Try again", icon=":material/refresh:", key="again", on_click=_retry)
 
 

@@ -16,9 +16,9 @@ from attnviz.models.intervention_run import (
     InterventionRun,
     NextToken,
     cosine,
+    head_mass_shifts,
     kl_divergence,
     likeliest_tokens,
-    mass_shift_of_heads,
     run_with_interventions,
     sentence_similarity,
 )
@@ -78,7 +78,7 @@ def _outcome(_example: IntervenedExample, key: str) -> Outcome:
         sentence = _output_sentence(_example, output, run.output)
     shift = np.full((len(before), max(layer.inputs.heads for layer in before)), np.nan, dtype="f4")
     for i, both in enumerate(zip(before, run.layers, strict=True)):
-        shift[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else mass_shift_of_heads(*both).numpy()
+        shift[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else head_mass_shifts(*both).numpy()
     tokens: list[NextToken] = []
     written = ""
     if output is not None and run.output is not None and model.outputs == "next token":

@@ -13,7 +13,7 @@ from attnviz.figures.difference import difference as difference_figure
 from attnviz.figures.sentences import ChangeSentences
 from attnviz.formatting import visible
 from attnviz.layer import Layer
-from attnviz.models.hub import allowed
+from attnviz.models.hub import allowed_models
 from attnviz.models.image_inputs import FORMATS
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
@@ -122,7 +122,7 @@ def are_alike(left: HeadMap, right: HeadMap) -> bool:
 def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSelection:
     """Draws the widgets of the right side, and returns what they say, or the last example that could be read."""
     model_place, text_place, layer_place, head_place = st.columns([0.25, 0.4, 0.2, 0.15])
-    anywhere = allowed() is None
+    anywhere = allowed_models() is None
     with model_place:
         about = "One of those that are here, the path of a folder, or an id of the hub that was downloaded before."
         name = st.selectbox(
