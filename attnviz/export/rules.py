@@ -122,15 +122,15 @@ def mask_code(mask: Mask, queries: int, keys: int, heads: int, library: Library)
     return None if simple == ALWAYS else MaskCode(simple, library)
 
 
-def _simple(mask: Mask, at: Mapping[str, Bounds]) -> Mask:
+def _simple(mask: Mask, ranges: Mapping[str, Bounds]) -> Mask:
     """A rule without what says nothing, such as q >= 0, which is ALWAYS."""
     match mask:
         case And(left, right):
-            return _combined(And, _simple(left, at), _simple(right, at), ALWAYS, NEVER)
+            return _combined(And, _simple(left, ranges), _simple(right, ranges), ALWAYS, NEVER)
         case Or(left, right):
-            return _combined(Or, _simple(left, at), _simple(right, at), NEVER, ALWAYS)
+            return _combined(Or, _simple(left, ranges), _simple(right, ranges), NEVER, ALWAYS)
         case Not(inner):
-            match _simple(inner, at):
+            match _simple(inner, ranges):
                 case Not(twice):
                     return twice
                 case Compare(terms, (sign,)):
@@ -138,7 +138,7 @@ def _simple(mask: Mask, at: Mapping[str, Bounds]) -> Mask:
                 case simple:
                     return Not(simple)
         case Compare(terms, (sign,)):
-            match tuple(_plain(term, at) for term in terms):
+            match tuple(_plain(term, ranges) for term in terms):
                 case Arithmetic("-", one, away), Arithmetic("-", other, same) if away == same:
                     return Compare((one, other), (sign,))
                 case Variable(), Number(number) if number <= 0 and sign in (">=", "<"):
@@ -147,7 +147,7 @@ def _simple(mask: Mask, at: Mapping[str, Bounds]) -> Mask:
                     return Compare(plain, (sign,))
         case Compare(terms, signs):
             several = (Compare(pair, (sign,)) for pair, sign in zip(pairwise(terms), signs, strict=True))
-            return _simple(reduce(and_, several), at)
+            return _simple(reduce(and_, several), ranges)
     return mask
 
 
@@ -160,11 +160,11 @@ def _combined(kind: type[And] | type[Or], left: Mask, right: Mask, nothing: Mask
     return kind(left, right)
 
 
-def _plain(term: Term, at: Mapping[str, Bounds]) -> Term:
+def _plain(term: Term, ranges: Mapping[str, Bounds]) -> Term:
     """A term without what changes nothing, such as + 0, or numbers of a table that are never looked up."""
     match term:
         case Arithmetic(sign, before, after):
-            left, right = _plain(before, at), _plain(after, at)
+            left, right = _plain(before, ranges), _plain(after, ranges)
             match sign, left, right:
                 case "+", _, Number(number):
                     return _plus(left, number)
@@ -175,18 +175,18 @@ def _plain(term: Term, at: Mapping[str, Bounds]) -> Term:
                 case (("*" | "//"), _, Number(1)):
                     return left
                 case "%", _, Number(number):
-                    least, greatest = _bounds(left, at)
+                    least, greatest = _bounds(left, ranges)
                     return left if least >= 0 and greatest < number else Arithmetic("%", left, right)
             return Arithmetic(sign, left, right)
-        case Function("max", (inside, Number(low))) if _bounds(inside, at)[0] >= low:
-            return _plain(inside, at)
-        case Function("min", (inside, Number(high))) if _bounds(inside, at)[1] <= high:
-            return _plain(inside, at)
+        case Function("max", (inside, Number(low))) if _bounds(inside, ranges)[0] >= low:
+            return _plain(inside, ranges)
+        case Function("min", (inside, Number(high))) if _bounds(inside, ranges)[1] <= high:
+            return _plain(inside, ranges)
         case Function():
-            return term.with_parts(*(_plain(argument, at) for argument in term.arguments))
+            return term.with_parts(*(_plain(argument, ranges) for argument in term.arguments))
         case Lookup(numbers, place):
-            index = _plain(place, at)
-            return Lookup(numbers[: _bounds(index, at)[1] + 1], index)
+            index = _plain(place, ranges)
+            return Lookup(numbers[: _bounds(index, ranges)[1] + 1], index)
     return term
 
 
@@ -200,8 +200,8 @@ def _plus(term: Term, number: int) -> Term:
     return Arithmetic("+" if number > 0 else "-", term, Number(abs(number))) if number else term
 
 
-def _bounds(term: Term, at: Mapping[str, Bounds]) -> Bounds:
+def _bounds(term: Term, ranges: Mapping[str, Bounds]) -> Bounds:
     try:
-        return term.bounds(at)
+        return term.bounds(ranges)
     except ValueError:  # it may be any number
         return -INT64_MAX, INT64_MAX

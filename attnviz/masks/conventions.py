@@ -59,16 +59,16 @@ class Reading:
     refusal: str = ""
 
 
-def readings(named: NamedMask, size: int, queries: int, keys: int) -> tuple[Reading, ...]:
+def readings(named_mask: NamedMask, size: int, queries: int, keys: int) -> tuple[Reading, ...]:
     """What each convention of an idea allows, for a size and so many queries and keys.
 
     Raises ValueError when the size is less than the idea's least, or there is nothing to look at.
     """
-    if named.size and size < named.least:
-        raise ValueError(f"{named.name} needs a size of {named.least} or more; it got {size}.")
+    if named_mask.size and size < named_mask.least:
+        raise ValueError(f"{named_mask.name} needs a size of {named_mask.least} or more; it got {size}.")
     if min(queries, keys) < 1:
         raise ValueError(f"Give at least one query and one key; there are {queries} and {keys}.")
-    return tuple(_reading(convention, size, queries, keys) for convention in named.conventions)
+    return tuple(_reading(convention, size, queries, keys) for convention in named_mask.conventions)
 
 
 def _reading(convention: Convention, size: int, queries: int, keys: int) -> Reading:
@@ -87,8 +87,8 @@ def disputed_cells(readings: Sequence[Reading]) -> Bool[Tensor, "queries keys"]:
     allowed = [reading.allowed for reading in readings if reading.allowed is not None]
     if not allowed:
         raise ValueError(readings[0].refusal)
-    together = torch.stack(allowed)
-    return together.any(0) & ~together.all(0)
+    stacked = torch.stack(allowed)
+    return stacked.any(0) & ~stacked.all(0)
 
 
 def group_readings(readings: Sequence[Reading]) -> list[list[Reading]]:
@@ -118,8 +118,8 @@ def count_from_last(make: Callable[[int], Mask]) -> Callable[[int, int, int], Ma
         if queries == keys:
             return make(size)
         b, h, q, k, n_q, n_k = (Variable(name) for name in ("b", "h", "q", "k", "n_q", "n_k"))
-        at = Arithmetic("-", Arithmetic("+", q, n_k), n_q)
-        return make(size)(Symbol(b), Symbol(h), Symbol(at), Symbol(k)).mask
+        shifted = Arithmetic("-", Arithmetic("+", q, n_k), n_q)
+        return make(size)(Symbol(b), Symbol(h), Symbol(shifted), Symbol(k)).mask
 
     return mask
 

@@ -54,8 +54,8 @@ class Causal(Mask):
         return k <= q
 
     def condition(self) -> str:
-        where = "" if self.align == "top left" else ", both counted from the last"
-        return f"the key is not after it{where}"
+        suffix = "" if self.align == "top left" else ", both counted from the last"
+        return f"the key is not after it{suffix}"
 
 
 @dataclass(frozen=True)

@@ -173,6 +173,6 @@ def _read_cell(line: int, column: int, cell: str) -> bool:
     return number == 1
 
 
-def _refusal(row: int, column: int, held: str, axis: str = "Row") -> str:
-    holds = f"holds {quoted(held)}" if held else "is empty"
+def _refusal(row: int, column: int, text: str, axis: str = "Row") -> str:
+    holds = f"holds {quoted(text)}" if text else "is empty"
     return f"{axis} {row + 1}, column {column + 1} {holds}. A cell is 0 or 1; leave out headings and names of tokens."

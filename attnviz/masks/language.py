@@ -81,8 +81,8 @@ class MaskError(ValueError):
         self.text, self.position, self.sentence = text, position, sentence
 
     def __str__(self) -> str:
-        where = f"At character {self.position + 1}" if self.position < len(self.text) else "At the end"
-        return f"{where}: {self.sentence}"
+        place = f"At character {self.position + 1}" if self.position < len(self.text) else "At the end"
+        return f"{place}: {self.sentence}"
 
     @property
     def pointer(self) -> str:
@@ -90,8 +90,8 @@ class MaskError(ValueError):
         start = self.text.rfind("\n", 0, self.position) + 1
         first = max(start, self.position - 60)
         line = self.text[first : first + 72].split("\n", 1)[0]
-        shown = "".join(c if c.isprintable() else " " for c in line)
-        return f"{shown}\n{' ' * (self.position - first)}^"
+        printable = "".join(c if c.isprintable() else " " for c in line)
+        return f"{printable}\n{' ' * (self.position - first)}^"
 
 
 def parse(text: str) -> Mask:
@@ -287,10 +287,10 @@ class _Parser:
             self.refuse(f"What follows a parameter with a name needs its name too. {takes}.")
         return list(parameters)[len(values)]
 
-    def value(self, what: str, one: Field, kinds: Sequence[Any], inside: list[_Parsed]) -> Any:
+    def value(self, name: str, one: Field, kinds: Sequence[Any], inside: list[_Parsed]) -> Any:
         """Parses the value of a parameter, of a kind that its annotation allows."""
         token = self.token
-        expected = " or ".join(_kind_name(kind) for kind in kinds) + f" for {what}"
+        expected = " or ".join(_kind_name(kind) for kind in kinds) + f" for {name}"
         for kind in kinds:
             if get_origin(kind) is tuple and token.word == "[":
                 return self.listed(one, get_args(kind)[0])
@@ -301,7 +301,7 @@ class _Parser:
                 choices = {choice_word(value): value for value in get_args(kind)}
                 if token.kind == "name" and token.word not in choices:
                     self.unknown(
-                        token, f"{what} is {_enumerate(choices, 'or')}, not “{_shortened(token.word)}”", choices
+                        token, f"{name} is {_enumerate(choices, 'or')}, not “{_shortened(token.word)}”", choices
                     )
                 if token.kind == "name":
                     return choices[self.advance().word]
@@ -471,9 +471,9 @@ class _Parser:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    for found in TOKEN.finditer(text):
-        if kind := found.lastgroup:
-            yield _Token(kind, found[kind], found.start())
+    for match in TOKEN.finditer(text):
+        if kind := match.lastgroup:
+            yield _Token(kind, match[kind], match.start())
     yield _Token("end", "", len(text))
 
 
@@ -483,13 +483,13 @@ def _parameters(name: str) -> dict[str, tuple[Field, tuple[Any, ...]]]:
     the mask is bound are left out."""
     kind: Any = names()[name]
     hints = get_type_hints(kind, include_extras=True)
-    found = {}
+    parameters = {}
     for one in fields(kind):
         hint = hints[one.name]
         kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
         if NoneType not in kinds:
-            found[one.name] = one, kinds
-    return found
+            parameters[one.name] = one, kinds
+    return parameters
 
 
 def _is_required(one: Field) -> bool:

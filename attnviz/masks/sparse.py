@@ -135,9 +135,9 @@ def _drawn(random: int, seed: int, heads: int, rows: int, columns: int) -> list[
     raw = np.frombuffer(hashlib.shake_256(f"BigBird {seed}".encode()).digest(4 * rows * heads * random), dtype="<u4")
     raw = raw.reshape(rows, heads, random).T.astype("i8")
     last, row = columns - 1, np.arange(rows)
-    taken = [0 * row, last + 0 * row, *((row + step).clip(0, last) for step in (-1, 0, 1))]
+    blocks = [0 * row, last + 0 * row, *((row + step).clip(0, last) for step in (-1, 0, 1))]
     for numbers in raw:
-        ordered = np.sort(np.stack(np.broadcast_arrays(*taken, numbers)[:-1]), axis=0)
+        ordered = np.sort(np.stack(np.broadcast_arrays(*blocks, numbers)[:-1]), axis=0)
         ordered = np.where(np.diff(ordered, axis=0, prepend=-1) == 0, columns, ordered)
         free = columns - (ordered < columns).sum(0)
         # The n-th block that is not taken: each taken one that is not after it moves it on by one, and past the
@@ -145,8 +145,8 @@ def _drawn(random: int, seed: int, heads: int, rows: int, columns: int) -> list[
         block = numbers % free.clip(min=1)
         for each in ordered:
             block = block + (block >= each)
-        taken.append(block)
-    return [array("i", blocks.ravel().tolist()) for blocks in taken[5:]]
+        blocks.append(block)
+    return [array("i", block.ravel().tolist()) for block in blocks[5:]]
 
 
 @dataclass(frozen=True)

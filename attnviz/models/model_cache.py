@@ -87,8 +87,8 @@ def model(name: str, hub: Hub = HUB) -> Model:
     if allowed_models() is not None or not is_path(name):
         check_allowed(name)
     if is_path(name):
-        folder = Path(os.path.realpath(Path(name).expanduser()))
-        return shared_cache().get((folder, _last_modified(folder)), lambda: inspect_folder(name))
+        path = Path(os.path.realpath(Path(name).expanduser()))
+        return shared_cache().get((path, _last_modified(path)), lambda: inspect_folder(name))
     folder = hub.folder(name)
     if folder is None:
         raise NotDownloaded(f"{quoted(name)} is not on this computer yet. It has to be downloaded first.")

@@ -83,10 +83,10 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
     return Cost(
         queries=queries,
         keys=keys,
-        kept=int(counts.seen.sum()),
-        most=int(counts.seen.max()),
-        empty=int((counts.seen == 0).sum()),
-        cached=counts.held() if queries == keys else None,
+        kept=int(counts.row_counts.sum()),
+        most=int(counts.row_counts.max()),
+        empty=int((counts.row_counts == 0).sum()),
+        cached=counts.peak_cache() if queries == keys else None,
         block=block,
         blocks=blocks,
         blocks_kept=int(counts.occupied.sum()),
@@ -96,14 +96,14 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
 def _count_pairs(mask: Mask, queries: int, keys: int, head: int, block: int) -> Counts:
     """Counts any mask pair by pair, some rows at a time."""
     bound, key = mask.bind(queries, keys, head + 1), torch.arange(keys)
-    seen, last = np.zeros(queries, int), np.full(keys, -1)
+    row_counts, last = np.zeros(queries, int), np.full(keys, -1)
     occupied = np.zeros((-(-queries // block), -(-keys // block)), bool)
     step = max(1, 2**18 // keys)
     for first in range(0, queries, step):
         query = np.arange(first, min(first + step, queries))
-        at = torch.tensor(0), torch.tensor(head), torch.as_tensor(query)[:, None], key
-        allowed = bound(*at).expand(query.size, keys).numpy()
-        seen[query] = allowed.sum(1)
+        positions = torch.tensor(0), torch.tensor(head), torch.as_tensor(query)[:, None], key
+        allowed = bound(*positions).expand(query.size, keys).numpy()
+        row_counts[query] = allowed.sum(1)
         last = np.where(allowed.any(0), query[-1] - allowed[::-1].argmax(0), last)
         np.logical_or.at(occupied, query // block, np.logical_or.reduceat(allowed, range(0, keys, block), axis=1))
-    return Counts(seen, occupied, last)
+    return Counts(row_counts, occupied, last)

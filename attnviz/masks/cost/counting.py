@@ -9,11 +9,11 @@ import numpy as np
 class Counts:
     """What is counted of a mask."""
 
-    seen: np.ndarray  # for each query, how many keys it sees
+    row_counts: np.ndarray  # for each query, how many keys it sees
     occupied: np.ndarray  # for each block, whether a pair in it is allowed
     last: np.ndarray  # for each key, the last query that sees it; -1 if none does
 
-    def held(self) -> int:
+    def peak_cache(self) -> int:
         """How many keys are held at once, each from its own time to that of the last query that sees it."""
         key = np.flatnonzero(self.last >= np.arange(self.last.size))
         come, gone = (np.bincount(time, minlength=self.last.size + 1) for time in (key, self.last[key] + 1))
@@ -27,11 +27,11 @@ class IntervalCounter:
     of the lines between, and of its last line; arrays of first line and line after, first column and column after.
     """
 
-    def __init__(self, alike: np.ndarray, queries: int, keys: int, period: int, block: int) -> None:
-        self.alike, self.keys, self.period, self.block = alike, keys, period, block
+    def __init__(self, distinct_rows: np.ndarray, queries: int, keys: int, period: int, block: int) -> None:
+        self.distinct_rows, self.keys, self.period, self.block = distinct_rows, keys, period, block
         self.until = np.zeros(queries, int)  # the last query for which one stands
-        self.until[alike] = np.append(alike[1:], queries) - 1
-        self.seen = np.zeros(queries, int)
+        self.until[distinct_rows] = np.append(distinct_rows[1:], queries) - 1
+        self.row_counts = np.zeros(queries, int)
         self.changes = np.zeros((-(-queries // block) + 1, -(-keys // block) + 1), np.int32)
         lines = -(-keys // period)
         # For rectangles of 2^i lines and 2^j columns: at [i, line, j, column] the last query for which one begins.
@@ -42,7 +42,7 @@ class IntervalCounter:
         query, rectangles = self.rectangles(pieces)
         first, after, left, right = rectangles
         until = self.until.take(query)
-        np.add.at(self.seen, query, (after - first) * (right - left))
+        np.add.at(self.row_counts, query, (after - first) * (right - left))
         self.paint(rectangles, until)
         self.mark(rectangles, query // self.block, until // self.block + 1)
 
@@ -58,8 +58,8 @@ class IntervalCounter:
             (last, last + ~one, low, np.minimum(high, end + 1)),
         )
         rectangles = np.concatenate(parts, axis=1)
-        there = (rectangles[0] < rectangles[1]) & (rectangles[2] < rectangles[3])
-        return np.tile(query, 3).compress(there), rectangles.compress(there, axis=1)
+        is_filled = (rectangles[0] < rectangles[1]) & (rectangles[2] < rectangles[3])
+        return np.tile(query, 3).compress(is_filled), rectangles.compress(is_filled, axis=1)
 
     def paint(self, rectangles: np.ndarray, query: np.ndarray) -> None:
         """Notes that a query sees these keys: four rectangles with powers of two as sides cover one."""
@@ -77,7 +77,7 @@ class IntervalCounter:
         first, after, left, right = rectangles
         if self.period > self.block:
             # Lines may lie farther apart than a block: each for itself. Rectangles of neighbors mostly overlap.
-            top, bottom, first, after, left, right = _united(top, bottom, first, after, left, right)
+            top, bottom, first, after, left, right = _merged(top, bottom, first, after, left, right)
             lines = after - first
             top, bottom, first, left, right = (np.repeat(array, lines) for array in (top, bottom, first, left, right))
             first = first + ranges(lines)
@@ -89,10 +89,12 @@ class IntervalCounter:
 
     def counts(self) -> Counts:
         """The counts of all that was added."""
-        seen = np.repeat(self.seen[self.alike], self.until[self.alike] - self.alike + 1)
+        row_counts = np.repeat(
+            self.row_counts[self.distinct_rows], self.until[self.distinct_rows] - self.distinct_rows + 1
+        )
         occupied = self.changes.cumsum(0).cumsum(1)[:-1, :-1] > 0
         last = _spread(np.moveaxis(_spread(self.last), 0, 2)).T.reshape(-1)
-        return Counts(seen, occupied, last[: self.keys].astype(int))
+        return Counts(row_counts, occupied, last[: self.keys].astype(int))
 
 
 def _spread(sizes: np.ndarray) -> np.ndarray:
@@ -104,7 +106,7 @@ def _spread(sizes: np.ndarray) -> np.ndarray:
     return sizes[0]
 
 
-def _united(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+def _merged(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """The same with fewer rectangles: those that overlap or touch are one, where all but left and right is equal."""
     *same, left, right = arrays
     order = np.lexsort((left, *same))

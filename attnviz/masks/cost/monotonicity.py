@@ -27,8 +27,8 @@ class ArrayLookup(Term):
         turns = np.append(0, moving[1:][steps[moving[1:]] != steps[moving[:-1]]] + 1)
         return cls(numbers, turns, np.bincount(turns[1:], minlength=numbers.size).cumsum(), index)
 
-    def value(self, at: Mapping[str, Any]) -> Any:
-        return self.numbers.take(self.index.value(at))
+    def value(self, positions: Mapping[str, Any]) -> Any:
+        return self.numbers.take(self.index.value(positions))
 
     def parts(self) -> tuple[Term, ...]:
         return (self.index,)

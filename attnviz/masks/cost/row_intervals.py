@@ -18,13 +18,13 @@ from attnviz.masks.cost.normal_form import NormalForm, UnstructuredRule, allows,
 from attnviz.masks.mask import Compare, Mask
 from attnviz.masks.terms import Arithmetic, Function, Number, Term
 
-AT_ONCE = 2**17  # so many pieces are in memory at once
+MAX_PIECES = 2**17  # so many pieces are in memory at once
 OVERHEAD = 1000  # to look at any number of pieces takes as long as so many
 QUERY, START, STOP, LOW, HIGH = range(5)  # the rows of an array of pieces
 KEYS, REMAINDERS = START, LOW  # what pieces are cut along
 
 
-class _TooMany(Exception):
+class _TooManyPieces(Exception):
     """More pieces than are in memory at once."""
 
 
@@ -41,20 +41,20 @@ class RowIntervals:
 
     def counts(self, block: int) -> Counts:
         """The counts, from the pieces of as many rows at a time as memory allows."""
-        alike = self.alike()
-        counter = IntervalCounter(alike, self.queries, self.keys, self.period, block)
+        distinct_rows = self.distinct_rows()
+        counter = IntervalCounter(distinct_rows, self.queries, self.keys, self.period, block)
         first, step = 0, 2**14
-        while first < alike.size:
+        while first < distinct_rows.size:
             try:
-                counter.add(self.seen(alike[first : first + step]))
+                counter.add(self.allowed_pieces(distinct_rows[first : first + step]))
                 first += step
-            except _TooMany:
+            except _TooManyPieces:
                 if step == 1:
                     raise UnstructuredRule("changes too often along the keys") from None
                 step //= 2
         return counter.counts()
 
-    def alike(self) -> np.ndarray:
+    def distinct_rows(self) -> np.ndarray:
         """The queries of which the rule says something else than of the one before; those in between are alike."""
         query = np.arange(self.queries)
         changes = query == 0
@@ -65,33 +65,33 @@ class RowIntervals:
                 changes[1:] |= np.diff(np.broadcast_to(values, query.shape)) != 0
         return np.flatnonzero(changes)
 
-    def seen(self, query: np.ndarray) -> np.ndarray:
+    def allowed_pieces(self, query: np.ndarray) -> np.ndarray:
         """The pieces that these queries see."""
         zero = np.zeros_like(query)
-        return self.sides(self.rule, np.stack([query, zero, zero + self.keys, zero, zero + self.period]))[0]
+        return self.split(self.rule, np.stack([query, zero, zero + self.keys, zero, zero + self.period]))[0]
 
-    def sides(self, rule: NormalForm, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def split(self, rule: NormalForm, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The pieces that the rule allows, and those that it does not, cut where need be."""
         if isinstance(rule, Compare):
-            return self.compared(rule.terms[0], rule.signs[0], pieces)
+            return self.split_by_sign(rule.terms[0], rule.signs[0], pieces)
         settled = []
         for one in rule.rules:
-            seen, unseen = self.sides(one, pieces)
-            pieces, done = (seen, unseen) if rule.every else (unseen, seen)
+            allowed, masked = self.split(one, pieces)
+            pieces, done = (allowed, masked) if rule.every else (masked, allowed)
             settled.append(done)
         done = np.concatenate(settled, axis=1)
         return (pieces, done) if rule.every else (done, pieces)
 
-    def compared(self, term: Term, sign: ComparisonSign, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def split_by_sign(self, term: Term, sign: ComparisonSign, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The pieces where `term sign 0` holds, and the others."""
         if not pieces.size:
             return pieces, pieces
         if function := bend(term):
             condition, *straight = cases(function)
-            parts = zip(straight, self.compared(condition, ">=", pieces), strict=True)
-            sides = [self.compared(replaced(term, function, one), sign, part) for one, part in parts]
-            seen, unseen = (np.concatenate(side, axis=1) for side in zip(*sides, strict=True))
-            return seen, unseen
+            parts = zip(straight, self.split_by_sign(condition, ">=", pieces), strict=True)
+            split = [self.split_by_sign(replaced(term, function, one), sign, part) for one, part in parts]
+            allowed, masked = (np.concatenate(side, axis=1) for side in zip(*split, strict=True))
+            return allowed, masked
         along = REMAINDERS if period(term) and self.period % period(term) == 0 else KEYS
         if "k" in term.names:
             # It matters where the term is below, at or above 0; for ≥ and < only whether it is below, and so on.
@@ -109,13 +109,13 @@ class RowIntervals:
             pieces = self.monotone(part, pieces, along)
         match term:
             case Arithmetic("+", left, right):
-                self.agree(term, left, right, pieces, along)
+                self.check_monotone(term, left, right, pieces, along)
             case Arithmetic("-", left, right):
-                self.agree(term, left, Arithmetic("-", Number(0), right), pieces, along)
+                self.check_monotone(term, left, Arithmetic("-", Number(0), right), pieces, along)
             case Arithmetic("*", left, right) if "k" in left.names and "k" in right.names:
                 for part in (left, right):
                     pieces = self.cut(part, pieces, along, np.sign, lambda mark: mark)
-                self.agree(term, Function("abs", (left,)), Function("abs", (right,)), pieces, along)
+                self.check_monotone(term, Function("abs", (left,)), Function("abs", (right,)), pieces, along)
             case Arithmetic("//", _, right) if "k" in right.names:
                 raise UnstructuredRule(f"divides by {right}")
             case Arithmetic("%", left, right):
@@ -127,7 +127,7 @@ class RowIntervals:
                 pieces = self.cut(index, pieces, along, turned.take, lambda mark: turns.take(mark, mode="clip"))
         return pieces
 
-    def agree(self, term: Term, left: Term, right: Term, pieces: np.ndarray, along: int) -> None:
+    def check_monotone(self, term: Term, left: Term, right: Term, pieces: np.ndarray, along: int) -> None:
         """Raises UnstructuredRule if one part of a term rises where the other falls."""
         start, end = pieces[along], pieces[along + 1] - 1
         ends = [(value(part, pieces[QUERY], start), value(part, pieces[QUERY], end)) for part in (left, right)]
@@ -157,8 +157,8 @@ class RowIntervals:
             raise UnstructuredRule("changes too often along the keys")
         if not changes.any():
             return pieces
-        if total > AT_ONCE:
-            raise _TooMany
+        if total > MAX_PIECES:
+            raise _TooManyPieces
         same, changing = np.flatnonzero(changes == 0), np.flatnonzero(changes)
         changes = changes.take(changing)
         # One search for each change: where the term, or minus the term where it falls, reaches its next mark.
@@ -167,14 +167,14 @@ class RowIntervals:
         query, start, end, at_start, at_end, first, last = (array.take(piece) for array in arrays)
         sign = np.sign(last - first)
         target = np.where(sign > 0, least(first + nth + 1), 1 - least(first - nth))
-        places = self.reached(term, sign, target, query, start, end, (sign * at_start, sign * at_end))
+        places = self.crossings(term, sign, target, query, start, end, (sign * at_start, sign * at_end))
         parts, inner = pieces.take(np.repeat(changing, changes + 1), axis=1), ranges(changes + 1) > 0
         parts[along, inner] = places
         parts[along + 1, np.roll(inner, -1)] = places
         parts = parts.compress(parts[along] < parts[along + 1], axis=1)
         return np.concatenate([pieces.take(same, axis=1), parts], axis=1)
 
-    def reached(
+    def crossings(
         self,
         term: Term,
         sign: np.ndarray,
