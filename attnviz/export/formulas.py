@@ -150,11 +150,11 @@ def _scaled_by_keys(s: float, rule: MaskCode | None, number: str, target: Target
         return BiasCode(replaced=f"{{score}} * factor{number}", counted=(comment, factor))
     comment = "# How many keys each query sees; 1 where it sees none, whose logarithm is 0 too."
     if target.library is NUMPY:
-        seen = "seen = np.broadcast_to(allowed, scores.shape).sum(-1, keepdims=True).clip(min=1)"
-        return BiasCode(replaced=f"{{score}} * {float_literal(s)} * np.log(seen)", counted=(comment, seen))
-    seen = f"seen = create_mask(mask_mod, {rule.sizes(target)}, device=device).sum(-1).clip(min=1)"
+        visible = "seen = np.broadcast_to(allowed, scores.shape).sum(-1, keepdims=True).clip(min=1)"
+        return BiasCode(replaced=f"{{score}} * {float_literal(s)} * np.log(seen)", counted=(comment, visible))
+    visible = f"seen = create_mask(mask_mod, {rule.sizes(target)}, device=device).sum(-1).clip(min=1)"
     place = ", ".join([*(name if name in rule.positions else "0" for name in ("b", "h")), "q_idx"])
-    return BiasCode(replaced=f"{{score}} * {float_literal(s)} * torch.log(seen[{place}])", counted=(comment, seen))
+    return BiasCode(replaced=f"{{score}} * {float_literal(s)} * torch.log(seen[{place}])", counted=(comment, visible))
 
 
 def normalizer_code(normalizer: Normalizer, masked: bool) -> list[str]:
@@ -164,7 +164,7 @@ def normalizer_code(normalizer: Normalizer, masked: bool) -> list[str]:
     """
     greatest = "greatest = scores.max(-1, keepdims=True)"
     lowered = "np.where(greatest == -np.inf, 0, greatest)" if masked else "greatest"  # −∞ − −∞ is no number
-    seen = "seen = (scores > -np.inf).sum(-1, keepdims=True).clip(min=1)"
+    visible = "seen = (scores > -np.inf).sum(-1, keepdims=True).clip(min=1)"
     total = "total = weights.sum(-1, keepdims=True)"
     match normalizer:
         case Softmax(temperature):
@@ -214,9 +214,9 @@ def normalizer_code(normalizer: Normalizer, masked: bool) -> list[str]:
                 *normalizer_code(Softmax(), masked),
             ]
         case Sigmoid():
-            return [seen, "return np.exp(-np.logaddexp(0, np.log(seen) - scores))"]
+            return [visible, "return np.exp(-np.logaddexp(0, np.log(seen) - scores))"]
         case ReLU():
-            return [seen, "return np.maximum(scores, 0) / seen"]
+            return [visible, "return np.maximum(scores, 0) / seen"]
         case Softpick():
             return [
                 "greatest = np.maximum(scores.max(-1, keepdims=True), 0)",

@@ -51,7 +51,7 @@ def _template(theme: str) -> go.layout.Template:
         (0.5 / LAST_CODE, PAPER[theme]),
         (0.5 / LAST_CODE, MASKED[theme]),
         (start, MASKED[theme]),
-        *((start + (1 - start) * at, color) for at, color in weights),
+        *((start + (1 - start) * lightness, color) for lightness, color in weights),
     ]
     axis = {"showgrid": False, "zeroline": False, "ticks": "", "linecolor": "rgba(128,128,128,0.4)"}
     return go.layout.Template(

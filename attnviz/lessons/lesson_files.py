@@ -92,17 +92,17 @@ def _parse_lesson(table: dict) -> Lesson:
     )
 
 
-def _check(table: dict, required: dict[str, type], optional: dict[str, type], what: str) -> None:
+def _check(table: dict, required: dict[str, type], optional: dict[str, type], subject: str) -> None:
     if missing := [name for name in required if name not in table]:
-        raise ValueError(f"{what} has no {_and(missing)}.")
+        raise ValueError(f"{subject} has no {_and(missing)}.")
     if unknown := [name for name in table if name not in {**required, **optional}]:
-        raise ValueError(f"{what} has {_and(unknown)}; known are {_and([*required, *optional])}.")
+        raise ValueError(f"{subject} has {_and(unknown)}; known are {_and([*required, *optional])}.")
     for name, value in table.items():
         kind = {**required, **optional}[name]
         if not isinstance(value, kind):
             raise ValueError(f"{name} is {value!r:.40}; expected is {TYPE_NAMES[kind]}.")
         if isinstance(value, str) and not value.strip():
-            raise ValueError(f"{what} has an empty {name}.")
+            raise ValueError(f"{subject} has an empty {name}.")
 
 
 def _link_parameters(name: str, value: object) -> list[tuple[str, str]]:

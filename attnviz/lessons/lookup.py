@@ -198,10 +198,10 @@ def look_up_grid(dictionary: Dictionary, mechanism: Mechanism) -> LookupGrid:
     scores, weights, result = (
         stage[0].unflatten(0, x.shape) for stage in (attention.scores, attention.weights, attention.output)
     )
-    return LookupGrid(axis, scores, weights, torch.where(_any_weight(weights), result[..., 0], torch.nan))
+    return LookupGrid(axis, scores, weights, torch.where(_has_weight(weights), result[..., 0], torch.nan))
 
 
-def _any_weight(weights: Float[Tensor, "*queries keys"]) -> Bool[Tensor, "*queries"]:
+def _has_weight(weights: Float[Tensor, "*queries keys"]) -> Bool[Tensor, "*queries"]:
     return (weights != 0).any(-1)
 
 
@@ -214,9 +214,9 @@ def _jumps(dictionary: Dictionary, query: Point, mechanism: Mechanism) -> bool:
     ring = [(math.cos(turn * math.pi / 8), math.sin(turn * math.pi / 8)) for turn in range(16)]
     around = [query, *((query[0] + NEAR * x, query[1] + NEAR * y) for x, y in ring)]
     attention = mechanism(dictionary.inputs(_points(*around)))
-    result, found = attention.output[0, :, 0], _any_weight(attention.weights[0])
+    result, has_result = attention.output[0, :, 0], _has_weight(attention.weights[0])
     span = dictionary.values.abs().max()
-    return bool(found.any() and not found.all()) or bool(result.max() - result.min() > 1e-4 * span)
+    return bool(has_result.any() and not has_result.all()) or bool(result.max() - result.min() > 1e-4 * span)
 
 
 def _parse_entry(text: str) -> Entry:

@@ -55,15 +55,15 @@ def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileConte
     if ending in MAGIC and not real:
         raise ValueError(f"This file ends in {ending}, but does not begin as such a file does. Save it again.")
 
-    found: dict[str, np.ndarray | tuple[str, ...]] = {}
+    contents: dict[str, np.ndarray | tuple[str, ...]] = {}
     for label, content in READERS[ending](data, Budget(limits.unpacked)):
         label = TOKEN_NAMES.get(label.lower(), label.lower())
-        if label in found:
+        if label in contents:
             raise ValueError(f"This file names {quoted(label)} twice; capitals do not count. Keep one of the two.")
-        if len(found) == MOST_ARRAYS:
+        if len(contents) == MOST_ARRAYS:
             raise ValueError(f"This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.")
-        found[label] = check_tokens(label, content) if label in TOKEN_NAMES else check_array(label, content)
-    arrays = {label: content for label, content in found.items() if isinstance(content, np.ndarray)}
+        contents[label] = check_tokens(label, content) if label in TOKEN_NAMES else check_array(label, content)
+    arrays = {label: content for label, content in contents.items() if isinstance(content, np.ndarray)}
     if not arrays:
         raise ValueError("This file holds no numbers. Give it at least one row of them.")
-    return FileContents(arrays, {label: content for label, content in found.items() if isinstance(content, tuple)})
+    return FileContents(arrays, {label: content for label, content in contents.items() if isinstance(content, tuple)})

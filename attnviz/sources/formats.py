@@ -59,12 +59,12 @@ class Budget:
 
 
 @contextmanager
-def _report_damage(what: str) -> Iterator[None]:
+def _report_damage(subject: str) -> Iterator[None]:
     """Turns what a library raises about unreadable bytes into a ValueError that says what to do."""
     try:
         yield
     except UNREADABLE as error:
-        raise ValueError(f"{what} cannot be read: it was damaged or cut off. Save it again.") from error
+        raise ValueError(f"{subject} cannot be read: it was damaged or cut off. Save it again.") from error
 
 
 # One reader for each format, from bytes to pairs of a name and what it names.
@@ -127,14 +127,14 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
         rows = list(islice(((n, row) for n, row in enumerate(reader, 1) if any(row)), MOST_TOKENS + 2))
     except csv.Error as error:
         raise ValueError(f"Line {reader.line_num} is no row of cells. Look for a stray quotation mark.") from error
-    named = bool(rows) and rows[0][1][0].strip().lower() in TOKEN_NAMES
-    if rows and (named or all(_parse_number(cell) is None for cell in rows[0][1])):
+    has_token_column = bool(rows) and rows[0][1][0].strip().lower() in TOKEN_NAMES
+    if rows and (has_token_column or all(_parse_number(cell) is None for cell in rows[0][1])):
         rows = rows[1:]
     if not rows:
         raise ValueError("This file holds no numbers. Give it one row of them for each token.")
     if len(rows) > MOST_TOKENS:
         raise ValueError(f"This file has more than {MOST_TOKENS:,} rows, which is the most that can be shown.")
-    if named or all(_parse_number(row[0]) is None for _, row in rows):
+    if has_token_column or all(_parse_number(row[0]) is None for _, row in rows):
         yield "tokens", [row[0] for _, row in rows]
         start = 1
     else:
@@ -182,7 +182,7 @@ def _read_json(data: bytes, budget: Budget) -> NamedArrays:
         yield name, value if name.lower() in TOKEN_NAMES else _nested(name, value)
 
 
-def _parse_json(data: bytes, budget: Budget, what: str = "This file") -> Any:
+def _parse_json(data: bytes, budget: Budget, subject: str = "This file") -> Any:
     budget.spend(sum(cost * data.count(mark) for mark, cost in JSON_COST.items()))
     budget.spend(0 if data.isascii() else 4 * len(data))
     try:
@@ -192,11 +192,11 @@ def _parse_json(data: bytes, budget: Budget, what: str = "This file") -> Any:
         raise ValueError(NOT_TEXT) from error
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"{what} is not valid JSON in line {error.lineno}, character {error.colno}. "
+            f"{subject} is not valid JSON in line {error.lineno}, character {error.colno}. "
             "Write numbers, texts in double quotes, and lists in square brackets."
         ) from error
     except RecursionError as error:
-        raise ValueError(f"{what} nests lists too deeply. Give rows of numbers, in at most 4 levels.") from error
+        raise ValueError(f"{subject} nests lists too deeply. Give rows of numbers, in at most 4 levels.") from error
 
 
 def _nested(name: str, value: object) -> np.ndarray:
@@ -207,9 +207,9 @@ def _nested(name: str, value: object) -> np.ndarray:
         width = len(level[0])
         for i, entry in enumerate(level):
             if not isinstance(entry, list) or len(entry) != width:
-                at = element_name(name, np.unravel_index(i, shape))
+                element = element_name(name, np.unravel_index(i, shape))
                 has = f"has length {len(entry)}" if isinstance(entry, list) else "is no list"
-                raise ValueError(f"{at} {has}, but the lists before have length {width}. Make all equally long.")
+                raise ValueError(f"{element} {has}, but the lists before have length {width}. Make all equally long.")
         shape += (width,)
         level = list(chain.from_iterable(level))
     for i, entry in enumerate(level):

@@ -55,8 +55,8 @@ class Toy(Source):
             cut_heads(vectors @ self._projection(role), self.heads) for role in ("query", "key", "value")
         )
         query, key = rotated(query, self.rotary), rotated(key, self.rotary)
-        shown = tuple(map(shorten_token, tokens))
-        return [Layer(LayerId(index=0), Kind.SELF, Inputs(query, key, value, shown, shown), Mechanism())]
+        names = tuple(map(shorten_token, tokens))
+        return [Layer(LayerId(index=0), Kind.SELF, Inputs(query, key, value, names, names), Mechanism())]
 
     def _projection(self, role: str) -> Float[Tensor, "width width"]:
         """The projections of all heads side by side, with a spread that keeps a vector's length."""

@@ -21,7 +21,7 @@ from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 
 from attnviz.translator import weights
-from attnviz.translator.model import Transformer, score_of
+from attnviz.translator.model import Transformer, score_class
 from attnviz.translator.train import LOG_EVERY, TIMELINE, train
 from attnviz.translator.translation import Translator
 from attnviz.translator.weights import Evaluation
@@ -67,7 +67,7 @@ class LiveTraining:
     """
 
     def __init__(self, variant: str, seed: int, steps: int = STEPS) -> None:
-        score_of(variant)
+        score_class(variant)
         self.seed = seed
         self.status: Status = "waiting"
         self.problem = ""  # why it failed
@@ -159,7 +159,7 @@ def _read_message(output: IO[bytes]) -> tuple[Evaluation, list[float], bytes] | 
 
 
 def _translator(variant: str, step: int, weights_in_half: bytes) -> Translator:
-    model = Transformer(score_of(variant))
+    model = Transformer(score_class(variant))
     model.load_state_dict(unpacked(weights_in_half))
     return Translator(model, variant, step)
 

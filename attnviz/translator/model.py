@@ -25,7 +25,7 @@ TARGET_VOCABULARY = ("<pad>", "<start>", "<end>", *FRENCH)
 VARIANTS: dict[str, type[Score]] = {"scaled dot": ScaledDot, "dot": Dot, "general": General, "additive": Additive}
 
 
-def score_of(variant: str) -> type[Score]:
+def score_class(variant: str) -> type[Score]:
     """Returns the class of a variant's score. Raises ValueError if there is no such variant.
 
     Example:
@@ -134,14 +134,16 @@ class MultiHeadAttention(nn.Module):
         mechanism = self.mechanism(forward_pass.interventions)
         bound = mechanism.bind(queries, keys, HEADS)
         b, h, k = torch.arange(len(query))[:, None, None, None], torch.arange(HEADS)[:, None, None], torch.arange(keys)
-        at = (b, h, torch.arange(start, queries)[:, None], k)
-        allowed = bound.mask(*at)
+        positions = (b, h, torch.arange(start, queries)[:, None], k)
+        allowed = bound.mask(*positions)
         if forward_pass.lengths is not None and self.use != "decoder":
             allowed = allowed & (k < forward_pass.lengths[b])
-        done = bound.stages(query, key, value, allowed, at)
+        attention = bound.stages(query, key, value, allowed, positions)
         if forward_pass.records is not None:
-            forward_pass.records.append(AttentionRecord(self.id, self.use, mechanism, query, key, value, done.weights))
-        return self.output(done.output.transpose(-3, -2).flatten(-2))
+            forward_pass.records.append(
+                AttentionRecord(self.id, self.use, mechanism, query, key, value, attention.weights)
+            )
+        return self.output(attention.output.transpose(-3, -2).flatten(-2))
 
     def _keys_and_values(self, vectors: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
         if cache is None or self.use == "encoder":

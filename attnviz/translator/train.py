@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from attnviz.translator import weights
 from attnviz.translator.grammar import sentences
-from attnviz.translator.model import PAD, VARIANTS, ForwardPass, Transformer, score_of
+from attnviz.translator.model import PAD, VARIANTS, ForwardPass, Transformer, score_class
 from attnviz.translator.translation import Translator, source_ids, target_ids
 
 SEED, STEPS = 0, 2400
@@ -40,10 +40,10 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
     AdamW on the cross entropy of every word under teacher forcing, with label smoothing, and a learning rate that rises
     and then falls linearly to 0 (after Vaswani et al. 2017, 5.3 and 5.4). The same seed gives the same losses.
     """
-    score_of(variant)
+    score_class(variant)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Transformer(score_of(variant))
+        model = Transformer(score_class(variant))
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=DECAY, fused=True)
     step = 0

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from attnviz.translator.grammar import Sentence, Split, sentences
-from attnviz.translator.model import SOURCE_VOCABULARY, TARGET_VOCABULARY, Transformer, score_of
+from attnviz.translator.model import SOURCE_VOCABULARY, TARGET_VOCABULARY, Transformer, score_class
 from attnviz.translator.translation import Translator
 
 FOLDER = Path(__file__).parents[2] / "assets" / "translator"
@@ -72,16 +72,16 @@ def checkpoints(variant: str = "scaled dot") -> tuple[int, ...]:
         >>> checkpoints()[:3]
         (0, 10, 25)
     """
-    score_of(variant)
-    found = sorted(int(path.stem.rpartition("-")[2]) for path in FOLDER.glob(f"{_name(variant)}-[0-9]*.safetensors"))
-    if not found:
+    score_class(variant)
+    steps = sorted(int(path.stem.rpartition("-")[2]) for path in FOLDER.glob(f"{_name(variant)}-[0-9]*.safetensors"))
+    if not steps:
         raise RuntimeError(f"The translator's weights are missing. {RETRAIN}")
-    return tuple(found)
+    return tuple(steps)
 
 
 @lru_cache(maxsize=32)
 def _loaded(variant: str, step: int) -> Translator:
-    model = Transformer(score_of(variant))
+    model = Transformer(score_class(variant))
     path = _path(variant, step)
     try:
         with safe_open(path, "pt") as file:
@@ -123,20 +123,20 @@ def save_training_log(variant: str, log: TrainingLog) -> None:
 
 def evaluate(translator: Translator, loss: float, count: int = TEST_SENTENCES, *, new: bool = True) -> Evaluation:
     """Evaluates a translator on so many test sentences and, if `new`, on as many with new combinations of words."""
-    test = _some("test", count)
+    test = _test_sentences("test", count)
     agreement = translator.agreement(test).tolist()
     return Evaluation(
         translator.step,
         round(loss, 4),
         translator.exact_match(test),
-        translator.exact_match(_some("combinations", count)) if new else None,
+        translator.exact_match(_test_sentences("combinations", count)) if new else None,
         tuple(tuple(round(share, 4) for share in heads) for heads in agreement),
     )
 
 
 @lru_cache(maxsize=8)
-def _some(part: Split, count: int) -> Sequence[Sentence]:
-    return list(islice(sentences(part), count))
+def _test_sentences(split: Split, count: int) -> Sequence[Sentence]:
+    return list(islice(sentences(split), count))
 
 
 def _name(variant: str) -> str:

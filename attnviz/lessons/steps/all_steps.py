@@ -70,8 +70,8 @@ def _output(computation: Computation, head: int, vectors: HeadMatrices, bound: M
     if bound.biases:
         score = add(f"biased{head}", "+ B", "with biases", "biases", Biased(bound.biases, head), score)
     if bound.mask != Full():
-        at = torch.tensor(0), torch.tensor(head), torch.arange(len(query.rows))[:, None], torch.arange(len(key.rows))
-        allowed = bound.mask(*at).expand(score.values.shape)
+        q, k = torch.arange(len(query.rows))[:, None], torch.arange(len(key.rows))
+        allowed = bound.mask(torch.tensor(0), torch.tensor(head), q, k).expand(score.values.shape)
         score = add(f"masked{head}", "+ M", "masked", "mask", Masked(allowed), score)
     exp = add(f"exp{head}", "exp", "of each, less the row’s greatest", "exp", Exp(), score)
     total = add(f"sum{head}", "Σ", "row sums", "softmax", RowTotals(), exp)
@@ -88,7 +88,7 @@ def _similarity(computation: Computation, head: int, query: Matrix, key: Matrix,
         d_q, d_k = query.values.shape[1], key.values.shape[1]
         if "W" not in computation.matrices:  # which all heads share
             numbers = score.matrix(d_q, d_k).to(query.values)
-            computation.add_given("W", "W", "of the score", numbers, column_names(d_q), "learned", stage="similarity")
+            computation.add_input("W", "W", "of the score", numbers, column_names(d_q), "learned", stage="similarity")
         mapped = add(
             f"mapped{head}", "QW", "queries, mapped to keys", "similarity", Product(), query, computation.matrices["W"]
         )

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from attnviz.lessons.steps.edits import LARGEST, Edits
 from attnviz.lessons.steps.matrix import Matrix, Operation
-from attnviz.lessons.steps.operations import Given, Masked
+from attnviz.lessons.steps.operations import Input, Masked
 from attnviz.mechanism import Mechanism
 
 HeadMatrices = tuple[Matrix, Matrix, Matrix]  # queries, keys and values
@@ -35,7 +35,7 @@ class Computation:
         self.edits = edits
         self.matrices: dict[str, Matrix] = {}
 
-    def add_given(
+    def add_input(
         self,
         name: str,
         symbol: str,
@@ -50,7 +50,7 @@ class Computation:
     ) -> Matrix:
         """Adds a matrix that is not computed here; `origin` says where its numbers come from."""
         columns = column_names(numbers.shape[1])
-        return self._add(name, symbol, about, stage, Given(numbers, origin), (), rows, columns, head, of_queries)
+        return self._add(name, symbol, about, stage, Input(numbers, origin), (), rows, columns, head, of_queries)
 
     def add(
         self,

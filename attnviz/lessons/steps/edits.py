@@ -29,9 +29,9 @@ def parse_edits(text: str) -> dict[str, dict[tuple[int, int], float]]:
     """
     edits: dict[str, dict[tuple[int, int], float]] = {}
     for one in filter(None, text.split("~")):
-        if not (found := re.fullmatch(r"([A-Za-z]+\d?)\.(\d\d?)\.(\d\d?)_(-?[\d.]{1,25}(?:e-?\d{1,3})?)", one)):
+        if not (match := re.fullmatch(r"([A-Za-z]+\d?)\.(\d\d?)\.(\d\d?)_(-?[\d.]{1,25}(?:e-?\d{1,3})?)", one)):
             raise ValueError(f"“{one[:40]}” is no number of a matrix: X.0.3_0.5 is expected, row 0 and column 3 of X.")
-        name, row, column, value = found.groups()
+        name, row, column, value = match.groups()
         try:
             edits.setdefault(name, {})[int(row), int(column)] = float(value)
         except ValueError:

@@ -12,7 +12,7 @@ from attnviz.lessons.steps.matrix import CellRange, Matrix, Operation, cell_numb
 
 
 @dataclass(frozen=True)
-class Given(Operation):
+class Input(Operation):
     """Numbers that are not computed here."""
 
     numbers: Float[Tensor, "rows columns"] = field(repr=False)

@@ -3,7 +3,7 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from attnviz.figures.plane import ground, plane
+from attnviz.figures.plane import plane, plane_background
 from attnviz.formatting import significant
 from attnviz.lessons.lookup import SOFTNESS, look_up_grid, lookup_gradient
 from attnviz.normalizers import Softmax
@@ -49,4 +49,4 @@ def show(selection: LookupSelection) -> None:
 def _background(selection: LookupSelection) -> go.Figure:
     grid = look_up_grid(selection.dictionary, selection.mechanism)
     stages = (grid.axis, grid.scores, grid.weights, grid.result, selection.dictionary.values)
-    return ground(*(stage.numpy() for stage in stages), colored_by=selection.colored_by)
+    return plane_background(*(stage.numpy() for stage in stages), colored_by=selection.colored_by)
