@@ -25,7 +25,7 @@ drawn = cache.or_last_good("selection", lambda: check_maps(selection), lambda: N
 if drawn:
     source_picker.keep(drawn)
     figure, head_map = head_charts.show(drawn)
-    presentation.name(drawn.title)
+    presentation.show_title(drawn.title)
     table, take = st.columns([0.8, 0.2])
     with take:
         downloads(head_map, figure, private=drawn.source.private)

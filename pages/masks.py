@@ -62,7 +62,7 @@ if comparison:
         "Code": partial(export.show, comparison),
         "Gallery": gallery.show,
     }
-    for tab, view in zip(st.tabs(list(views), key="look", bind="query-params"), views.values(), strict=True):
+    for tab, show in zip(st.tabs(list(views), key="look", bind="query-params"), views.values(), strict=True):
         if tab.open:
             with tab:
-                view()
+                show()

@@ -12,7 +12,7 @@ choices = st.container()
 notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
 with choices:
     selection = controls.choose(notes)
-    presentation.name(f"{selection.model.name}: {selection.title}")
+    presentation.show_title(f"{selection.model.name}: {selection.title}")
 tabs = {
     "Overview": overview.show,
     "What heads do": head_metrics.show,

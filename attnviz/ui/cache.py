@@ -43,18 +43,18 @@ def or_last_good(
 
     If something before it was `refused`, that is what `notes` say, and what `make` gives is returned, but not kept.
     """
-    key, made = f"last good {name}", None
+    key, result = f"last good {name}", None
     try:
-        made = make()
+        result = make()
     except (ValueError, NotImplementedError) as problem:
         refused = refused or problem
     if refused is None:
-        st.session_state[key] = made
+        st.session_state[key] = result
     elif isinstance(refused, MissingInput):
         notes.info(plain(f"{refused} {_below(key)}"))
     else:
         notes.error(plain(f"{refused} {_below(key)}"), icon=":material/error:")
-    return made or st.session_state.get(key) or first()
+    return result or st.session_state.get(key) or first()
 
 
 def last(name: str) -> Any:
@@ -73,8 +73,8 @@ def forget(name: str) -> None:
 
 
 def _below(key: str) -> str:
-    shown = "the last one that could be made" if key in st.session_state else "the example"
-    return f"The picture below is {shown}."
+    description = "the last one that could be made" if key in st.session_state else "the example"
+    return f"The picture below is {description}."
 
 
 @st.cache_resource(max_entries=1, scope="session", show_spinner="Reading …")

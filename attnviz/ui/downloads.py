@@ -24,11 +24,11 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, private: 
     PNG and SVG are made in the browser, by the chart itself. The note says what the numbers are, if not all of them.
     A `private` source is not in the link.
     """
-    shown = (head_map.weights, *head_map.labels)
+    columns = (head_map.weights, *head_map.labels)
     with st.popover("Take away", icon=":material/download:", width="stretch"):
         for title, extension, make in (
-            ("Weights as CSV", "csv", lambda: as_csv(*shown)),
-            ("Weights as .npz", "npz", lambda: as_npz(*shown)),
+            ("Weights as CSV", "csv", lambda: as_csv(*columns)),
+            ("Weights as .npz", "npz", lambda: as_npz(*columns)),
             ("Picture as HTML", "html", lambda: as_html(figure, f"Attention: {head_map.title}")),
         ):
             st.download_button(
@@ -51,9 +51,9 @@ def samples() -> None:
 
 def link() -> str:
     """The address that opens this state: the page's own, with what differs from the beginning."""
-    asked = urlencode([(name, value) for name in st.query_params for value in st.query_params.get_all(name)])
+    query_string = urlencode([(name, value) for name in st.query_params for value in st.query_params.get_all(name)])
     page = st.context.url or ""
-    return f"{page}{'?' if asked else ''}{asked}"
+    return f"{page}{'?' if query_string else ''}{query_string}"
 
 
 def as_csv(weights: Float[np.ndarray, "queries keys"], query_tokens: Sequence[str], key_tokens: Sequence[str]) -> bytes:

@@ -145,13 +145,13 @@ def compute_map(
         return HeadMap(inputs, title, sentences, selection.queries, selection.keys, weights, compute, key)
     part = selection.viewport.within(inputs)
     rows, keys = slice(*part.queries), slice(*part.keys)
-    found = cache.once(
+    downsampled = cache.once(
         lambda: downsample(compute, inputs, CELLS, CELLS, rows=rows, keys=keys, special=special),
         *("downsampled map", part, *key),
     )
-    queries, keys_in_view = found.queries.tolist(), found.keys.tolist()
+    queries, keys_in_view = downsampled.queries.tolist(), downsampled.keys.tolist()
     return HeadMap(
-        inputs, title, sentences, queries, keys_in_view, found.weights.numpy(), compute, key, found, part
+        inputs, title, sentences, queries, keys_in_view, downsampled.weights.numpy(), compute, key, downsampled, part
     )  # fmt: skip
 
 
@@ -174,11 +174,11 @@ def check_maps(selection: Selection) -> Selection:
     return selection
 
 
-def hide_row(shown: HeadMap, row: int, sentences: CellSentences) -> HeadMap:
+def hide_row(original: HeadMap, row: int, sentences: CellSentences) -> HeadMap:
     """Returns the map without the weights of a row, which is still to be predicted."""
-    weights = shown.weights.copy()
+    weights = original.weights.copy()
     weights[row] = np.nan
-    return replace(shown, weights=weights, sentences=sentences)
+    return replace(original, weights=weights, sentences=sentences)
 
 
 def hide_thumbnail_rows(

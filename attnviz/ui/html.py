@@ -79,8 +79,8 @@ def table(
 
 def _row(cells: Sequence[object], width: int, class_: str | None = None) -> Markup:
     heading, *others = cells
-    lacking = width - len(cells)
-    made = [element("td", cell) for cell in others]
-    if lacking > 0:
-        made[-1] = element("td", others[-1], colspan=lacking + 1)
-    return element("tr", element("th", heading), *made, class_=class_)
+    missing = width - len(cells)
+    data_cells = [element("td", cell) for cell in others]
+    if missing > 0:
+        data_cells[-1] = element("td", others[-1], colspan=missing + 1)
+    return element("tr", element("th", heading), *data_cells, class_=class_)

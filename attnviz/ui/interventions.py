@@ -63,9 +63,9 @@ def choose_parts(
     chosen = {}
     for (part, kinds, start), column in zip(_menus(trained), columns, strict=True):
         with column:
-            new = widgets.choose(part.capitalize(), dict(kinds), start, f"{prefix}-{part}", refused.append)
-        if new != start:
-            chosen[part] = new
+            choice = widgets.choose(part.capitalize(), dict(kinds), start, f"{prefix}-{part}", refused.append)
+        if choice != start:
+            chosen[part] = choice
     return chosen
 
 

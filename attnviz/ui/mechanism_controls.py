@@ -64,10 +64,10 @@ def choose_unlinked_mask(key: str, label: str, text: str, mask: Mask) -> Mask:
 
     They show `mask`, which was parsed from `text`, whenever the text is new and was not written by them.
     """
-    kind, shown_text = type(mask), f"{key} followed"
+    kind, followed_text = type(mask), f"{key} followed"
     other = not isinstance(mask, MASKS) or not fits_widgets(mask)
-    follow = st.session_state.get(shown_text) != text or f"{key}-menu" not in st.session_state
-    st.session_state[shown_text] = text
+    follow = st.session_state.get(followed_text) != text or f"{key}-menu" not in st.session_state
+    st.session_state[followed_text] = text
     if follow:
         st.session_state[f"{key}-menu"] = WRITTEN_BELOW if other else title(kind)
     menu: dict[str, type[Mask]] = {**({WRITTEN_BELOW: kind} if other else {}), **MASK_MENU}
@@ -81,5 +81,5 @@ def choose_unlinked_mask(key: str, label: str, text: str, mask: Mask) -> Mask:
         st.session_state.update(field_state(start, key))
     chosen = configure(start, key, linked=False)
     if chosen != mask:
-        st.session_state[shown_text] = str(chosen)  # the widgets show it already
+        st.session_state[followed_text] = str(chosen)  # the widgets show it already
     return chosen

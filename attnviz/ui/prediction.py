@@ -63,18 +63,18 @@ def sentences(
 ) -> list[str]:
     """How good the prediction is."""
     best, predicted = int(np.nanargmax(weights)), int(prediction.argmax())
-    found = f"The most important key is {visible(keys[best])}, with {number(float(weights[best]))}"
+    sentence = f"The most important key is {visible(keys[best])}, with {number(float(weights[best]))}"
     if prediction[best] == prediction[predicted]:
-        found += ": as you predicted."
+        sentence += ": as you predicted."
     elif np.isnan(weights[predicted]):
-        found += f"; {visible(keys[predicted])}, which you predicted, may not be looked at."
+        sentence += f"; {visible(keys[predicted])}, which you predicted, may not be looked at."
     else:
-        found += f"; {visible(keys[predicted])}, which you predicted, gets {number(float(weights[predicted]))}."
+        sentence += f"; {visible(keys[predicted])}, which you predicted, gets {number(float(weights[predicted]))}."
     distance = number(total_variation(prediction, weights))
     wrong = f"{distance} of your prediction lies on the wrong keys (0 would be all right, 1 all wrong)."
     total = float(np.nansum(weights))
     also = [] if abs(total - 1) < 0.005 else [f"The weights add up to {number(total)}; compared are shares of that."]
-    return [found, wrong, *also]
+    return [sentence, wrong, *also]
 
 
 def _prediction(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, " keys"] | None:

@@ -36,10 +36,10 @@ def presenting() -> bool:
     return st.session_state.get(KEY) == ON
 
 
-def name(what: str) -> None:
+def show_title(title: str) -> None:
     """Says in a presentation what is seen: the menus that say it else are not there."""
     if presenting():
-        st.caption(plain(what))
+        st.caption(plain(title))
 
 
 def _turn(on: bool) -> None:

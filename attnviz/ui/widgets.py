@@ -77,22 +77,22 @@ def choose_several(
         label, list(menu), [title(kind) for kind in started], key=parameter(label), bind="query-params",
         placeholder="None", help=about,
     )  # fmt: skip
-    found = [one for one in start if type(one) not in kinds]
+    objects = [one for one in start if type(one) not in kinds]
     for name in chosen:
         kind = menu[name]
         st.markdown(f"**{name}**", help=help_text(kind))
-        found.append(configure(started.get(kind, kind()), f"{prefix} {name}".strip()))
-    return found
+        objects.append(configure(started.get(kind, kind()), f"{prefix} {name}".strip()))
+    return objects
 
 
 def configure_all(kinds: Sequence[type[T]]) -> list[T]:
     """Returns an object of each class, with the values of its widgets, which stand under its name."""
-    found = []
+    objects = []
     for kind in kinds:
         if settings(kind):
             st.markdown(f"**{title(kind)}**")
-        found.append(configure(kind(), title(kind)))
-    return found
+        objects.append(configure(kind(), title(kind)))
+    return objects
 
 
 def configure(start: T, prefix: str, *, linked: bool = True, on_refusal: Callable[[str], object] = show_error) -> T:

@@ -40,7 +40,7 @@ def test_maps_are_what_ran_and_keep_their_size(use: Use, text: str) -> None:
     translation = load().translate(text)
     english, words = len(translation.english), len(translation.steps)
     for step, at in enumerate(translation.steps):
-        shown = maps.of(translation, use, step)
+        shown = maps.use_maps(translation, use, step)
         ran = [one.weights[0] for one in at.records if one.use == use]
         there = english if use == "encoder" else step + 1
         keys = step + 1 if use == "decoder" else english
@@ -61,15 +61,15 @@ def test_maps_are_what_ran_and_keep_their_size(use: Use, text: str) -> None:
 
 def test_rows_are_named_by_what_goes_in_or_comes_out() -> None:
     translation = load().translate(SHORTEST)
-    assert maps.of(translation, "encoder").queries == ("I", "dance", ".")
-    assert maps.of(translation, "decoder").queries == ("<start>", "je", "danse", ".")
-    assert maps.of(translation, "cross").queries == ("je", "danse", ".", "<end>")
-    assert maps.of(translation, "cross").keys == ("I", "dance", ".")
+    assert maps.use_maps(translation, "encoder").queries == ("I", "dance", ".")
+    assert maps.use_maps(translation, "decoder").queries == ("<start>", "je", "danse", ".")
+    assert maps.use_maps(translation, "cross").queries == ("je", "danse", ".", "<end>")
+    assert maps.use_maps(translation, "cross").keys == ("I", "dance", ".")
 
 
 def test_a_decoder_that_sees_the_future_waits_for_words_and_an_ablated_head_for_nothing() -> None:
     seeing = load().translate(NEGATED, [Intervention(mask=Full(), ablated=((4, 2),), layers=USE_LAYERS["decoder"])])
-    shown = maps.of(seeing, "decoder", 3)
+    shown = maps.use_maps(seeing, "decoder", 3)
     assert not np.isnan(shown.weights[0, :4, :4]).any()
     assert shown.coming[0, :4, 4:].all()
     assert shown.coming[0, 4:].all()
@@ -81,7 +81,7 @@ def test_a_decoder_that_sees_the_future_waits_for_words_and_an_ablated_head_for_
 def test_agreement_of_one_sentence_is_that_of_the_library(variant: str) -> None:
     translator, compared = load(variant), 0
     for sentence in some(12):
-        shown = maps.of(translator.translate(" ".join(sentence.english)), "cross")
+        shown = maps.use_maps(translator.translate(" ".join(sentence.english)), "cross")
         if shown.true:
             words = len(sentence.french)
             expected = (translator.agreement([sentence]) * words).flatten().round().int().tolist()
@@ -91,11 +91,11 @@ def test_agreement_of_one_sentence_is_that_of_the_library(variant: str) -> None:
 
 
 def test_the_true_alignment_is_outlined_in_the_rows_that_are_there() -> None:
-    shown = maps.of(load().translate(NEGATED), "cross", 5)
+    shown = maps.use_maps(load().translate(NEGATED), "cross", 5)
     # le vieux roi ne voit pas: "ne" and "pas" both stand for "not".
     expected = [(0, 0), (1, 1), (2, 2), (3, 4), (4, 5), (5, 4)]
     assert shown.marked == expected
-    chart = maps.picture(shown, 7, largest=1.0)
+    chart = maps.head_figure(shown, 7, largest=1.0)
     outlined = {(round((one.y0 + one.y1) / 2), round((one.x0 + one.x1) / 2)) for one in chart.figure.layout.shapes}
     assert outlined == set(expected)
     cells = chart.spec.cell_sentences
@@ -105,7 +105,7 @@ def test_the_true_alignment_is_outlined_in_the_rows_that_are_there() -> None:
 
 
 def test_masked_cells_and_words_to_come_look_and_read_differently() -> None:
-    chart = maps.picture(maps.of(load().translate(NEGATED), "decoder", 3), 0, largest=1.0)
+    chart = maps.head_figure(maps.use_maps(load().translate(NEGATED), "decoder", 3), 0, largest=1.0)
     cells = chart.spec.cell_sentences
     assert cells[4, 0] == "“{query}” has not gone in yet."  # a row to come
     assert (0, 4) not in cells  # masked, whatever comes
@@ -120,9 +120,9 @@ def test_masked_cells_and_words_to_come_look_and_read_differently() -> None:
 
 
 def test_nothing_is_outlined_where_no_true_alignment_is_known() -> None:
-    shown = maps.of(load().translate("cat the sleeps red"), "cross")
+    shown = maps.use_maps(load().translate("cat the sleeps red"), "cross")
     assert not shown.marked
-    assert not maps.picture(shown, 0, largest=1.0).figure.layout.shapes
+    assert not maps.head_figure(shown, 0, largest=1.0).figure.layout.shapes
 
 
 def described(words: tuple[str, ...], place: int) -> int | None:
@@ -178,7 +178,7 @@ def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
     words = contents(app)
     for name in USES.values():
         assert f"**{name}**" in words
-    shown = maps.of(load().translate(NEGATED), "cross")
+    shown = maps.use_maps(load().translate(NEGATED), "cross")
     assert f"**{shown.agreed(7)} of 10 words**" in words
     assert "97% in 500 test sentences" in words
     assert three_uses.TELLING["encoder"] in words

@@ -62,12 +62,12 @@ def chart(
     data-columns, the size of the map.
     """
     figure, spec = picture.figure, picture.spec
-    parts = {
+    figure_json = {
         # Figure.to_plotly_json would write arrays as base64.
         "data": [trace.to_plotly_json() for trace in figure.data],
         "layout": figure.layout.to_plotly_json() | {"template": None},
     }
-    stamp = zlib.crc32(_packed({"figure": parts, "spec": spec}))
+    stamp = zlib.crc32(_packed({"figure": figure_json, "spec": spec}))
     # A point may be dropped again before the answer to the last drop is here: only the axes have to be the same.
     axes = [figure.layout[axis].to_plotly_json() for axis in ("xaxis", "yaxis") if on_drag]
     drag_stamp = zlib.crc32(_packed({"axes": axes}))
@@ -88,17 +88,17 @@ def chart(
         if on_drag and dropped["stamp"] == drag_stamp:
             on_drag(float(dropped["x"]), float(dropped["y"]))
 
-    def view() -> None:
-        seen = st.session_state[key]["view"]
-        if on_view and seen["stamp"] == stamp:
-            cells = seen["cells"]
+    def zoom() -> None:
+        event = st.session_state[key]["view"]
+        if on_view and event["stamp"] == stamp:
+            cells = event["cells"]
             on_view(None if cells is None else Cells(*map(int, cells)))
 
     scripts.mount("chart")(
         key=key,
         data=_packed(
             {
-                "figure": parts,
+                "figure": figure_json,
                 "spec": spec,
                 "stamp": stamp,
                 "themes": {theme: template.to_plotly_json() for theme, template in THEMES.items()},
@@ -123,7 +123,7 @@ def chart(
         on_click_change=click,
         on_stroke_change=stroke,
         on_drag_change=drag,
-        on_view_change=view,
+        on_view_change=zoom,
     )
 
 
@@ -142,10 +142,10 @@ def _packed(header: dict[str, Any]) -> bytes:
 
     text = json.dumps(header, default=encoded, allow_nan=False).encode()
     text += b" " * (-len(text) % 8)
-    parts = [len(text).to_bytes(8, "little"), text]
+    chunks = [len(text).to_bytes(8, "little"), text]
     for array in arrays:
-        parts += [array.tobytes(), bytes(-array.nbytes % 8)]
-    return b"".join(parts)
+        chunks += [array.tobytes(), bytes(-array.nbytes % 8)]
+    return b"".join(chunks)
 
 
 def _as_json(spec: Any) -> dict[str, Any]:

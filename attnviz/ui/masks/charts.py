@@ -63,13 +63,13 @@ def show(
                 on_stroke=partial(mask_editor.paint, side, allowed) if painting else None,
             )
             st.caption(plain(sentence))
-    change = difference_figure(
+    difference_chart = difference_figure(
         comparison.change, comparison.outcomes == REMOVED, comparison.outcomes == ADDED, *comparison.maps[0].labels,
         charts=("map-a", "map-b"), zoom_key=zoom_key(comparison.inputs), link=LINK_GROUP,
     )  # fmt: skip
     with places[2]:
         chart(
-            change,
+            difference_chart,
             "change",
             title="B − A",
             label="What changes from A to B",

@@ -42,34 +42,34 @@ def sentences(shift: MassShift, query: str, keys: tuple[str, ...], mean: bool = 
     token, mass = element("b", visible(query)), _bold_number
     sides = [side for side, count in (("A", shift.keys_before), ("B", shift.keys_after)) if count]
     if len(sides) < 2:
-        where = f"under {'B' if 'A' in sides else 'A'}" if sides else "under A and B alike"
-        return [join([token, f" may look at nothing {where}, so there is no attention to follow."])]
-    found: list[Markup] = []
+        sides_text = f"under {'B' if 'A' in sides else 'A'}" if sides else "under A and B alike"
+        return [join([token, f" may look at nothing {sides_text}, so there is no attention to follow."])]
+    result: list[Markup] = []
     if shift.removed:
-        found.append(
+        result.append(
             Markup("Under B {} no longer sees {}, to which A gave {} of its attention: {}.").format(
                 token, _count(shift.removed), mass(shift.removed_mass), _strongest(shift.removed, keys)
             )
         )
     if shift.added:
-        found.append(
+        result.append(
             Markup("Under B {} sees {} more, which get {}: {}.").format(
                 token, _count(shift.added), mass(shift.added_mass), _strongest(shift.added, keys)
             )
         )
     if shift.gained:
-        found.append(Markup("{} went to {}.").format(mass(shift.gained_mass), _strongest(shift.gained, keys)))
+        result.append(Markup("{} went to {}.").format(mass(shift.gained_mass), _strongest(shift.gained, keys)))
     if shift.lost:
-        found.append(Markup("{} came from {}.").format(mass(shift.lost_mass), _strongest(shift.lost, keys)))
+        result.append(Markup("{} came from {}.").format(mass(shift.lost_mass), _strongest(shift.lost, keys)))
     if shift.before - shift.after > LEAST:
         reason = " in heads where it may look at nothing" if mean else ""
-        found.append(join([mass(shift.before - shift.after), f" went nowhere{reason}: the row adds up to less."]))
+        result.append(join([mass(shift.before - shift.after), f" went nowhere{reason}: the row adds up to less."]))
     if shift.removed and mean:
-        found.append(Markup("These are means of several heads; each of them shares out what is taken by itself."))
+        result.append(Markup("These are means of several heads; each of them shares out what is taken by itself."))
     elif shift.factor is not None and shift.removed:
         left, factor = (significant(value, 3) for value in (shift.before / shift.factor, shift.factor))
         times = f"1 / {left} = {factor} times"
-        found.append(
+        result.append(
             Markup(
                 "Every key that stayed has {} what it had, one divided by what was left: softmax shares out what is "
                 "taken in proportion (checked on these numbers: the largest deviation is {:.0e})."
@@ -80,7 +80,7 @@ def sentences(shift: MassShift, query: str, keys: tuple[str, ...], mean: bool = 
                 "normalizer, or other scores: weights differ from that by up to {}."
             ).format(times, number(shift.deviation or 0))
         )
-    return found or [join(["Nothing changes for ", token, ": every weight is the same under A and B."])]
+    return result or [join(["Nothing changes for ", token, ": every weight is the same under A and B."])]
 
 
 def _bold_number(mass: float) -> Markup:

@@ -88,28 +88,28 @@ def show(selection: ModelSelection) -> None:
 
 def choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, list[LayerHead]]:
     """Returns what can be chosen, by name: a whole layer, or one head of it."""
-    named: dict[str, list[LayerHead]] = {}
+    by_name: dict[str, list[LayerHead]] = {}
     for i in stack:
         heads = [(i, head) for head in range(layers[i].inputs.heads)]
-        named |= {layers[i].name: heads} | {f"{layers[i].name}, head {head}": [(i, head)] for _, head in heads}
-    return named
+        by_name |= {layers[i].name: heads} | {f"{layers[i].name}, head {head}": [(i, head)] for _, head in heads}
+    return by_name
 
 
 def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> list[LayerHead]:
     """Draws the menu and the mosaic of heads; returns those that are aggregated."""
-    by_hand, named = METHODS[method].aggregate is not None, choices(selection.layers, stack)
-    every = [head for i in stack for head in named[selection.layers[i].name]]
+    by_hand, by_name = METHODS[method].aggregate is not None, choices(selection.layers, stack)
+    every = [head for i in stack for head in by_name[selection.layers[i].name]]
     # The menu stays where nothing is to be chosen in it, so that the charts below it stay too.
     picked = st.multiselect(
-        "Heads", list(named), key=HEADS, bind="query-params", disabled=not by_hand,
+        "Heads", list(by_name), key=HEADS, bind="query-params", disabled=not by_hand,
         placeholder=f"All heads{of_stack(selection, stack)}" if by_hand else "As the layer and the head are chosen",
     )  # fmt: skip
-    chosen = sorted({head for one in picked for head in named[one]})
+    chosen = sorted({head for one in picked for head in by_name[one]})
     if method == ROLLOUT:
         chosen = [head for head in every if head[0] <= selection.index]
     elif method == VALUE_WEIGHTED:
         is_one = isinstance(selection.head, int)
-        chosen = [head for head in named[selection.layer.name] if not is_one or head[1] == selection.head]
+        chosen = [head for head in by_name[selection.layer.name] if not is_one or head[1] == selection.head]
 
     def click_head(index: int, head: int) -> None:
         if by_hand:

@@ -63,14 +63,14 @@ def aggregate_map(selection: ModelSelection, stack: Sequence[int], heads: Sequen
 
     `stack` are the layers that can be chosen from. Raises ValueError if that takes too much work or cannot be done.
     """
-    inputs, how = selection.layer.inputs, METHODS[method]
+    inputs, aggregation = selection.layer.inputs, METHODS[method]
     work = len(heads) * inputs.queries * inputs.keys
     check_work(work, f"To take {len(heads)} heads together", "Choose fewer heads, or shorten the text.")
     return compute_map(
         selection,
         _computation(selection, heads, method),
         _title(selection, stack, heads, method),
-        CellSentences(how.sentence),
+        CellSentences(aggregation.sentence),
         ("aggregate", method, heads, selection.head == Aggregate.MAXIMUM),
     )
 
@@ -78,9 +78,9 @@ def aggregate_map(selection: ModelSelection, stack: Sequence[int], heads: Sequen
 def _computation(selection: ModelSelection, heads: Sequence[LayerHead], method: str) -> Callable[[slice], Map]:
     """Returns what computes the weights of the queries in a slice, at all keys that are shown."""
     layers, mechanisms, special = selection.layers, selection.mechanisms, selection.special
-    inputs, how = selection.layer.inputs, METHODS[method].aggregate
-    if how is not None:
-        return lambda rows: aggregate_heads(layers, mechanisms, heads, how, special, rows)
+    inputs, aggregate = selection.layer.inputs, METHODS[method].aggregate
+    if aggregate is not None:
+        return lambda rows: aggregate_heads(layers, mechanisms, heads, aggregate, special, rows)
     if method == VALUE_WEIGHTED:
         best = Aggregate.MAXIMUM if selection.head == Aggregate.MAXIMUM else Aggregate.MEAN
         return lambda rows: aggregate_maps(
@@ -93,8 +93,8 @@ def _computation(selection: ModelSelection, heads: Sequence[LayerHead], method: 
 
     def rolled(rows: slice) -> Map:
         positions = [i for i in range(inputs.queries)[rows] if i in queries]
-        found = (rollout(*stack, positions) if len(positions) == 1 else whole()[positions])[:, keys]
-        return found / found.sum(-1, keepdim=True) if special == Special.RESCALED else found
+        result = (rollout(*stack, positions) if len(positions) == 1 else whole()[positions])[:, keys]
+        return result / result.sum(-1, keepdim=True) if special == Special.RESCALED else result
 
     return rolled
 

@@ -95,8 +95,8 @@ def _model_facts(source: ModelSource, layers: Trace) -> str:
     parameters = sum(parameter.numel() for parameter in model.model.parameters())
     heads = sorted({layer.inputs.heads for layer in layers})
     head_counts = f"{heads[0]}" if len(heads) == 1 else f"{heads[0]} to {heads[-1]}"
-    who = "the model" if model.limit < MOST_TOKENS else "attnviz"
-    limit = f"; {who} reads at most {model.limit:,} tokens" if "text" in model.modality else ""
+    reader = "the model" if model.limit < MOST_TOKENS else "attnviz"
+    limit = f"; {reader} reads at most {model.limit:,} tokens" if "text" in model.modality else ""
     name = shortened_path(source.name) if model_cache.is_path(source.name) else model.name
     title = f"{name} ({type(model.model).__name__})"
     return f"{title}: {len(layers)} attention layers of {head_counts} heads, {parameters:,} parameters{limit}"

@@ -66,15 +66,15 @@ def outcome(example: IntervenedExample) -> Outcome:
 @st.cache_resource(max_entries=4, show_spinner="Running the model …")
 def _outcome(_example: IntervenedExample, key: str) -> Outcome:
     model, intervention = _example.model(), _example.intervention
-    given = _example.text, _example.pair, _example.image.data if _example.image else None
-    before = model.layers(*given)
-    read = model.encode(*given)
-    output = model.output(read) if model.outputs else None
+    example_input = _example.text, _example.pair, _example.image.data if _example.image else None
+    before = model.layers(*example_input)
+    inputs = model.encode(*example_input)
+    output = model.output(inputs) if model.outputs else None
     if intervention.is_empty:
         run, sentence = InterventionRun(before, output), UNCHANGED
     else:
         _check_work(before, intervention)
-        run = run_with_interventions(model, [intervention], *given)
+        run = run_with_interventions(model, [intervention], *example_input)
         sentence = _output_sentence(_example, output, run.output)
     shift = np.full((len(before), max(layer.inputs.heads for layer in before)), np.nan, dtype="f4")
     for i, both in enumerate(zip(before, run.layers, strict=True)):
@@ -84,7 +84,7 @@ def _outcome(_example: IntervenedExample, key: str) -> Outcome:
     if output is not None and run.output is not None and model.outputs == "next token":
         tokens = likeliest_tokens(model, output, run.output)
         if model.is_encoder_decoder:
-            written = written_sentence(_written(model, read), is_typed=bool(_example.pair.strip()))
+            written = written_sentence(_decoded_text(model, inputs), is_typed=bool(_example.pair.strip()))
     return Outcome(run.layers, shift, sentence, tokens, written)
 
 
@@ -136,10 +136,10 @@ def similarity_sentence(before: float, after: float) -> str:
     )
 
 
-def _written(model: Model, read: ModelInputs) -> str:
+def _decoded_text(model: Model, inputs: ModelInputs) -> str:
     """What the decoder has written, as text, or token by token where the tokenizer has no text for them."""
-    text = str(model.tokenizer.decode(read.batch["decoder_input_ids"][0, 1:]))
-    return text if text.strip() or read.target is None else " ".join(read.target.tokens[1:])
+    text = str(model.tokenizer.decode(inputs.batch["decoder_input_ids"][0, 1:]))
+    return text if text.strip() or inputs.target is None else " ".join(inputs.target.tokens[1:])
 
 
 def written_sentence(text: str, is_typed: bool) -> str:

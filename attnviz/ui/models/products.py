@@ -74,7 +74,7 @@ def pin_cell(selection: Selection) -> Callable[[int, int], None]:
             return pinned_query.toggle(queries, row)
         cell = {pinned_query.KEY: queries[row], KEY: keys[column]}
         again = all(st.session_state.get(name) == value for name, value in cell.items())
-        st.session_state.update({pinned_query.KEY: pinned_query.NOBODY, KEY: STRONGEST} if again else cell)
+        st.session_state.update({pinned_query.KEY: pinned_query.NO_QUERY, KEY: STRONGEST} if again else cell)
 
     return click
 

@@ -31,7 +31,7 @@ SAME = "As on the left"
 PICTURES = [kind.lower() for kind in FORMATS]
 HEIGHT, LONGEST = 400, 300  # pixels of a chart, and characters of a text above it
 KEYS, LINK = ("left-map", "right-map"), "sides"
-CHANGED = ChangeSentences(  # before is the left, after the right
+LEFT_AND_RIGHT = ChangeSentences(  # before is the left, after the right
     neither="On neither side may {query} look at {key}.",
     kept="{query} gives {after} of its attention to {key} on both sides.",
     reweighted="{query} gives {before} of its attention to {key} on the left, {after} on the right.",
@@ -98,7 +98,7 @@ def _show_difference(left: HeadMap, right: HeadMap) -> None:
             cell_kinds == ADDED,
             *tokens,
             charts=KEYS,
-            sentences=CHANGED,
+            sentences=LEFT_AND_RIGHT,
             link=LINK,
         ),
         "sides-difference",

@@ -19,7 +19,9 @@ def clear(selection: ModelSelection) -> None:
     if model_picker.REFUSED in st.session_state:
         return
     inputs, queries, first = selection.layer.inputs, selection.query_names, selection.first_row
-    _only(pinned_query.KEY, [pinned_query.NOBODY, *queries], pinned_query.NOBODY if first is None else queries[first])
+    _only(
+        pinned_query.KEY, [pinned_query.NO_QUERY, *queries], pinned_query.NO_QUERY if first is None else queries[first]
+    )
     _only(products.KEY, [products.STRONGEST, *selection.key_names], products.STRONGEST)
     _only(aggregation.TOKENS, queries)
     _only(aggregation.HEADS, aggregation.choices(selection.layers, similar_layers(selection.layers, selection.index)))

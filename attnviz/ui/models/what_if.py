@@ -25,7 +25,7 @@ from attnviz.ui.models.outcome import IntervenedExample, Outcome, outcome
 from attnviz.ui.models.selection import ModelSelection
 
 PREFIX = "if"
-ABLATED, WHERE = "if-off", "if-where"
+ABLATED, LAYERS_MENU = "if-off", "if-where"
 EVERYWHERE, SAME_KIND, HERE = "All layers", "Layers of this kind", "This layer"
 KEYS = ("if-before", "if-after")  # of the charts of both sides
 LAST = "what if on a model"  # the name of the last intervention that could be run
@@ -76,10 +76,10 @@ def describe(layers: Sequence[Layer], intervention: Intervention) -> str:
     """Returns what is changed and where, in words; nothing where nothing is."""
     unlocked = [i for i, layer in enumerate(layers) if not layer.locked]
     places = unlocked if intervention.layers is None else intervention.layers
-    where = "all layers" if set(unlocked) <= set(places) else ranges([layers[i].id for i in places])
+    layers_name = "all layers" if set(unlocked) <= set(places) else ranges([layers[i].id for i in places])
     sentences = []
     if parts := describe_parts(intervention.score, (), intervention.mask, intervention.normalizer):
-        sentences.append(f"Changed in {where}. {parts}")
+        sentences.append(f"Changed in {layers_name}. {parts}")
     ablated = []
     for i in sorted({layer for layer, _ in intervention.ablated}):
         heads = [str(head) for layer, head in intervention.ablated if layer == i]
@@ -99,11 +99,11 @@ def _unlocked(selection: ModelSelection) -> list[int]:
 def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
     """Draws the widgets; returns the intervention, and why some of it was refused."""
     refused: list[str] = []
-    *columns, where_column = st.columns(4, gap="small")
+    *columns, layers_column = st.columns(4, gap="small")
     parts = interventions.choose_parts(PREFIX, None, columns, refused)
-    with where_column:
-        where = st.selectbox(
-            "Where", _places(selection), key=WHERE, bind="query-params",
+    with layers_column:
+        layers_name = st.selectbox(
+            "Where", _places(selection), key=LAYERS_MENU, bind="query-params",
             help="In which layers the mask, the score and the normalizer are replaced.",
         )  # fmt: skip
     heads = heads_by_name(selection.layers)
@@ -112,7 +112,7 @@ def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
         help=interventions.ABLATION_HELP,
     )  # fmt: skip
     ablated = tuple(sorted(heads[name] for name in chosen))
-    return Intervention(**parts, ablated=ablated, layers=_places(selection)[where]), refused
+    return Intervention(**parts, ablated=ablated, layers=_places(selection)[layers_name]), refused
 
 
 def _places(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
@@ -138,27 +138,27 @@ def presets(selection: ModelSelection) -> dict[str, Intervention]:
     """Returns interventions worth trying, by name."""
     places = _places(selection)
     everywhere, same_kind = places[EVERYWHERE], places.get(SAME_KIND, places[EVERYWHERE])
-    found = {"Everything as trained": Intervention(layers=everywhere)}
+    menu = {"Everything as trained": Intervention(layers=everywhere)}
     if not selection.layer.locked:
         heads = tuple((selection.index, head) for head in range(selection.layer.inputs.heads))
         if isinstance(selection.head, int):
-            found["Ablate this head"] = Intervention(ablated=(heads[selection.head],), layers=everywhere)
-        found["Ablate this layer’s heads"] = Intervention(ablated=heads, layers=everywhere)
-    found["Temperature 4"] = Intervention(normalizer=Softmax(4.0), layers=everywhere)
+            menu["Ablate this head"] = Intervention(ablated=(heads[selection.head],), layers=everywhere)
+        menu["Ablate this layer’s heads"] = Intervention(ablated=heads, layers=everywhere)
+    menu["Temperature 4"] = Intervention(normalizer=Softmax(4.0), layers=everywhere)
     if selection.layer.kind is Kind.CAUSAL:
-        found["Only the last 4 tokens"] = Intervention(SlidingWindow(4), layers=same_kind)
-        found["See the future"] = Intervention(Full(), layers=same_kind)
+        menu["Only the last 4 tokens"] = Intervention(SlidingWindow(4), layers=same_kind)
+        menu["See the future"] = Intervention(Full(), layers=same_kind)
     elif selection.layer.kind is Kind.SELF:
-        found["Only the neighbors"] = Intervention(Band(1), layers=same_kind)
-        found["Only what came before"] = Intervention(Causal(), layers=same_kind)
-    return found
+        menu["Only the neighbors"] = Intervention(Band(1), layers=same_kind)
+        menu["Only what came before"] = Intervention(Causal(), layers=same_kind)
+    return menu
 
 
 def _write(selection: ModelSelection, intervention: Intervention) -> None:
     """Makes the widgets show an intervention."""
     interventions.write_parts(PREFIX, None, intervention)
     places = _places(selection).items()
-    st.session_state[WHERE] = next(name for name, layers in places if layers == intervention.layers)
+    st.session_state[LAYERS_MENU] = next(name for name, layers in places if layers == intervention.layers)
     heads = heads_by_name(selection.layers).items()
     st.session_state[ABLATED] = [name for name, head in heads if head in intervention.ablated]
 
@@ -190,17 +190,17 @@ def _show_maps(selection: ModelSelection, example: IntervenedExample, result: Ou
     end = selection.colors.end([one.weights for one in maps])
 
     def draw(side: int) -> str:
-        shown, title = maps[side], SIDES[side]
-        st.html(html.element("p", title, " ", html.element("small", shown.title), class_="attnviz-change"))
+        head_map, title = maps[side], SIDES[side]
+        st.html(html.element("p", title, " ", html.element("small", head_map.title), class_="attnviz-change"))
         chart(
-            shown.chart(largest=end, link="what-if"),
+            head_map.chart(largest=end, link="what-if"),
             KEYS[side],
             label=f"{title}: attention weights",
-            name=f"attention {shown.title} {title.lower()}",
-            description=f"{title}, {shown.title}: {shown.size}. The arrow keys move from cell to cell.",
+            name=f"attention {head_map.title} {title.lower()}",
+            description=f"{title}, {head_map.title}: {head_map.size}. The arrow keys move from cell to cell.",
             height=HEIGHT,
             hint="Point at a cell: it is marked in both maps.",
-            on_view=shown.on_view,
+            on_view=head_map.on_view,
         )
         if selection.layer.locked:
             return "As the model itself has computed it."

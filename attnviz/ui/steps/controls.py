@@ -64,13 +64,13 @@ def choose(notes: DeltaGenerator) -> StepsSelection:
     def computed(example: StepsExample, changes: Edits) -> tuple[StepsExample, Edits, Steps]:
         return example, changes, edits.cached_steps(example, changes)
 
-    example, kept_edits, steps = cache.or_last_good(
+    example, valid_edits, steps = cache.or_last_good(
         "steps", lambda: computed(choice.make(), chosen_edits), lambda: computed(choice.fallback, {}), notes
     )
     with place:
         row = _choose_query(steps.inputs.query_tokens)
     head = min(choice.head, steps.inputs.heads - 1)  # the last good example may have fewer
-    return StepsSelection(example, kept_edits, steps, head, row, edits.refusal(choice.make, chosen_edits))
+    return StepsSelection(example, valid_edits, steps, head, row, edits.refusal(choice.make, chosen_edits))
 
 
 def show_query(tokens: tuple[str, ...], row: int) -> None:

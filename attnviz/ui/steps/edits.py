@@ -27,14 +27,14 @@ def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
         matrices = cached_steps(make(), {}).matrices
     except ValueError:  # which the page shows
         return {}, ""
-    kept = {
+    valid = {
         name: {cell: value for cell, value in cells.items() if _has_cell(matrices.get(name), *cell)}
         for name, cells in edits.items()
     }
-    kept = {name: cells for name, cells in kept.items() if cells}
-    lost = sum(map(len, edits.values())) - sum(map(len, kept.values()))
+    valid = {name: cells for name, cells in valid.items() if cells}
+    lost = sum(map(len, edits.values())) - sum(map(len, valid.values()))
     count = "1 number" if lost == 1 else f"{lost} numbers"
-    return kept, f"{count} written by hand had a place that is not here, and can’t be shown." if lost else ""
+    return valid, f"{count} written by hand had a place that is not here, and can’t be shown." if lost else ""
 
 
 def refusal(make: Callable[[], StepsExample], edits: Edits) -> str:
@@ -48,17 +48,17 @@ def refusal(make: Callable[[], StepsExample], edits: Edits) -> str:
 
 def edit(example: StepsExample, edits: Edits, matrix: str, row: int, column: int, text: str) -> None:
     """Writes a number by hand; an empty text has it computed again. The link keeps it, or PROBLEM why not."""
-    changed = {name: dict(cells) for name, cells in edits.items()}
+    new_edits = {name: dict(cells) for name, cells in edits.items()}
     try:
         if text:
-            changed.setdefault(matrix, {})[row, column] = float(text)
+            new_edits.setdefault(matrix, {})[row, column] = float(text)
         else:
-            changed.get(matrix, {}).pop((row, column), None)
-        cached_steps(example, changed)
+            new_edits.get(matrix, {}).pop((row, column), None)
+        cached_steps(example, new_edits)
     except ValueError as problem:
         st.session_state[PROBLEM] = str(problem)
     else:
-        set_link_value(EDITS, format_edits(changed))
+        set_link_value(EDITS, format_edits(new_edits))
 
 
 def link_value(name: str) -> str:

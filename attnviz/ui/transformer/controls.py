@@ -60,8 +60,8 @@ def _head(use: Use, translator: Translator) -> int:
     if key in st.session_state and st.session_state[key] == st.session_state.get(f"{key} first"):
         st.session_state[key] = first
     st.session_state[f"{key} first"] = first
-    at = maps.HEAD_NAMES.index(first)
-    return maps.HEAD_NAMES.index(st.selectbox(maps.USES[use], maps.HEAD_NAMES, at, key=key, bind="query-params"))
+    index = maps.HEAD_NAMES.index(first)
+    return maps.HEAD_NAMES.index(st.selectbox(maps.USES[use], maps.HEAD_NAMES, index, key=key, bind="query-params"))
 
 
 def _sentence() -> str:

@@ -43,7 +43,7 @@ def show(selection: TransformerSelection) -> TransformerSelection:
 
 def _show_lines(translation: Translation, step: int, head: int) -> None:
     """Draws what the word of a step looks at, in a head of the encoder–decoder attention."""
-    cross = maps.of(translation, "cross", step)
+    cross = maps.use_maps(translation, "cross", step)
     sentence = looks(translation, step, maps.HEAD_NAMES[head], cross.weights[head, step])
     st.html(html.summary(sentence, also="attnviz-looks"))
     high = 24 + 27 * max(len(cross.queries), len(cross.keys))
@@ -89,10 +89,10 @@ def in_french(translation: Translation, step: int) -> html.Markup:
     """Returns the French text: the word of a step is marked, the words after it are pale, and hidden while it plays."""
     hidden = "true" if st.session_state.get(PLAYING) == WORD else None
 
-    def mark(word: str, at: int) -> object:
-        if at == step:
+    def mark(word: str, i: int) -> object:
+        if i == step:
             return html.element("mark", word)
-        return html.element("i", word, aria_hidden=hidden) if at > step else word
+        return html.element("i", word, aria_hidden=hidden) if i > step else word
 
     parts: list[object] = []
     for i, piece in enumerate(pieces(translation)):
@@ -116,12 +116,12 @@ def verdict(translation: Translation) -> html.Markup:
 
 def why_unknown(english: tuple[str, ...]) -> str:
     """Returns why no right translation is known."""
-    at, expected = next((n, words) for n in range(len(english) - 1, -1, -1) if (words := next_words(english[:n])))
-    if english[at] in expected:  # it was whole there
-        return f"The grammar reads one sentence at a time, and more follows “{' '.join(english[: at + 1])}”."
+    end, expected = next((n, words) for n in range(len(english) - 1, -1, -1) if (words := next_words(english[:n])))
+    if english[end] in expected:  # it was whole there
+        return f"The grammar reads one sentence at a time, and more follows “{' '.join(english[: end + 1])}”."
     some = ", ".join(f"“{word}”" for word in expected[:MOST_EXPECTED]) + " …" * (len(expected) > MOST_EXPECTED)
-    where = f"After “{' '.join(english[:at])}”" if at else "At the beginning"
-    return f"The grammar has no such sentence, so this may be wrong. {where} it has {some}, not “{english[at]}”."
+    context = f"After “{' '.join(english[:end])}”" if end else "At the beginning"
+    return f"The grammar has no such sentence, so this may be wrong. {context} it has {some}, not “{english[end]}”."
 
 
 def likeliest(step: Step) -> html.Markup:
@@ -142,6 +142,6 @@ def likeliest(step: Step) -> html.Markup:
 def looks(translation: Translation, step: int, head: str, weights: np.ndarray) -> str:
     """Returns what the word of a step looks at most, in a sentence."""
     word, key = translation.steps[step].word, int(np.nanargmax(weights))
-    layer, _, of = head.lower().partition(", ")
+    layer, _, head_name = head.lower().partition(", ")
     to = "To end" if word == END else f"To say “{visible(word)}”"
-    return f"{to}, {of} of {layer} looks at “{translation.english[key]}” with {number(float(weights[key]))}."
+    return f"{to}, {head_name} of {layer} looks at “{translation.english[key]}” with {number(float(weights[key]))}."

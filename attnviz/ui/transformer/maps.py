@@ -66,16 +66,16 @@ class Maps:
         )
 
 
-def of(translation: Translation, use: Use, step: int = -1) -> Maps:
+def use_maps(translation: Translation, use: Use, step: int = -1) -> Maps:
     """The maps of one use in a step of decoding, by default the last."""
     step %= len(translation.steps)
     layers = translation.layers(step, use)
-    found = np.stack([head_map(one.inputs, one.mechanism, head).numpy() for one in layers for head in range(HEADS)])
+    computed = np.stack([head_map(one.inputs, one.mechanism, head).numpy() for one in layers for head in range(HEADS)])
     fed, out = ("<start>", *translation.french), tuple(one.word for one in translation.steps)
     queries = translation.english if use == "encoder" else fed[: len(out)] if use == "decoder" else out
     keys = queries if use == "decoder" else translation.english
-    weights = np.full((len(found), len(queries), len(keys)), np.nan, dtype="f4")
-    weights[:, : found.shape[1], : found.shape[2]] = found
+    weights = np.full((len(computed), len(queries), len(keys)), np.nan, dtype="f4")
+    weights[:, : computed.shape[1], : computed.shape[2]] = computed
     coming = np.concatenate([_allowed(layer, len(queries), len(keys)) for layer in layers]) & np.isnan(weights)
     return Maps(use, weights, coming, queries, keys, (translation.alignment or ()) if use == "cross" else ())
 
@@ -108,12 +108,12 @@ def key(use: Use) -> str:
     return f"{use}-head"
 
 
-def open_head(use: Use, head: int) -> None:
+def choose_head(use: Use, head: int) -> None:
     """Chooses a head in the menu."""
     st.session_state[key(use)] = HEAD_NAMES[head]
 
 
-def show_mosaic(
+def show_heads(
     maps: Maps,
     key: str,
     *,
@@ -158,7 +158,7 @@ def show_mosaic(
     )
 
 
-def picture(maps: Maps, head: int, *, largest: float, link: str = "") -> Chart[HeatmapSpec]:
+def head_figure(maps: Maps, head: int, *, largest: float, link: str = "") -> Chart[HeatmapSpec]:
     """One head as a heatmap that says what each of its cells is."""
     weights, coming = maps.weights[head], maps.coming[head]
     not_yet = {(int(row), int(key)): NOT_YET[maps.use] for row, key in np.argwhere(coming)}
@@ -180,7 +180,7 @@ def picture(maps: Maps, head: int, *, largest: float, link: str = "") -> Chart[H
     return result
 
 
-def show_heatmap(
+def show_head(
     maps: Maps,
     key: str,
     *,
@@ -195,7 +195,7 @@ def show_heatmap(
     """Draws one head under `key`, the true alignment outlined where there is one, with room for so many `rows`; a
     click calls `on_click` with its row."""
     chart(
-        picture(maps, head, largest=largest, link=link),
+        head_figure(maps, head, largest=largest, link=link),
         key,
         label=USES[maps.use],
         name=f"{_inline(maps.use)} {HEAD_NAMES[head].lower()}",

@@ -32,7 +32,7 @@ LEARNED = {  # the weights of a score: what they are called, and their size
     "key_weight": ("W_k", ("r", "d_k")),
     "vector": ("v", ("r",)),
 }
-MADE_OF: dict[Use, tuple[str, str]] = {"encoder": ("X", "X"), "decoder": ("Y", "Y"), "cross": ("Y", "Z")}
+SYMBOLS: dict[Use, tuple[str, str]] = {"encoder": ("X", "X"), "decoder": ("Y", "Y"), "cross": ("Y", "Z")}
 COUNTED: dict[Use, tuple[str, str]] = {"encoder": ("n", "n"), "decoder": ("m", "m"), "cross": ("m", "n")}
 UNLIKE: dict[type[Score], str] = {
     Dot: "the scores of encoder–decoder attention are not divided by $\\sqrt{d_k}$",
@@ -131,28 +131,28 @@ def _equation(left: str, right: str) -> str:
 def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
     """Returns every tensor of an attention in the order of the computation, with its size in the running model."""
     inputs, module, done = this.layer.inputs, this.module, this.layer.mechanism(this.layer.inputs)
-    (query, memory), (n, m) = MADE_OF[this.use], COUNTED[this.use]
+    (query, memory), (n, m) = SYMBOLS[this.use], COUNTED[this.use]
     rows: dict[str, NamedTensor] = {}
 
     def add(name: str, symbol: str, letters: tuple[str, ...], shape: Sequence[int], about: str, code: str) -> None:
         rows[name] = NamedTensor(symbol, letters, tuple(shape), about, code)
 
-    came = "words + sinusoids of their positions" if this.number == 0 else f"what layer {this.number - 1} made"
-    came = "what self-attention made in this layer" if this.use == "cross" else came
+    input_name = "words + sinusoids of their positions" if this.number == 0 else f"what layer {this.number - 1} made"
+    input_name = "what self-attention made in this layer" if this.use == "cross" else input_name
     symbol = f"Q = K = V = {query}" if query == memory else f"Q = {query}"
-    add("vectors", symbol, (n, D), (inputs.queries, module.query.in_features), f"{came}, normalized", "vectors")
+    add("vectors", symbol, (n, D), (inputs.queries, module.query.in_features), f"{input_name}, normalized", "vectors")
     if query != memory:
-        made = "what the encoder made, normalized; the same for both layers"
-        add("memory", f"K = V = {memory}", (m, D), (inputs.keys, module.key.in_features), made, "memory")
+        origin = "what the encoder made, normalized; the same for both layers"
+        add("memory", f"K = V = {memory}", (m, D), (inputs.keys, module.key.in_features), origin, "memory")
     for role, letter, d in (("query", "Q", "d_k"), ("key", "K", "d_k"), ("value", "V", "d_v")):
         every, width = getattr(module, role).weight.shape
         own = every // inputs.heads
         code = f"attention.{role}.weight[{own} * i : {own} * (i + 1)].T"
         add(f"{role} weight", f"W_i^{letter}", (D, d), (width, own), "learned", code)
-    for role, letter, rows_of, d in (("query", "Q", n, "d_k"), ("key", "K", m, "d_k"), ("value", "V", m, "d_v")):
+    for role, letter, length, d in (("query", "Q", n, "d_k"), ("key", "K", m, "d_k"), ("value", "V", m, "d_v")):
         shape = getattr(inputs, role)[0].shape
         about = {"query": "queries of a head", "key": "its keys", "value": "its values"}[role]
-        add(role, f"{letter} W_i^{letter}", (rows_of, d), shape, about, f"layer.inputs.{role}[i]")
+        add(role, f"{letter} W_i^{letter}", (length, d), shape, about, f"layer.inputs.{role}[i]")
     for name, weight in module.similarity.named_parameters():
         symbol, letters = LEARNED[name]
         add(name, symbol, letters, weight.shape, "learned, one for all heads", f"attention.similarity.{name}")
@@ -205,7 +205,7 @@ def products(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) -> html.M
         return html.element("p", sentence, class_="attnviz-product") + product
 
     sub, sup, opened, closed = partial(html.element, "sub"), partial(html.element, "sup"), *map(_bracket, "()")
-    query, memory = MADE_OF[this.use]
+    query, memory = SYMBOLS[this.use]
     heads = this.layer.inputs.heads
     scores = [box("query", "Q"), box("key", "K", sup("T"), transposed=True)]
     if isinstance(this.score, General):

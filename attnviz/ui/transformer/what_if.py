@@ -39,8 +39,8 @@ def show(selection: TransformerSelection) -> None:
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     columns = st.columns(2, gap="medium")
     use, chosen, refused = _choose(selection.translator, top)
-    changes, changed = _run(selection, chosen, refused, notes)
-    both = selection.translation, changed
+    changes, translated = _run(selection, chosen, refused, notes)
+    both = selection.translation, translated
     steps = _steps(both, selection.step)
     notes.html(html.summary(verdict(both, changes), role="status"))
     for i, column in enumerate(columns):
@@ -156,20 +156,20 @@ def _show_maps(
     """Draws the heads of one use, and the map of the chosen one, on both sides."""
     head = selection.heads[use]
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}")
-    shown = [maps.of(one, use, step) for one, step in zip(both, steps, strict=True)]
-    linked = (shown[0].queries, shown[0].keys) == (shown[1].queries, shown[1].keys)
-    end, rows = max(1.0, largest_weight([one.weights for one in shown])), max(len(one.queries) for one in shown)
+    both_maps = [maps.use_maps(one, use, step) for one, step in zip(both, steps, strict=True)]
+    linked = (both_maps[0].queries, both_maps[0].keys) == (both_maps[1].queries, both_maps[1].keys)
+    end, rows = max(1.0, largest_weight([one.weights for one in both_maps])), max(len(one.queries) for one in both_maps)
 
     def draw_heads(side: int) -> str:
         st.markdown(f"**{SIDES[side]}**")
-        on_open = partial(maps.open_head, use)
-        maps.show_mosaic(shown[side], f"{KEYS[side]}-heads", chosen=head, largest=end, on_open=on_open)
+        on_open = partial(maps.choose_head, use)
+        maps.show_heads(both_maps[side], f"{KEYS[side]}-heads", chosen=head, largest=end, on_open=on_open)
         return ""
 
     def draw_map(side: int) -> str:
-        maps.show_heatmap(
-            shown[side], f"{KEYS[side]}-map", head=head, largest=end, pinned=None if use == "encoder" else steps[side],
-            link="what-if" if linked else "", rows=max(10, rows),
+        maps.show_head(
+            both_maps[side], f"{KEYS[side]}-map", head=head, largest=end, link="what-if" if linked else "",
+            pinned=None if use == "encoder" else steps[side], rows=max(10, rows),
         )  # fmt: skip
         layer, number_in_layer = divmod(head, HEADS)
         intervention = in_use(changes if side else (), use)
@@ -200,10 +200,10 @@ def differing(both: Both) -> tuple[set[int], set[int]]:
     """Returns the steps of each translation whose words the other does not have."""
     before, after = ([step.word for step in one.steps] for one in both)
     matched = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    changed = [places for kind, *places in matched if kind != "equal"]
+    differences = [positions for kind, *positions in matched if kind != "equal"]
     return (
-        {i for start, end, _, _ in changed for i in range(start, end)},
-        {i for _, _, start, end in changed for i in range(start, end)},
+        {i for start, end, _, _ in differences for i in range(start, end)},
+        {i for _, _, start, end in differences for i in range(start, end)},
     )
 
 
