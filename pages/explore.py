@@ -12,7 +12,7 @@ from attnviz.ui.head_map import check_maps
 st.subheader("Explore", anchor=False)
 st.caption("What does each token look at, in every head? Type a sentence, or bring vectors of your own.")
 
-selection, places = source_picker.choose()
+selection, places = source_picker.choose_selection()
 with st.sidebar:
     own = selection.mechanism
     chosen = own if selection.layer.locked else mechanism_controls.choose_mechanism(own)

@@ -17,7 +17,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from attnviz.formatting import quoted
 from attnviz.models.bounded_json import nested_objects
-from attnviz.models.refusals import refusal
+from attnviz.models.refusals import as_value_error
 
 # What a number in config.json may be at most, by its name: the first that fits counts. The largest models known stay
 # below half of each; beyond it, building the model alone would take all memory or the whole day.
@@ -119,7 +119,10 @@ def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, st
     model as the first of them builds it, without any numbers. Raises ValueError for what cannot be built."""
     kind, plain, base = CONFIG_MAPPING[config_json["model_type"]], _safe(config_json), transformers.AutoModel
     base._model_mapping.get(kind, None)  # imports its code
-    with limited_modules(name, tensors), refusal(f"transformers cannot build {quoted(name)} from its config.json"):
+    with (
+        limited_modules(name, tensors),
+        as_value_error(f"transformers cannot build {quoted(name)} from its config.json"),
+    ):
         config = kind.from_dict(plain)
         classes = (*_head(config_json, config), *((base,) if kind in base._model_mapping else ())) or (base,)
 

@@ -19,7 +19,7 @@ from attnviz.models.config import build, check_config
 from attnviz.models.config_trial import check_trial
 from attnviz.models.folder import VOCABULARY, check_tokenizer, open_folder, pooling, weight_sizes
 from attnviz.models.model import Model
-from attnviz.models.refusals import refusal
+from attnviz.models.refusals import as_value_error
 from attnviz.settings import model_bytes
 
 SAFE_OPTIONS = {"local_files_only": True, "trust_remote_code": False}
@@ -73,7 +73,7 @@ class ModelFolder:
         return self._make_model(model, "" if heads else self.outputs)
 
     def _weights(self, auto: Any) -> tuple[Any, list[str]]:
-        with refusal(f"The weights of {quoted(self.name)} cannot be read"):
+        with as_value_error(f"The weights of {quoted(self.name)} cannot be read"):
             model, info = auto.from_pretrained(
                 self.path,
                 config=self.config,

@@ -95,7 +95,7 @@ def model(name: str, hub: Hub = HUB) -> Model:
     return shared_cache().get((name, folder), lambda: inspect_folder(folder, name))
 
 
-def choices(hub: Hub = HUB) -> list[str]:
+def available_models(hub: Hub = HUB) -> list[str]:
     """The ids that can be read without asking the network, or those that a hosted instance's owner lists."""
     listed = allowed_models()
     names = listed if listed is not None else [model.name for model in hub.cached_models()]

@@ -20,7 +20,7 @@ def reason(error: BaseException) -> str:
 
 
 @contextmanager
-def refusal(sentence: str) -> Iterator[None]:
+def as_value_error(sentence: str) -> Iterator[None]:
     """Raises ValueError with this sentence, and the reason, for what transformers cannot read in a folder."""
     try:
         yield

@@ -1,7 +1,7 @@
 """Sentences of a small English, their French, and which word stands for which.
 
 `_Clause` writes a sentence from left to right. At every place it asks a guide which of the words that may stand there
-it should be: one draws them (`drawn`), another reads them from what was typed (`parse`).
+it should be: one draws them (`drawn`), another reads them from what was typed (`parse_sentence`).
 """
 
 import difflib
@@ -69,11 +69,11 @@ def _one_in(count: int, text: str) -> bool:
     return int.from_bytes(hashlib.blake2s(text.encode(), digest_size=8).digest()) % count == 0
 
 
-def sentences(split: Split, seed: int = 0) -> Iterator[Sentence]:
+def generate_sentences(split: Split, seed: int = 0) -> Iterator[Sentence]:
     """Generates sentences of a split without end, no two the same.
 
     Example:
-        >>> next(sentences("train")).split
+        >>> next(generate_sentences("train")).split
         'train'
     """
     generator = random.Random(seed)  # noqa: S311
@@ -92,11 +92,11 @@ def random_sentence(generator: random.Random) -> Sentence:
     return clause.sentence()
 
 
-def parse(words: tuple[str, ...]) -> Sentence | None:
+def parse_sentence(words: tuple[str, ...]) -> Sentence | None:
     """Returns the sentence of these words with its translation, or None if the grammar does not have it.
 
     Example:
-        >>> parse(("the", "cat", "sleeps", ".")).french
+        >>> parse_sentence(("the", "cat", "sleeps", ".")).french
         ('le', 'chat', 'dort', '.')
     """
     try:

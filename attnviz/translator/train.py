@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attnviz.translator import weights
-from attnviz.translator.grammar import sentences
+from attnviz.translator.grammar import generate_sentences
 from attnviz.translator.model import PAD, VARIANTS, ForwardPass, Transformer, score_class
 from attnviz.translator.translation import Translator, source_ids, target_ids
 
@@ -88,7 +88,7 @@ def _scores(
 @lru_cache(maxsize=SAMPLES)
 def sample(number: int) -> tuple[Int[Tensor, "sentences words"], Int[Tensor, "sentences more"]]:
     """Returns a sample of training sentences as ids, from short to long."""
-    drawn = islice(sentences("train", seed=number), SAMPLE)
+    drawn = islice(generate_sentences("train", seed=number), SAMPLE)
     known = sorted(drawn, key=lambda one: (len(one.english), len(one.french)))
     return source_ids([one.english for one in known]), target_ids([one.french for one in known])
 

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from attnviz.inputs import Inputs
 from attnviz.layer import Kind, Layer
 from attnviz.models.interventions import Intervention
-from attnviz.translator.grammar import Sentence, parse, tokenize
+from attnviz.translator.grammar import Sentence, parse_sentence, tokenize
 from attnviz.translator.model import (
     END,
     MAX_POSITIONS,
@@ -76,7 +76,7 @@ class Translation:
     @cached_property
     def reference(self) -> Sentence | None:
         """The sentence with its reference translation and alignment; None if the grammar does not have it."""
-        return parse(self.english)
+        return parse_sentence(self.english)
 
     @property
     def alignment(self) -> tuple[tuple[int, ...], ...] | None:

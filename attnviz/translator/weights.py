@@ -11,7 +11,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from attnviz.translator.grammar import Sentence, Split, sentences
+from attnviz.translator.grammar import Sentence, Split, generate_sentences
 from attnviz.translator.model import SOURCE_VOCABULARY, TARGET_VOCABULARY, Transformer, score_class
 from attnviz.translator.translation import Translator
 
@@ -136,7 +136,7 @@ def evaluate(translator: Translator, loss: float, count: int = TEST_SENTENCES, *
 
 @lru_cache(maxsize=8)
 def _test_sentences(split: Split, count: int) -> Sequence[Sentence]:
-    return list(islice(sentences(split), count))
+    return list(islice(generate_sentences(split), count))
 
 
 def _name(variant: str) -> str:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_mass, strongest_keys
-from attnviz.figures import mosaic, sentence
+from attnviz.figures import cell_sentence, mosaic
 from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import number, visible
@@ -20,7 +20,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import head_names, open_head
 from attnviz.ui.head_map import HeadMap, hide_row, hide_thumbnail_rows, selected_map, selected_thumbnails
 from attnviz.ui.selection import Selection
-from attnviz.ui.viewport import token_name
+from attnviz.ui.viewport import numbered_token
 
 HEIGHT = 470
 MOST_LABELS = 16  # along a mosaic
@@ -214,18 +214,18 @@ def _description(head_map: HeadMap, row: int | None) -> str:
     token = head_map.query_tokens[row]
     if not best:
         return f"{text} {visible(token)} may look at nothing."
-    return f"{text} {sentence(token, head_map.key_tokens[best[0][0]], best[0][1], head_map.sentences.allowed)}"
+    return f"{text} {cell_sentence(token, head_map.key_tokens[best[0][0]], best[0][1], head_map.sentences.allowed)}"
 
 
 def _reading(selection: Selection, head_map: HeadMap, row: int) -> html.Markup:
     """The pinned query's strongest keys: the first in a sentence, all of them as a list."""
     inputs, query = head_map.inputs, selection.queries[row]
     best = strongest_keys(row_weights(selection, head_map, row))
-    query_name = token_name(inputs, inputs.query_tokens, query)
+    query_name = numbered_token(inputs, inputs.query_tokens, query)
     if not best:
         return html.summary(f"{visible(query_name)} may look at nothing.")
-    keys = [(token_name(inputs, inputs.key_tokens, selection.keys[key]), weight) for key, weight in best]
-    return html.summary(sentence(query_name, *keys[0], head_map.sentences.allowed)) + html.strongest(
+    keys = [(numbered_token(inputs, inputs.key_tokens, selection.keys[key]), weight) for key, weight in best]
+    return html.summary(cell_sentence(query_name, *keys[0], head_map.sentences.allowed)) + html.strongest(
         (key, number(weight)) for key, weight in keys
     )
 

@@ -63,7 +63,7 @@ def choose_parts(
     chosen = {}
     for (part, kinds, start), column in zip(_menus(trained), columns, strict=True):
         with column:
-            choice = widgets.choose(part.capitalize(), dict(kinds), start, f"{prefix}-{part}", refused.append)
+            choice = widgets.choose_object(part.capitalize(), dict(kinds), start, f"{prefix}-{part}", refused.append)
         if choice != start:
             chosen[part] = choice
     return chosen

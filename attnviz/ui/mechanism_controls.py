@@ -13,7 +13,7 @@ from attnviz.scores import SCORES
 from attnviz.ui.widgets import (
     GROUP,
     by_title,
-    choose,
+    choose_object,
     choose_several,
     configure,
     field_state,
@@ -33,25 +33,27 @@ MASK_MENU: dict[str, type[Mask]] = {
 
 def choose_mechanism(start: Mechanism) -> Mechanism:
     """Returns the mechanism that is chosen; each part opens as `start` has it."""
-    score = choose("Score", by_title(SCORES), start.score)
+    score = choose_object("Score", by_title(SCORES), start.score)
     biases = choose_biases("Biases", start.biases)
-    mask = choose("Mask", MASK_MENU, start.mask)
-    return Mechanism(score, biases, mask, choose("Normalizer", by_title(NORMALIZERS), start.normalizer))
+    mask = choose_object("Mask", MASK_MENU, start.mask)
+    return Mechanism(score, biases, mask, choose_object("Normalizer", by_title(NORMALIZERS), start.normalizer))
 
 
 def choose_mask_and_biases(start: Mechanism) -> Mechanism:
     """Returns `start` with other biases and another mask."""
-    return replace(start, biases=choose_biases("Biases", start.biases), mask=choose("Mask", MASK_MENU, start.mask))
+    return replace(
+        start, biases=choose_biases("Biases", start.biases), mask=choose_object("Mask", MASK_MENU, start.mask)
+    )
 
 
 def choose_normalizer(start: Mechanism) -> Mechanism:
     """Returns `start` with another normalizer."""
-    return replace(start, normalizer=choose("Normalizer", by_title(NORMALIZERS), start.normalizer))
+    return replace(start, normalizer=choose_object("Normalizer", by_title(NORMALIZERS), start.normalizer))
 
 
 def choose_score_and_normalizer(start: Mechanism) -> Mechanism:
     """Returns `start` with another score and normalizer."""
-    return choose_normalizer(replace(start, score=choose("Score", by_title(SCORES), start.score)))
+    return choose_normalizer(replace(start, score=choose_object("Score", by_title(SCORES), start.score)))
 
 
 def choose_biases(label: str, start: Sequence[Bias], prefix: str = "") -> tuple[Bias, ...]:

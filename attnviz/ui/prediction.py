@@ -51,14 +51,14 @@ def predict(key: str, query: str, keys: Sequence[str], weights: Float[np.ndarray
                 "Reveal", key=f"{key}-reveal", type="primary", icon=":material/visibility:",
                 disabled=prediction is None, on_click=_reveal, args=(key,),
             )  # fmt: skip
-        verdict = sentences(keys, prediction, weights) if now.revealed and prediction is not None else [""]
+        verdict = prediction_sentences(keys, prediction, weights) if now.revealed and prediction is not None else [""]
         st.html(html.join(map(html.summary, verdict)))
         revealed = normalized(weights) if now.revealed else np.full(len(keys), np.nan)
         _bars(f"{key}-{now.number}", prediction, revealed, keys)
     return now.revealed
 
 
-def sentences(
+def prediction_sentences(
     keys: Sequence[str], prediction: Float[np.ndarray, " keys"], weights: Float[np.ndarray, " keys"]
 ) -> list[str]:
     """How good the prediction is."""

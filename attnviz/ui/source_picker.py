@@ -31,7 +31,7 @@ class Places:
         return layer.locked
 
 
-def choose() -> tuple[Selection, Places]:
+def choose_selection() -> tuple[Selection, Places]:
     """Draws the widgets of the source, the layer and the head, and returns what they say.
 
     If the source has no layers to show, the last one that had is selected.

@@ -32,12 +32,12 @@ def is_long(inputs: Inputs) -> bool:
     return inputs.queries * inputs.keys > MOST_CELLS
 
 
-def token_name(inputs: Inputs, tokens: Sequence[str], position: int) -> str:
+def numbered_token(inputs: Inputs, tokens: Sequence[str], position: int) -> str:
     """Returns a token, in a long text with its position, because others are like it."""
     return f"{tokens[position]} ({position})" if is_long(inputs) else tokens[position]
 
 
-def choose(inputs: Inputs) -> Viewport:
+def choose_viewport(inputs: Inputs) -> Viewport:
     """Draws the sliders and returns what they say; a map that is not long has no sliders."""
     if not is_long(inputs):
         return WHOLE

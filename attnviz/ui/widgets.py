@@ -43,7 +43,7 @@ def show_error(problem: str) -> None:
     st.error(plain(problem))
 
 
-def choose(
+def choose_object(
     label: str,
     menu: Mapping[str, type[T]],
     start: T,
@@ -125,7 +125,7 @@ def grouped_menu(label: str, menu: Mapping[str, type], index: int, key: str, abo
 
 
 def widget_state(menu: Mapping[str, type[T]], value: T, key: str) -> dict[str, object]:
-    """What the session holds when `choose` under `key` shows a value."""
+    """What the session holds when `choose_object` under `key` shows a value."""
     if _as_in_model(menu, value):
         return {key: AS_IN_MODEL}
     return {key: title(type(value)), **field_state(value, key)}

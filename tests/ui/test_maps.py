@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.masks import Full
 from attnviz.models.interventions import Intervention
-from attnviz.translator import VARIANTS, Translator, load, sentences
+from attnviz.translator import VARIANTS, Translator, generate_sentences, load
 from attnviz.translator.grammar import ADJECTIVE, NOUN, Sentence
 from attnviz.translator.model import USE_LAYERS, ForwardPass, Use
 from attnviz.translator.translation import source_ids, target_ids
@@ -31,7 +31,7 @@ page = partial(open_page, "transformer")
 
 @cache
 def some(count: int) -> list[Sentence]:
-    return list(islice(sentences("test"), count))
+    return list(islice(generate_sentences("test"), count))
 
 
 @pytest.mark.parametrize("text", [SHORTEST, NEGATED, LONGEST])

@@ -174,7 +174,7 @@ def test_what_is_changed_is_said_beside_what_comes_of_it():
     ],
 )
 def test_what_is_changed_in_words(intervention, words):
-    assert what_if.describe(minilm().layers(EXAMPLE), intervention) == words
+    assert what_if.describe_intervention(minilm().layers(EXAMPLE), intervention) == words
 
 
 def test_sinks_that_a_model_has_learned_are_named_without_their_numbers():

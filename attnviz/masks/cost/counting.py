@@ -80,7 +80,7 @@ class IntervalCounter:
             top, bottom, first, after, left, right = _merged(top, bottom, first, after, left, right)
             lines = after - first
             top, bottom, first, left, right = (np.repeat(array, lines) for array in (top, bottom, first, left, right))
-            first = first + ranges(lines)
+            first = first + concatenated_ranges(lines)
             after = first + 1
         left = (first * self.period + left) // self.block
         right = ((after - 1) * self.period + right - 1) // self.block + 1
@@ -120,6 +120,6 @@ def _merged(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     return (*(array.take(begins) for array in (*same, left)), (reached - far).take(ends))
 
 
-def ranges(lengths: np.ndarray) -> np.ndarray:
+def concatenated_ranges(lengths: np.ndarray) -> np.ndarray:
     """0, 1, 2, … for each of the lengths, one after the other."""
     return np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from attnviz.masks.comparisons import COMPARISONS, ComparisonSign
-from attnviz.masks.cost.counting import Counts, IntervalCounter, ranges
+from attnviz.masks.cost.counting import Counts, IntervalCounter, concatenated_ranges
 from attnviz.masks.cost.monotonicity import ArrayLookup, bend, cases, linear, period, query_parts, replaced, value
 from attnviz.masks.cost.normal_form import NormalForm, UnstructuredRule, allows, common_period, comparisons, normal_form
 from attnviz.masks.mask import Compare, Mask
@@ -162,13 +162,13 @@ class RowIntervals:
         same, changing = np.flatnonzero(changes == 0), np.flatnonzero(changes)
         changes = changes.take(changing)
         # One search for each change: where the term, or minus the term where it falls, reaches its next mark.
-        piece, nth = np.repeat(changing, changes), ranges(changes)
+        piece, nth = np.repeat(changing, changes), concatenated_ranges(changes)
         arrays = (query, start, end, at_start, at_end, first, last)
         query, start, end, at_start, at_end, first, last = (array.take(piece) for array in arrays)
         sign = np.sign(last - first)
         target = np.where(sign > 0, least(first + nth + 1), 1 - least(first - nth))
         places = self.crossings(term, sign, target, query, start, end, (sign * at_start, sign * at_end))
-        parts, inner = pieces.take(np.repeat(changing, changes + 1), axis=1), ranges(changes + 1) > 0
+        parts, inner = pieces.take(np.repeat(changing, changes + 1), axis=1), concatenated_ranges(changes + 1) > 0
         parts[along, inner] = places
         parts[along + 1, np.roll(inner, -1)] = places
         parts = parts.compress(parts[along] < parts[along + 1], axis=1)

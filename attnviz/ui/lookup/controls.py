@@ -52,10 +52,10 @@ class LookupSelection:
         return look_up(self.dictionary, self.query, self.mechanism)
 
 
-def choose(left: DeltaGenerator, right: DeltaGenerator) -> LookupSelection:
+def choose_lookup(left: DeltaGenerator, right: DeltaGenerator) -> LookupSelection:
     """Shows the controls, in two columns."""
     with left:
-        dictionary = dictionary_table.edit()
+        dictionary = dictionary_table.edit_rows()
         query = _choose_query(dictionary)
         softness = _choose_softness()
     with right:

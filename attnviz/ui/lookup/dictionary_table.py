@@ -44,7 +44,7 @@ class _Table:
     edition: int = 0  # a new one is a new widget, with rows of its own
 
 
-def edit() -> Dictionary:
+def edit_rows() -> Dictionary:
     """Returns the rows as edited, or as the link has them; a mistake is shown, and the last good ones returned."""
     state = st.session_state
     table = state.setdefault(STATE, _Table())

@@ -13,7 +13,7 @@ from attnviz.ui.lookup.labels import NOTHING, bar, entries, entry, exact, result
 
 def show(selection: LookupSelection) -> None:
     dictionary, lookup = selection.dictionary, selection.result
-    st.html(summary(sentence(selection), role="status", also="attnviz-result"))
+    st.html(summary(result_sentence(selection), role="status", also="attnviz-result"))
     similarity = widgets.title(type(selection.mechanism.score)).lower()
     origins = {"key": "", "similarity": similarity, "weight": selection.softness, "value": "", "product": ""}
     rows = [
@@ -36,7 +36,7 @@ def show(selection: LookupSelection) -> None:
     )
 
 
-def sentence(selection: LookupSelection) -> Markup:
+def result_sentence(selection: LookupSelection) -> Markup:
     """What comes back, and why."""
     dictionary, lookup = selection.dictionary, selection.result
     value = element("b", result(lookup.result))

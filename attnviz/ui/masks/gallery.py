@@ -20,7 +20,7 @@ def show() -> None:
         with st.container(horizontal=True, key=f"gallery-{group.lower()}"):
             for kind in kinds:
                 with st.container(width=104, gap=None, key=f"gallery-{kind.__name__}"):
-                    st.image(picture(kind()), width=CELLS * PIXELS)
+                    st.image(mask_image(kind()), width=CELLS * PIXELS)
                     st.button(
                         title(kind), key=f"load-{kind.__name__}", type="tertiary", help=kind().describe(),
                         on_click=set_mask, args=(side, str(kind())),
@@ -34,6 +34,6 @@ def _pixels(text: str, _mask: Mask) -> np.ndarray:
     return colored.repeat(PIXELS, 0).repeat(PIXELS, 1)
 
 
-def picture(mask: Mask) -> np.ndarray:
+def mask_image(mask: Mask) -> np.ndarray:
     """A mask as a small picture in red, green, blue and opacity."""
     return _pixels(repr(mask), mask)

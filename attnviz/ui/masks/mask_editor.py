@@ -25,7 +25,7 @@ of the positions `q` and `k` (also `h`, the head, and `n_q`, `n_k`, how many the
 `causal & (q - k < 4) | k < 2` · `q // 4 == k // 4` · `abs(q - k) <= 2`"""
 
 
-def choose_mechanism(side: str, shared: Mechanism) -> Mechanism:
+def choose_side(side: str, shared: Mechanism) -> Mechanism:
     """Shows the widgets of one side; returns the shared mechanism with the mask and biases of this side."""
     key, text = _key(side), _text(side)
     good, problem = _read(side, text)
@@ -58,7 +58,7 @@ def choose_mechanism(side: str, shared: Mechanism) -> Mechanism:
     return replace(shared, mask=good, biases=biases)
 
 
-def describe(mechanism: Mechanism) -> str:
+def describe_mask(mechanism: Mechanism) -> str:
     """Returns the mask as a sentence, and the biases that come with it."""
     biases = " and ".join(widgets.title(type(bias)) for bias in mechanism.biases)
     return mechanism.mask.describe() + f" With {biases}." * bool(biases)

@@ -25,7 +25,7 @@ def show(comparison: Comparison, row: int | None) -> None:
         st.info("The greatest weights of several heads do not add up to 1. Choose one head to follow its mass.")
     else:
         mean = comparison.head == Aggregate.MEAN
-        st.html(paragraphs(sentences(mass_shift(before, after), query, keys, mean)))
+        st.html(paragraphs(mass_shift_sentences(mass_shift(before, after), query, keys, mean)))
     chart(
         bars(before, after, keys),
         "went",
@@ -37,7 +37,7 @@ def show(comparison: Comparison, row: int | None) -> None:
     )
 
 
-def sentences(shift: MassShift, query: str, keys: tuple[str, ...], mean: bool = False) -> list[Markup]:
+def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], mean: bool = False) -> list[Markup]:
     """Returns what happened to one query's attention; `mean` if the weights are means of several heads."""
     token, mass = element("b", visible(query)), _bold_number
     sides = [side for side, count in (("A", shift.keys_before), ("B", shift.keys_after)) if count]

@@ -33,7 +33,7 @@ from attnviz.ui.models.head_aggregate import (
 )
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.selection import similar_layers
-from attnviz.ui.viewport import token_name
+from attnviz.ui.viewport import numbered_token
 
 METHOD, HEADS, TOKENS = "together", "heads-together", "tokens-together"  # of widgets, and in the link
 HEIGHT = 430
@@ -86,7 +86,7 @@ def show(selection: ModelSelection) -> None:
     _show_sum(selection, head_map, method, queries, below)
 
 
-def choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, list[LayerHead]]:
+def head_choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, list[LayerHead]]:
     """Returns what can be chosen, by name: a whole layer, or one head of it."""
     by_name: dict[str, list[LayerHead]] = {}
     for i in stack:
@@ -97,7 +97,7 @@ def choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, list[Lay
 
 def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> list[LayerHead]:
     """Draws the menu and the mosaic of heads; returns those that are aggregated."""
-    by_hand, by_name = METHODS[method].aggregate is not None, choices(selection.layers, stack)
+    by_hand, by_name = METHODS[method].aggregate is not None, head_choices(selection.layers, stack)
     every = [head for i in stack for head in by_name[selection.layers[i].name]]
     # The menu stays where nothing is to be chosen in it, so that the charts below it stay too.
     picked = st.multiselect(
@@ -179,12 +179,12 @@ def _show_sum(
         return
     inputs = head_map.inputs
     total = aggregate_queries(head_map.exact_rows(queries), range(len(queries)))
-    key_tokens = [token_name(inputs, inputs.key_tokens, i) for i in selection.keys]
+    key_tokens = [numbered_token(inputs, inputs.key_tokens, i) for i in selection.keys]
     strongest = [(key_tokens[key], number(weight)) for key, weight in strongest_keys(total)]
     most = "nothing"
     if strongest:
         most = METHODS[method].total.format(weight=strongest[0][1], key=visible(strongest[0][0]))
-    tokens = " + ".join(visible(token_name(inputs, inputs.query_tokens, query)) for query in queries)
+    tokens = " + ".join(visible(numbered_token(inputs, inputs.query_tokens, query)) for query in queries)
     with places[0]:
         st.html(html.summary(f"{tokens}: {most}.") + html.strongest(strongest))
     keys = sorted(key for key, _ in strongest_keys(total, BARS))

@@ -117,7 +117,7 @@ def of_stack(selection: ModelSelection, stack: Sequence[int]) -> str:
         return f" of {selection.layer.name}"
     if len(stack) == len(selection.layers):
         return ""
-    return f" of {attention_kinds.name(selection.layer, selection.model.is_encoder_decoder).lower()}"
+    return f" of {attention_kinds.kind_name(selection.layer, selection.model.is_encoder_decoder).lower()}"
 
 
 def layer_head_names(layers: Sequence[Layer], heads: Collection[LayerHead]) -> list[str]:

@@ -129,7 +129,7 @@ def _numbered_kinds(layers: Sequence[Layer]) -> list[tuple[int, int]]:
 def _kinds_legend(selection: ModelSelection) -> list[str]:
     """Returns which shape is which kind of attention, if there are several."""
     names = {
-        kind: attention_kinds.name(layer, selection.model.is_encoder_decoder)
+        kind: attention_kinds.kind_name(layer, selection.model.is_encoder_decoder)
         for layer, (kind, _) in zip(selection.layers, _numbered_kinds(selection.layers), strict=True)
     }
     shapes = list(SHAPES.values())

@@ -16,13 +16,13 @@ MEANINGS = {
 }
 
 
-def table(layers: Sequence[Layer], selected: int) -> html.Markup:
+def layers_table(layers: Sequence[Layer], selected: int) -> html.Markup:
     """Returns a table in which layers that are alike share a row; that of the selected layer is marked."""
     rows: dict[tuple[str, ...], list[int]] = {}
     for i, layer in enumerate(layers):
         rows.setdefault(_cells(layer), []).append(i)
     marked = next(row for row, indices in enumerate(rows.values()) if selected in indices)
-    names = (ranges([layers[i].id for i in indices]) for indices in rows.values())
+    names = (layer_ranges([layers[i].id for i in indices]) for indices in rows.values())
     return html.table(HEADINGS, [(name, *cells) for name, cells in zip(names, rows, strict=True)], marked=marked)
 
 
@@ -32,7 +32,7 @@ def fidelity_legend(layers: Sequence[Layer]) -> str:
     return " · ".join(f"**{LABELS[one]}**: {meaning}" for one, meaning in MEANINGS.items() if one in present)
 
 
-def ranges(layers: Sequence[LayerId]) -> str:
+def layer_ranges(layers: Sequence[LayerId]) -> str:
     """Returns the names of layers, neighbors as one: “encoder 0–5, decoder 0”."""
     runs: list[list[LayerId]] = []
     for layer in layers:

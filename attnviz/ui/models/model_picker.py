@@ -39,7 +39,7 @@ PICTURE_MB = 16  # of an uploaded picture
 MOST_MISSING = 3  # layers that are named when they cannot be shown
 
 
-def choose(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
+def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
     """Draws the widgets of the model and its input. Returns the source and its layers.
 
     If the model cannot be loaded or cannot read the input, the reason stands in `notes`, and the last source that
@@ -68,10 +68,10 @@ def choose(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
     return source, layers
 
 
-def choices() -> list[str]:
+def model_choices() -> list[str]:
     """Returns the models of the menu: those that need no download, or that a hosted instance allows, and those that
     were shown in this session."""
-    return list(dict.fromkeys([*model_cache.choices(model_cache.HUB), *st.session_state.get(SESSION, [])]))
+    return list(dict.fromkeys([*model_cache.available_models(model_cache.HUB), *st.session_state.get(SESSION, [])]))
 
 
 def with_layers(source: ModelSource, fallback: ModelSource) -> tuple[ModelSource, Trace]:
@@ -117,7 +117,7 @@ def _choose_model() -> str:
     if state.get(MODEL) and state[MODEL] != _model_id(state[MODEL]):
         state[MODEL] = _model_id(state[MODEL])
     current = state.get(MODEL, st.query_params.get(MODEL)) or MINILM  # even if it will be refused, with a reason
-    options = list(dict.fromkeys([*choices(), current]))
+    options = list(dict.fromkeys([*model_choices(), current]))
     name = st.selectbox(
         "Model", options, 0, key=MODEL, bind="query-params", accept_new_options=not hosted,
         help=None if hosted else HELP,
@@ -194,7 +194,7 @@ def _offer_remedy(name: str) -> None:
             _retry()
             st.rerun()
         download.offer(away, model_cache.HUB)
-    elif allowed_models() is None or name in choices():
+    elif allowed_models() is None or name in model_choices():
         st.button("Try again", icon=":material/refresh:", key="again", on_click=_retry)
 
 

@@ -49,9 +49,9 @@ def show(selection: ModelSelection) -> None:
         _show_heads(selected, others, thumbnails, metric, table)
     if grouped_query.is_grouped(inputs):
         st.markdown("##### Heads that share keys")
-        st.html(grouped_query.picture(inputs, selection.head if isinstance(selection.head, int) else None))
+        st.html(grouped_query.diagram(inputs, selection.head if isinstance(selection.head, int) else None))
     st.markdown("##### The layers")
-    st.html(layer_table.table(selection.layers, selection.index))
+    st.html(layer_table.layers_table(selection.layers, selection.index))
     if meaning := layer_table.fidelity_legend(selection.layers):
         st.caption(meaning)
 
@@ -199,6 +199,6 @@ def missing_layers(selection: ModelSelection, drawn: Sequence[ModelSelection]) -
     if not drawn[0].all_layers:
         return f"All heads of all layers would take long on so long a text: the mosaic has {name} alone."
     return (
-        f"The mosaic has the layers that are like {name}; {layer_table.ranges(missing)} "
+        f"The mosaic has the layers that are like {name}; {layer_table.layer_ranges(missing)} "
         f"{'has' if len(missing) == 1 else 'have'} other numbers of heads or tokens. Choose one in the menu to see it."
     )

@@ -23,7 +23,7 @@ from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import bias_phrase
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.selection import Selection
-from attnviz.ui.viewport import token_name
+from attnviz.ui.viewport import numbered_token
 
 STRONGEST = "Its strongest key"
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions
@@ -106,7 +106,7 @@ def _show_score(
             st.html(html.element("p", "The scores of this layer are no sums of products."))
             return key
         pair = inputs.query[head, query].numpy(), inputs.key[inputs.kv_head(head), key].numpy()
-        tokens = token_name(inputs, inputs.query_tokens, query), token_name(inputs, inputs.key_tokens, key)
+        tokens = numbered_token(inputs, inputs.query_tokens, query), numbered_token(inputs, inputs.key_tokens, key)
         terms = pair[0].astype("f8") * pair[1].astype("f8") * scale
         steps = bias_steps(selection.layer, head, query, key, float(terms.sum()))
         rescaled = selection.special == Special.RESCALED

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
 from attnviz.analysis.head_maps import HeadChoice
-from attnviz.figures.difference import difference as difference_figure
+from attnviz.figures.difference import difference_heatmap
 from attnviz.figures.sentences import ChangeSentences
 from attnviz.formatting import visible
 from attnviz.layer import Layer
@@ -22,7 +22,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.head_map import HeadMap, selected_map
 from attnviz.ui.markdown import plain
-from attnviz.ui.models.model_picker import PICTURE_MB, choices, with_layers
+from attnviz.ui.models.model_picker import PICTURE_MB, model_choices, with_layers
 from attnviz.ui.models.model_source import ModelSource
 from attnviz.ui.models.selection import ModelSelection
 
@@ -92,7 +92,7 @@ def _show_difference(left: HeadMap, right: HeadMap) -> None:
         for both in zip(left.labels, right.labels, strict=True)
     )
     chart(
-        difference_figure(
+        difference_heatmap(
             difference(*maps).numpy(),
             cell_kinds == REMOVED,
             cell_kinds == ADDED,
@@ -126,7 +126,7 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
     with model_place:
         about = "One of those that are here, the path of a folder, or an id of the hub that was downloaded before."
         name = st.selectbox(
-            "Model on the right", [SAME, *choices()], key="right-model", bind="query-params",
+            "Model on the right", [SAME, *model_choices()], key="right-model", bind="query-params",
             help=about if anywhere else None, accept_new_options=anywhere,
         )  # fmt: skip
     chosen = replace(selection.source, name=selection.source.name if name in (SAME, None) else name)
@@ -148,7 +148,7 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
         mechanisms=[layer.mechanism for layer in layers],
         index=index,
         head=head,
-        viewport=selection.viewport if own_viewport else viewport.choose(layers[index].inputs),
+        viewport=selection.viewport if own_viewport else viewport.choose_viewport(layers[index].inputs),
     )
 
 

@@ -20,7 +20,7 @@ from attnviz.ui.head_map import selected_map
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import describe_parts
-from attnviz.ui.models.layer_table import ranges
+from attnviz.ui.models.layer_table import layer_ranges
 from attnviz.ui.models.outcome import IntervenedExample, Outcome, outcome
 from attnviz.ui.models.selection import ModelSelection
 
@@ -53,16 +53,18 @@ def show(selection: ModelSelection) -> None:
     with st.expander("Change it yourself", key="if-own", icon=":material/tune:", bind="query-params"):
         intervention, refused = _choose(selection)
     with top:
-        interventions.show_presets(presets(selection), intervention, "if-try", lambda one: _write(selection, one))
+        interventions.show_presets(model_presets(selection), intervention, "if-try", lambda one: _write(selection, one))
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     example = _run(selection, intervention, refused, notes)
     result = outcome(example)
     with notes:
         # A line even where nothing is changed, so that nothing below it jumps.
-        changes = describe(selection.layers, example.intervention) or html.Markup("&nbsp;")
+        changes = describe_intervention(selection.layers, example.intervention) or html.Markup("&nbsp;")
         st.html(html.summary(result.sentence, role="status") + html.note(changes))
         if locked := [layer.id for layer in selection.layers if layer.locked]:
-            st.caption(plain(f"Nothing can be changed in {ranges(locked)}, whose queries and keys are not known."))
+            st.caption(
+                plain(f"Nothing can be changed in {layer_ranges(locked)}, whose queries and keys are not known.")
+            )
     _show_maps(selection, example, result)
     left, right = st.columns([0.45, 0.55], gap="medium")
     with left:
@@ -72,11 +74,11 @@ def show(selection: ModelSelection) -> None:
         st.caption(WHAT_YOU_SEE)
 
 
-def describe(layers: Sequence[Layer], intervention: Intervention) -> str:
+def describe_intervention(layers: Sequence[Layer], intervention: Intervention) -> str:
     """Returns what is changed and where, in words; nothing where nothing is."""
     unlocked = [i for i, layer in enumerate(layers) if not layer.locked]
     places = unlocked if intervention.layers is None else intervention.layers
-    layers_name = "all layers" if set(unlocked) <= set(places) else ranges([layers[i].id for i in places])
+    layers_name = "all layers" if set(unlocked) <= set(places) else layer_ranges([layers[i].id for i in places])
     sentences = []
     if parts := describe_parts(intervention.score, (), intervention.mask, intervention.normalizer):
         sentences.append(f"Changed in {layers_name}. {parts}")
@@ -134,7 +136,7 @@ def heads_by_name(layers: Sequence[Layer]) -> dict[str, tuple[int, int]]:
     }
 
 
-def presets(selection: ModelSelection) -> dict[str, Intervention]:
+def model_presets(selection: ModelSelection) -> dict[str, Intervention]:
     """Returns interventions worth trying, by name."""
     places = _places(selection)
     everywhere, same_kind = places[EVERYWHERE], places.get(SAME_KIND, places[EVERYWHERE])

@@ -52,7 +52,7 @@ class _Choice:
     head: int = 0
 
 
-def choose(notes: DeltaGenerator) -> StepsSelection:
+def choose_steps(notes: DeltaGenerator) -> StepsSelection:
     """Shows the controls in the sidebar, and what is wrong with them in `notes`."""
     with st.sidebar:
         choice = _choose_example()
@@ -70,7 +70,7 @@ def choose(notes: DeltaGenerator) -> StepsSelection:
     with place:
         row = _choose_query(steps.inputs.query_tokens)
     head = min(choice.head, steps.inputs.heads - 1)  # the last good example may have fewer
-    return StepsSelection(example, valid_edits, steps, head, row, edits.refusal(choice.make, chosen_edits))
+    return StepsSelection(example, valid_edits, steps, head, row, edits.example_error(choice.make, chosen_edits))
 
 
 def show_query(tokens: tuple[str, ...], row: int) -> None:

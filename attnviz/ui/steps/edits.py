@@ -37,7 +37,7 @@ def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
     return valid, f"{count} written by hand had a place that is not here, and can’t be shown." if lost else ""
 
 
-def refusal(make: Callable[[], StepsExample], edits: Edits) -> str:
+def example_error(make: Callable[[], StepsExample], edits: Edits) -> str:
     """Why the example cannot be shown; empty if it can."""
     try:
         cached_steps(make(), edits)
@@ -46,7 +46,7 @@ def refusal(make: Callable[[], StepsExample], edits: Edits) -> str:
     return ""
 
 
-def edit(example: StepsExample, edits: Edits, matrix: str, row: int, column: int, text: str) -> None:
+def edit_number(example: StepsExample, edits: Edits, matrix: str, row: int, column: int, text: str) -> None:
     """Writes a number by hand; an empty text has it computed again. The link keeps it, or PROBLEM why not."""
     new_edits = {name: dict(cells) for name, cells in edits.items()}
     try:

@@ -10,7 +10,7 @@ from attnviz.scores import Dot, General, ScaledDot, Score
 from attnviz.ui import cache
 from attnviz.ui.matrices import Stage, as_json, matrices
 from attnviz.ui.steps.controls import StepsSelection, show_query
-from attnviz.ui.steps.edits import EDITS, PROBLEM, STAGE, edit, link_value, set_link_value
+from attnviz.ui.steps.edits import EDITS, PROBLEM, STAGE, edit_number, link_value, set_link_value
 
 TITLES = {
     "vectors": "Vectors",
@@ -52,7 +52,7 @@ def show(selection: StepsSelection) -> None:
         problem=st.session_state.pop(PROBLEM, "") or selection.problem,
         on_stage=lambda name: set_link_value(STAGE, "" if name == steps.stages[0] else name),
         on_query=partial(show_query, tokens),
-        on_edit=partial(edit, selection.example, selection.edits),
+        on_edit=partial(edit_number, selection.example, selection.edits),
         on_undo=lambda: set_link_value(EDITS, ""),
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ def show() -> None:
     scaling: Scaling = cache.once(measure_scaling, "scaling")
     place = st.container()
     width = st.select_slider("Width d of the vectors", WIDTHS, 64, key="d", bind="query-params", width=420)
-    place.html(element("p", sentence(scaling, width), class_="attnviz-why"))
+    place.html(element("p", scaling_sentence(scaling, width), class_="attnviz-why"))
     widths = np.array(WIDTHS, dtype="f4")
     views: tuple[tuple[str, str, str, Tensor, dict[str, Any]], ...] = (
         ("spread", "Dot products spread", "Their variance.",
@@ -50,7 +50,7 @@ def show() -> None:
     )
 
 
-def sentence(scaling: Scaling, width: int) -> Markup:
+def scaling_sentence(scaling: Scaling, width: int) -> Markup:
     """What scaling does at one width, in numbers."""
     i = scaling.widths.index(width)
     (plain, scaled), (peak, calm), (small, large) = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from attnviz.translator import EXAMPLES, Translation, Translator, load, sentences, tokenize
+from attnviz.translator import EXAMPLES, Translation, Translator, generate_sentences, load, tokenize
 from attnviz.translator.lexicon import (
     ADJECTIVES,
     ADVERBS,
@@ -83,7 +83,7 @@ def _take_example() -> None:
 
 
 def _draw_sentence() -> None:
-    st.session_state[ENGLISH_KEY] = " ".join(next(sentences("test", secrets.randbelow(2**32))).english)
+    st.session_state[ENGLISH_KEY] = " ".join(next(generate_sentences("test", secrets.randbelow(2**32))).english)
 
 
 def vocabulary() -> html.Markup:

@@ -33,7 +33,7 @@ def show(selection: TransformerSelection) -> TransformerSelection:
             text = st.container()
             step = _step(translation)
         with text:
-            st.html(in_french(translation, step) + verdict(translation))
+            st.html(in_french(translation, step) + translation_verdict(translation))
         with st.container(key="decoded-lines", gap=None):
             _show_lines(translation, step, selection.heads["cross"])
         with st.container(key="decoded-likeliest"):
@@ -103,7 +103,7 @@ def in_french(translation: Translation, step: int) -> html.Markup:
     )
 
 
-def verdict(translation: Translation) -> html.Markup:
+def translation_verdict(translation: Translation) -> html.Markup:
     """Returns whether the translation is right."""
     reference = translation.reference
     if reference is None:

@@ -101,9 +101,9 @@ def show(selection: TransformerSelection) -> None:
             st.latex(formulas(this), width="content")
             st.markdown(compare_with_paper(translator, this))
         with right:
-            st.html(products(this, tensors))
+            st.html(product_diagram(this, tensors))
         st.markdown(tensor_table(tensors))
-        st.caption(legend(this, translation, head))
+        st.caption(symbol_legend(this, translation, head))
 
 
 def formulas(this: AttentionLayer) -> str:
@@ -186,7 +186,7 @@ def size(one: NamedTensor) -> str:
     return " × ".join(map(str, one.shape))
 
 
-def products(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) -> html.Markup:
+def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) -> html.Markup:
     """Returns what is multiplied with what: rectangles as large as the tensors are."""
 
     def box(name: str, *symbol: object, kind: str = "", transposed: bool = False, pieces: int = 1) -> html.Markup:
@@ -238,7 +238,7 @@ def _bracket(text: str) -> html.Markup:
     return html.element("em", text)
 
 
-def legend(this: AttentionLayer, translation: Translation, head: int) -> str:
+def symbol_legend(this: AttentionLayer, translation: Translation, head: int) -> str:
     """Returns what the letters and the names in the code stand for, in Markdown."""
     module, layer = this.code
     return (

@@ -42,7 +42,7 @@ def show(selection: TransformerSelection) -> None:
     changes, translated = _run(selection, chosen, refused, notes)
     both = selection.translation, translated
     steps = _steps(both, selection.step)
-    notes.html(html.summary(verdict(both, changes), role="status"))
+    notes.html(html.summary(intervention_verdict(both, changes), role="status"))
     for i, column in enumerate(columns):
         column.html(words(SIDES[i], both[i], differing(both)[i], steps[i]))
     _show_maps(selection, both, changes, use, steps)
@@ -51,7 +51,7 @@ def show(selection: TransformerSelection) -> None:
 # What can be chosen
 
 
-def presets(translator: Translator) -> dict[str, Interventions]:
+def translator_presets(translator: Translator) -> dict[str, Interventions]:
     """Returns interventions worth trying, by name."""
     encoder, decoder, cross = (USE_LAYERS[use] for use in maps.USES)
     heads = [(cross[layer], head) for layer, head in (divmod(i, HEADS) for i in range(len(cross) * HEADS))]
@@ -98,7 +98,7 @@ def _choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Intervent
         opened = use if tab.open else opened
     changes = tuple(one for one in chosen if not one.is_empty)
     with top:
-        interventions.show_presets(presets(translator), changes, "try", partial(_write, translator))
+        interventions.show_presets(translator_presets(translator), changes, "try", partial(_write, translator))
     return opened, changes, refused
 
 
@@ -180,7 +180,7 @@ def _show_maps(
     interventions.show_sides(draw_map)
 
 
-def verdict(both: Both, changes: Interventions) -> str:
+def intervention_verdict(both: Both, changes: Interventions) -> str:
     """Returns what the interventions do to the translation, in a sentence or two."""
     before, after = both
     if not changes:
@@ -229,6 +229,6 @@ def words(side: str, translation: Translation, differs: set[int], step: int) -> 
             ""
             if translation.finished
             else html.element("p", "It comes to no end, and is cut off.", class_="attnviz-verdict"),
-            decoding.verdict(translation),
+            decoding.translation_verdict(translation),
         ]
     )
