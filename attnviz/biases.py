@@ -13,7 +13,7 @@ from attnviz.tensor_identity import TensorIdentity
 
 T = TypeVar("T")
 Scores = Float[Tensor, "*scores"]
-Positions = Int[Tensor, "*#scores"]  # positions that broadcast against the scores
+Position = Int[Tensor, "*#scores"]  # positions that broadcast against the scores
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # a mask, as FlexAttention's `mask_mod`
 
 
@@ -25,7 +25,7 @@ class Bias:
     both stand at the same place. `NAME` is what a menu calls a bias whose class is not named in plain words.
     """
 
-    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         raise NotImplementedError
 
     def bind(self, queries: int, keys: int, heads: int) -> "Bias":
@@ -60,7 +60,7 @@ class ALiBi(Bias):
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, heads=heads)
 
-    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         power = 1 << _bound(self, self.heads).bit_length() - 1
         exponent = torch.where(h < power, 8 * (h + 1), 8 * (h - power) + 4).to(scores.dtype) / power
         back = q - k if self.form == "causal" else abs(q - k)
@@ -127,7 +127,7 @@ class T5Buckets(TensorIdentity, Bias):
         bucket = torch.where(distance < self._near, distance, (self._near + far.long()).clamp(max=self._side - 1))
         return bucket + (k > q) * self._side if both else bucket
 
-    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         return scores + _bound(self, self.table).to(scores.device, scores.dtype)[self.bucket(q, k), h]
 
 
@@ -158,7 +158,7 @@ class Distances(TensorIdentity, Bias):
             )
         return self
 
-    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         return scores + self.table.to(scores)[h, k - q + self.queries - 1]
 
 
@@ -183,7 +183,7 @@ class KERPLE(Bias):
         if self.form == "power" and self.r2 > 2:
             raise ValueError(f"KERPLE's power form needs an r₂ of at most 2; it got {self.r2}.")
 
-    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         distance = abs(q - k).to(scores.dtype)
         return scores - self.r1 * (torch.log1p(self.r2 * distance) if self.form == "logarithmic" else distance**self.r2)
 
@@ -209,7 +209,7 @@ class Sandwich(Bias):
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, heads=heads, span=max(queries, keys))
 
-    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         heads, span = _bound(self, self.heads), _bound(self, self.span)
         wavelength = 10000 ** (torch.arange(2, self.width + 1, 2, dtype=torch.float64, device=q.device) / self.width)
         # Once for each distance, not for each pair.
@@ -230,7 +230,7 @@ class SoftCap(Bias):
         if not 0 < self.cap < math.inf:
             raise ValueError(f"SoftCap needs a finite cap above 0; it got {self.cap}.")
 
-    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         return torch.tanh(scores / self.cap) * self.cap
 
 
@@ -260,7 +260,7 @@ class SSMax(Bias):
     def with_mask(self, mask: MaskMod) -> Bias:
         return replace(self, mask=mask)
 
-    def __call__(self, scores: Scores, b: Positions, h: Positions, q: Positions, k: Positions) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         keys = _bound(self, self.keys)
         if self.mask is None:
             return scores * (self.s * math.log(keys))

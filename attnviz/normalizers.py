@@ -12,7 +12,7 @@ from torch.nn.functional import logsigmoid
 
 from attnviz.tensor_identity import TensorIdentity
 
-Scores = Float[Tensor, "*batch keys"]
+ScoreRows = Float[Tensor, "*batch keys"]
 Weights = Float[Tensor, "*batch keys"]
 Heads = Int[Tensor, "..."] | None  # positions of heads, which broadcast against the scores
 ALMOST_1 = 1 + 1e-8  # an α below it is softmax, to all digits that a root of 1 / (α − 1) leaves
@@ -30,7 +30,7 @@ class Normalizer:
     row: ClassVar[str] = "A row adds up to 1."  # what its weights add up to, for a person
     maps: ClassVar[int] = 1  # how many maps of scores it makes weights of, from so many equal parts of a head
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         raise NotImplementedError
 
     def bind(self, queries: int, keys: int, heads: int) -> "Normalizer":
@@ -51,7 +51,7 @@ class Softmax(Normalizer):
         if not 0 < self.temperature < math.inf:
             raise ValueError(f"Softmax needs a finite temperature above 0; it got {self.temperature}.")
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         weights = self._weights(scores)
         if not math.isnan(weights[..., 0].detach().sum()):
             return weights
@@ -59,7 +59,7 @@ class Softmax(Normalizer):
         empty = _empty_rows(scores)
         return self._weights(scores.masked_fill(empty, 0)).masked_fill(empty, 0)
 
-    def _weights(self, scores: Scores) -> Weights:
+    def _weights(self, scores: ScoreRows) -> Weights:
         if self.temperature != 1:  # the greatest becomes 0, so that no temperature is too low
             scores = (scores - scores.detach().amax(-1, keepdim=True)) / self.temperature
         return torch.softmax(scores, dim=-1)
@@ -72,7 +72,7 @@ class Hard(Normalizer):
     The limit of softmax as the temperature goes to 0. It has no gradient.
     """
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         greatest = (scores == scores.amax(-1, keepdim=True)) & ~scores.isneginf()
         return greatest.to(scores.dtype) / greatest.sum(-1, keepdim=True).clamp(min=1)
 
@@ -84,7 +84,7 @@ class Uniform(Normalizer):
     The limit of softmax as the temperature goes to infinity.
     """
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         allowed = ~scores.isneginf()
         return allowed.to(scores.dtype) / allowed.sum(-1, keepdim=True).clamp(min=1)
 
@@ -101,7 +101,7 @@ class SoftmaxPlusOne(Normalizer):
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest goes nowhere."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         return _with_sink(scores, scores.new_zeros(()))
 
 
@@ -130,7 +130,7 @@ class Sink(TensorIdentity, Normalizer):
             )
         return self
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         logit = torch.as_tensor(self.logit).to(scores)
         if logit.ndim:
             if h is None:
@@ -148,7 +148,7 @@ class Sparsemax(Normalizer):
     Martins & Astudillo 2016, "From Softmax to Sparsemax", as their `entmax` package computes it.
     """
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         return Entmax(2.0)(scores)
 
 
@@ -167,7 +167,7 @@ class Entmax(Normalizer):
         if not 1 <= self.alpha <= 4:
             raise ValueError(f"Entmax needs an α from 1 to 4; it got {self.alpha}.")
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         if self.alpha < ALMOST_1:
             return Softmax()(scores)
         empty = _empty_rows(scores)
@@ -199,7 +199,7 @@ class TopK(Normalizer):
         if self.k < 1:
             raise ValueError(f"TopK needs to keep 1 key or more; it got {self.k}.")
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         greatest = scores.detach().topk(min(self.k, scores.shape[-1]), dim=-1).values
         return Softmax()(scores.masked_fill(scores < greatest[..., -1:], -torch.inf))
 
@@ -216,7 +216,7 @@ class Sigmoid(Normalizer):
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row may add up to more or less than 1: each key is weighed by itself, between 0 and 1."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         return torch.sigmoid(scores - torch.log(_allowed_counts(scores)))
 
 
@@ -233,7 +233,7 @@ class ReLU(Normalizer):
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row may add up to anything: each key is weighed by itself, and a weight may be above 1."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         return torch.relu(scores) / _allowed_counts(scores)
 
 
@@ -249,7 +249,7 @@ class Softpick(Normalizer):
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to at most 1: keys of negative scores get none, and take from the others."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         # Above and below the line multiplied by exp(−greatest), so that nothing is too large.
         greatest = scores.detach().amax(-1, keepdim=True).clamp(min=0)
         above, below = scores.clamp(min=0), scores.masked_fill(scores.isneginf(), 0).clamp(max=0)
@@ -272,7 +272,7 @@ class StickBreaking(Normalizer):
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest of the stick is left over."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         # In logarithms; the cumulated ones begin with a key's next, as a large score of its own would drown theirs.
         refused = logsigmoid(-scores[..., 1:])
         left = torch.cat([refused.flip(-1).cumsum(-1).flip(-1), torch.zeros_like(scores[..., :1])], dim=-1)
@@ -318,7 +318,7 @@ class Identity(Normalizer):
     negative: ClassVar[bool] = True
     row: ClassVar[str] = "A row adds up to whatever it was given, and weights may be negative."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         return scores.masked_fill(scores.isneginf(), 0)
 
 

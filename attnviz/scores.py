@@ -118,8 +118,8 @@ class Additive(TensorIdentity, Score):
         self, d_q: int, d_k: int
     ) -> tuple[Float[Tensor, "hidden d_q"], Float[Tensor, "hidden d_k"], Float[Tensor, " hidden"]]:
         """W_q, W_k and v for queries and keys of these widths, as they were given or as the seed draws them."""
-        given = (w for w in (self.query_weight, self.key_weight, self.vector) if w is not None)
-        hidden = next((w.shape[0] for w in given), self.hidden)
+        weights = (w for w in (self.query_weight, self.key_weight, self.vector) if w is not None)
+        hidden = next((w.shape[0] for w in weights), self.hidden)
         return (
             _parameter("W_q", self.query_weight, (hidden, d_q), self.seed, 0, d_q**-0.5),
             _parameter("W_k", self.key_weight, (hidden, d_k), self.seed, 1, d_k**-0.5),
@@ -159,13 +159,13 @@ def _same_width(score: Score, query: Tensor, key: Tensor) -> None:
 
 
 def _parameter(
-    name: str, given: Tensor | None, shape: tuple[int, ...], seed: int, stream: int, spread: float
+    name: str, value: Tensor | None, shape: tuple[int, ...], seed: int, stream: int, spread: float
 ) -> Tensor:
-    if given is None:
+    if value is None:
         return _normal(seed, stream, shape) * spread
-    if given.shape != shape:
-        raise ValueError(f"{name} must have shape {shape} for these vectors; it has {tuple(given.shape)}.")
-    return given
+    if value.shape != shape:
+        raise ValueError(f"{name} must have shape {shape} for these vectors; it has {tuple(value.shape)}.")
+    return value
 
 
 @lru_cache(maxsize=64)

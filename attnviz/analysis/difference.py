@@ -124,7 +124,7 @@ def mass_shift(a_row: Row, b_row: Row) -> MassShift:
     a, b = _as_tensors(a_row, b_row)
     a, b = a.double(), b.double()
     in_a, in_b = ~a.isnan(), ~b.isnan()
-    both, change = in_a & in_b, b - a
+    both, increase = in_a & in_b, b - a
     before, after, surviving = a.nansum().item(), b.nansum().item(), a[both].sum().item()
     only_removes = bool(both.any()) and not bool((in_b & ~in_a).any())
     factor = before / surviving if only_removes and surviving > MIN_MASS else None
@@ -135,8 +135,8 @@ def mass_shift(a_row: Row, b_row: Row) -> MassShift:
         keys_after=int(in_b.sum()),
         removed=_sorted_masses(a, in_a & ~in_b),
         added=_sorted_masses(b, in_b & ~in_a),
-        gained=_sorted_masses(change, both & (change > 0)),
-        lost=_sorted_masses(-change, both & (change < 0)),
+        gained=_sorted_masses(increase, both & (increase > 0)),
+        lost=_sorted_masses(-increase, both & (increase < 0)),
         total=(b.nan_to_num(0) - a.nan_to_num(0)).abs().sum().item() / 2,
         factor=factor,
         deviation=None if factor is None else (b - factor * a)[both].abs().max().item(),

@@ -66,8 +66,8 @@ def downsample(
         tensor([[0, 2],
                 [0, 2]])
     """
-    q = _positions(inputs.queries, inputs.special_queries, special, rows, "query")
-    k = _positions(inputs.keys, inputs.special_keys, special, keys, "key")
+    q = _selected_positions(inputs.queries, inputs.special_queries, special, rows, "query")
+    k = _selected_positions(inputs.keys, inputs.special_keys, special, keys, "key")
     first_column = sum(i < k[0] for i in shown_positions(inputs.keys, inputs.special_keys, special))
     height, width = min(height, len(q)), min(width, len(k))
     cells, device = torch.arange(height), inputs.query.device
@@ -115,7 +115,9 @@ def thumbnails(
     return torch.stack([map_.weights for map_ in maps])
 
 
-def _positions(count: int, special_positions: Sequence[int], special: Special, part: slice, name: str) -> list[int]:
+def _selected_positions(
+    count: int, special_positions: Sequence[int], special: Special, part: slice, name: str
+) -> list[int]:
     """Returns the shown positions within a slice. Raises ValueError if there are none."""
     if part.step not in (None, 1):
         raise ValueError(f"A part of a map is made of neighbors; the slice has a step of {part.step}. Give it none.")

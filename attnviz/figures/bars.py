@@ -29,8 +29,8 @@ def bars(
         >>> bars(np.array([0.5, 0.5]), np.array([1.0, np.nan]), ["a", "b"]).spec
         PlainSpec(rows=2, columns=2)
     """
-    change = np.abs(np.nan_to_num(after) - np.nan_to_num(before))
-    positions = np.sort(np.argsort(-change, kind="stable")[:MOST])
+    increase = np.abs(np.nan_to_num(after) - np.nan_to_num(before))
+    positions = np.sort(np.argsort(-increase, kind="stable")[:MOST])
     figure = _axes([key_tokens[i] for i in positions])
     for name, weights, color in ((names[0], before, BEFORE), (names[1], after, AFTER)):
         heights = weights[positions].astype("f8")

@@ -57,7 +57,7 @@ def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, sc
         title={"text": "part of the score", "standoff": 8}, automargin=True, nticks=6,
         zeroline=True, zerolinecolor="rgba(128,128,128,0.6)",
     )  # fmt: skip
-    sentences = tuple(_sentence(i, *both, scale) for i, both in enumerate(zip(query, key, strict=True)))
+    sentences = tuple(_product_sentence(i, *both, scale) for i, both in enumerate(zip(query, key, strict=True)))
     return Chart(figure, PointsSpec(sentences, bars=True))
 
 
@@ -76,7 +76,7 @@ def scaled(scale: float) -> str:
     return f" × {_factor(scale)}"
 
 
-def _sentence(dimension: int, query: float, key: float, scale: float) -> str:
+def _product_sentence(dimension: int, query: float, key: float, scale: float) -> str:
     product = f"{_factor(query)} × {_factor(key)}{scaled(scale)} = {number(query * key * scale)}"
     return f"Dimension {dimension}: {product}"
 

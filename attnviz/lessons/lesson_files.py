@@ -73,7 +73,7 @@ def read_lesson(path: Path) -> Lesson:
 
 
 def _parse_lesson(table: dict) -> Lesson:
-    _check(table, REQUIRED, OPTIONAL, "The lesson")
+    _check_fields(table, REQUIRED, OPTIONAL, "The lesson")
     if table["page"] not in PAGES:
         raise ValueError(f"page is “{table['page']}”; expected is one of {', '.join(PAGES)}.")
     questions = table.get("questions", [])
@@ -82,7 +82,7 @@ def _parse_lesson(table: dict) -> Lesson:
     for number, question in enumerate(questions, 1):
         if not isinstance(question, dict):
             raise ValueError(f"Question {number} is no table: write {{ ask = '…', answer = '…' }}.")
-        _check(question, {"ask": str, "answer": str}, {}, f"Question {number}")
+        _check_fields(question, {"ask": str, "answer": str}, {}, f"Question {number}")
     return Lesson(
         table["title"],
         table["about"],
@@ -92,7 +92,7 @@ def _parse_lesson(table: dict) -> Lesson:
     )
 
 
-def _check(table: dict, required: dict[str, type], optional: dict[str, type], subject: str) -> None:
+def _check_fields(table: dict, required: dict[str, type], optional: dict[str, type], subject: str) -> None:
     if missing := [name for name in required if name not in table]:
         raise ValueError(f"{subject} has no {_and(missing)}.")
     if unknown := [name for name in table if name not in {**required, **optional}]:

@@ -68,10 +68,10 @@ def readings(named_mask: NamedMask, size: int, queries: int, keys: int) -> tuple
         raise ValueError(f"{named_mask.name} needs a size of {named_mask.least} or more; it got {size}.")
     if min(queries, keys) < 1:
         raise ValueError(f"Give at least one query and one key; there are {queries} and {keys}.")
-    return tuple(_reading(convention, size, queries, keys) for convention in named_mask.conventions)
+    return tuple(_read_convention(convention, size, queries, keys) for convention in named_mask.conventions)
 
 
-def _reading(convention: Convention, size: int, queries: int, keys: int) -> Reading:
+def _read_convention(convention: Convention, size: int, queries: int, keys: int) -> Reading:
     try:
         mask = convention.mask(size, queries, keys)
     except ValueError as refusal:

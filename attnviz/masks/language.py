@@ -245,7 +245,7 @@ class _Parser:
 
     def catalogue(self, token: _Token) -> _Parsed:
         """Parses a mask of the catalogue, with its parameters."""
-        parameters, opening = _parameters(token.word), self.token
+        parameters, opening = _settable_fields(token.word), self.token
         values: dict[str, Any] = {}
         inside: list[_Parsed] = []
         if opening.word == "(":
@@ -478,7 +478,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 @cache
-def _parameters(name: str) -> dict[str, tuple[Field, tuple[Any, ...]]]:
+def _settable_fields(name: str) -> dict[str, tuple[Field, tuple[Any, ...]]]:
     """Returns the fields of a mask that a person may set, each with the types of its value; fields that are None until
     the mask is bound are left out."""
     kind: Any = names()[name]

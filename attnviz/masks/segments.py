@@ -79,7 +79,7 @@ class Documents(Mask):
 
     def condition(self) -> str:
         return (
-            f"both are in the same document (of {_listed(self.lengths)} positions, then one more) and, counted from "
+            f"both are in the same document (of {_joined(self.lengths)} positions, then one more) and, counted from "
             f"the document's start, {self.inner.condition()}"
         )
 
@@ -132,8 +132,8 @@ class SharedPrefix(Mask):
 
     def condition(self) -> str:
         return (
-            f"both are in the same document (of {_listed(self.lengths)} positions, then one more) and the key is not "
-            f"after it, or the key is in the document that is the prefix of its own (prefixes {_listed(self.prefixes)})"
+            f"both are in the same document (of {_joined(self.lengths)} positions, then one more) and the key is not "
+            f"after it, or the key is in the document that is the prefix of its own (prefixes {_joined(self.prefixes)})"
         )
 
 
@@ -207,7 +207,7 @@ def _depends_on_lengths(mask: Mask) -> bool:
         return True
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _joined(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 

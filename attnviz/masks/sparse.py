@@ -112,7 +112,7 @@ class BigBird(LengthDependent):
         last_row, last_column = (queries - 1) // self.block, (keys - 1) // self.block
         row, column = q // self.block, k // self.block
         ends = (row == 0) | (row == last_row) | (column == 0) | (column == last_column)
-        heads = _heads(last_row + 1)
+        heads = _drawn_heads(last_row + 1)
         place = h % heads * (last_row + 1) + row.clamp(min=0, max=last_row)
         drawn = _drawn(self.random, self.seed, heads, last_row + 1, last_column + 1)
         near = (row - 1 <= column) & (column <= row + 1)
@@ -125,7 +125,7 @@ class BigBird(LengthDependent):
         )
 
 
-def _heads(rows: int) -> int:
+def _drawn_heads(rows: int) -> int:
     return max(1, min(HEADS, LARGEST // rows))
 
 

@@ -124,7 +124,7 @@ def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, st
         as_value_error(f"transformers cannot build {quoted(name)} from its config.json"),
     ):
         config = kind.from_dict(plain)
-        classes = (*_head(config_json, config), *((base,) if kind in base._model_mapping else ())) or (base,)
+        classes = (*_head_class(config_json, config), *((base,) if kind in base._model_mapping else ())) or (base,)
 
         def make(implementation: str) -> Any:
             with torch.device("meta"):
@@ -148,7 +148,7 @@ def _safe(value: Any) -> Any:
     return [_safe(part) for part in value] if isinstance(value, list) else value
 
 
-def _head(config_json: dict[str, Any], config: Any) -> tuple[Any, ...]:
+def _head_class(config_json: dict[str, Any], config: Any) -> tuple[Any, ...]:
     """Returns the class with the head that gives the next token, if the model was saved with one."""
     names = [name for name in config_json.get("architectures") or () if isinstance(name, str)]
     auto: Any = transformers.AutoModelForCausalLM

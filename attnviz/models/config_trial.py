@@ -27,7 +27,7 @@ WIDTH = re.compile(r"dim|d_model|embd|width|size")
 def check_trial(name: str, config: dict[str, Any], tensors: int) -> None:
     """Raises ValueError if the config describes a large table and cannot be built within the limits."""
     if largest_table(config) > TABLE:
-        _run(name, json.dumps(config, sort_keys=True), tensors)
+        _run_trial(name, json.dumps(config, sort_keys=True), tensors)
 
 
 def largest_table(config: dict[str, Any]) -> int:
@@ -56,7 +56,7 @@ def _largest(value: Any) -> int:
 
 
 @lru_cache(maxsize=64)
-def _run(name: str, config: str, tensors: int) -> None:
+def _run_trial(name: str, config: str, tensors: int) -> None:
     command = [sys.executable, "-m", "attnviz.models.config_trial", name, str(tensors)]
     try:
         done = subprocess.run(command, input=config, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT)  # noqa: S603

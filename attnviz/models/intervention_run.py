@@ -43,7 +43,7 @@ def run_with_interventions(
     """
     before = model.layers(text, pair, image)
     inputs = model.encode(text, pair, image)
-    _check(interventions, before)
+    _check_interventions(interventions, before)
     mechanisms: list[Mechanism] = []
     outputs: list[Tensor] = []
 
@@ -112,11 +112,11 @@ def sentence_similarity(
     model: Model, interventions: Sequence[Intervention], text: str, other: str
 ) -> tuple[float, float]:
     """Returns the cosine of the vectors of two sentences, each read by itself, before and after the interventions."""
-    before, after = zip(*(_vectors(model, interventions, one) for one in (text, other)), strict=True)
+    before, after = zip(*(_sentence_vectors(model, interventions, one) for one in (text, other)), strict=True)
     return cosine(*before), cosine(*after)
 
 
-def _vectors(model: Model, interventions: Sequence[Intervention], text: str) -> tuple[Tensor, Tensor]:
+def _sentence_vectors(model: Model, interventions: Sequence[Intervention], text: str) -> tuple[Tensor, Tensor]:
     after = run_with_interventions(model, interventions, text).output
     before = model.output(model.encode(text))
     return before, before if after is None else after
@@ -163,7 +163,7 @@ def cosine(one: Float[Tensor, " numbers"], other: Float[Tensor, " numbers"]) -> 
     return float(cosine_similarity(one.double(), other.double(), dim=0))
 
 
-def _check(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> None:
+def _check_interventions(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> None:
     for layer, head in (place for intervention in interventions for place in intervention.ablated):
         if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].inputs.heads:
             raise ValueError(f"There is no head {head} in a layer number {layer}, so it cannot be ablated.")

@@ -151,8 +151,8 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
         if None in values:
             column = values.index(None) + start
             hint = "" if column else " If the first column holds tokens, write “token” above it."
-            held = f"holds {quoted(row[column])}, which is not a finite number" if row[column] else "is empty"
-            raise ValueError(f"Row {n}, column {column + 1} {held}. Write a number there.{hint}")
+            content = f"holds {quoted(row[column])}, which is not a finite number" if row[column] else "is empty"
+            raise ValueError(f"Row {n}, column {column + 1} {content}. Write a number there.{hint}")
         into[:] = values
     yield "vectors", matrix
 
@@ -214,8 +214,10 @@ def _nested(name: str, value: object) -> np.ndarray:
         level = list(chain.from_iterable(level))
     for i, entry in enumerate(level):
         if not isinstance(entry, float | bool):
-            held = quoted(entry) if isinstance(entry, str) else JSON_NAMES[type(entry)]
-            raise ValueError(f"{element_name(name, np.unravel_index(i, shape))} holds {held}, which is not a number.")
+            content = quoted(entry) if isinstance(entry, str) else JSON_NAMES[type(entry)]
+            raise ValueError(
+                f"{element_name(name, np.unravel_index(i, shape))} holds {content}, which is not a number."
+            )
     return np.array(level, np.float64).reshape(shape)
 
 

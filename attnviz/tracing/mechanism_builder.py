@@ -57,7 +57,7 @@ class MechanismBuilder:
             if groups == 1:
                 return _read_lazy_mask(tensor, sequences.start, self.budget), ()
             tensor = tensor.rows(0, queries)
-        cells = _cells(tensor, call, sequences)
+        cells = _sequence_cells(tensor, call, sequences)
         allowed = cells if cells.dtype == torch.bool else cells > MASKED
         mask_biases = () if cells.dtype == torch.bool else self._bias(cells.where(allowed, 0), call, slice(0, groups))
         same = allowed[:1, :1]
@@ -71,7 +71,7 @@ class MechanismBuilder:
         return (mask if groups == 1 else same_sequence if mask == Full() else same_sequence & mask), mask_biases
 
     def _bias(self, tensor: Tensor, call: Call, sequences: slice) -> tuple[Bias, ...]:
-        cells = _cells(tensor, call, sequences).float()
+        cells = _sequence_cells(tensor, call, sequences).float()
         if not bool(cells.any()):
             return ()
         if len(cells) == 1 and (distances := _distance_table(cells[0].expand(-1, *call.lengths))) is not None:
@@ -113,7 +113,7 @@ def _rule_mask(mask: LazyMask, example: int, allowed: AllowedRows, budget: Memor
     return ModelMask(CellTable(cells[None, None], queries, keys))
 
 
-def _cells(tensor: Tensor, call: Call, sequences: slice) -> Tensor:
+def _sequence_cells(tensor: Tensor, call: Call, sequences: slice) -> Tensor:
     """The part of a mask or a bias that belongs to these sequences: (groups or 1, heads or 1, queries or 1, keys)."""
     tensor = tensor.reshape((1,) * (4 - tensor.ndim) + tensor.shape)[..., : call.lengths[1]]
     return (tensor if len(tensor) == 1 else tensor[sequences]).cpu()

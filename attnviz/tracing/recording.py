@@ -146,7 +146,7 @@ class Recording:
         return slice(self.example * groups, (self.example + 1) * groups)
 
     def _inputs(self, call: Call, sequences: slice) -> Inputs:
-        query, key, value = (_merged(tensor[sequences]) for tensor in (call.query, call.key, call.value))
+        query, key, value = (_merged_sequences(tensor[sequences]) for tensor in (call.query, call.key, call.value))
         return self._make_inputs(call.module, query, key, value)
 
     def _make_inputs(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor) -> Inputs:
@@ -194,7 +194,7 @@ def _has_causal_weights(weights: Tensor) -> bool:
     return not bool(weights.triu(1).any(-1)[uneven].any())
 
 
-def _merged(tensor: Tensor) -> Tensor:
+def _merged_sequences(tensor: Tensor) -> Tensor:
     """Sequences (sequences, heads, tokens, width) as one, in numbers of its own that keep nothing else alive."""
     whole = tensor.transpose(0, 1).flatten(1, 2).float().cpu()
     return whole.clone(memory_format=torch.contiguous_format)

@@ -100,7 +100,7 @@ def parse_sentence(words: tuple[str, ...]) -> Sentence | None:
         ('le', 'chat', 'dort', '.')
     """
     try:
-        clause = _Clause(reading := _Parser(words))
+        clause = _Clause(reading := _Reader(words))
     except _NoSuchSentence:
         return None
     return clause.sentence() if reading.position == len(words) else None
@@ -114,7 +114,7 @@ def next_words(words: tuple[str, ...]) -> tuple[str, ...]:
         True
     """
     try:
-        _Clause(reading := _Parser(words))
+        _Clause(reading := _Reader(words))
     except _NoSuchSentence:
         return tuple(reading.expected) if reading.position == len(words) else ()
     return ()
@@ -182,7 +182,7 @@ class _NoSuchSentence(Exception):
     """None of the words that may come next does."""
 
 
-class _Parser(_WordSource):
+class _Reader(_WordSource):
     """Reads the words; `expected` are those that could have stood at the place that it has come to."""
 
     def __init__(self, words: tuple[str, ...]) -> None:

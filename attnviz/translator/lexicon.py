@@ -41,8 +41,8 @@ class Verb:
 def _nouns(kind: str, feminine: bool, rows: str) -> Iterator[Noun]:
     """Nouns from rows of English, French and both plurals, where the rule, with an s, does not make them."""
     for row in rows.split(","):
-        english, french, *given = row.split()
-        plural, pluriel = given or ("-", "-")
+        english, french, *forms = row.split()
+        plural, pluriel = forms or ("-", "-")
         yield Noun(
             english,
             f"{english}s" if plural == "-" else plural,

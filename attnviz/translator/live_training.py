@@ -131,9 +131,9 @@ class LiveTraining:
     def _add_checkpoint(self, evaluation: Evaluation, losses: list[float], weights_in_half: bytes) -> None:
         before = self.history
         # Of the checkpoints between those in CHECKPOINTS only the last one is kept.
-        kept = [one for one in before.checkpoints if one.evaluation.step in CHECKPOINTS]
+        earlier = [one for one in before.checkpoints if one.evaluation.step in CHECKPOINTS]
         checkpoint = Checkpoint(evaluation, partial(_translator, before.variant, evaluation.step, weights_in_half))
-        self.history = replace(before, losses=(*before.losses, *losses), checkpoints=(*kept, checkpoint))
+        self.history = replace(before, losses=(*before.losses, *losses), checkpoints=(*earlier, checkpoint))
 
     def _end(self, code: int) -> None:
         checkpoints = self.history.checkpoints

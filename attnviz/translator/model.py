@@ -128,7 +128,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "batch queries width"]:
         """Returns what the vectors attend to: the memory, or themselves and those before them in the cache."""
         start = forward_pass.cache.length if forward_pass.cache else 0
-        query = _heads(self.query(vectors))
+        query = _split_heads(self.query(vectors))
         key, value = self._keys_and_values(vectors if memory is None else memory, forward_pass.cache)
         queries, keys = start + query.shape[-2], key.shape[-2]
         mechanism = self.mechanism(forward_pass.interventions)
@@ -147,9 +147,9 @@ class MultiHeadAttention(nn.Module):
 
     def _keys_and_values(self, vectors: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
         if cache is None or self.use == "encoder":
-            return _heads(self.key(vectors)), _heads(self.value(vectors))
+            return _split_heads(self.key(vectors)), _split_heads(self.value(vectors))
         if self.use == "decoder" or self.id not in cache.layers:  # the encoder's words stay what they are
-            key, value = _heads(self.key(vectors)), _heads(self.value(vectors))
+            key, value = _split_heads(self.key(vectors)), _split_heads(self.value(vectors))
             if self.id in cache.layers:
                 keys, values = cache.layers[self.id]
                 key, value = torch.cat([keys, key], -2), torch.cat([values, value], -2)
@@ -157,7 +157,7 @@ class MultiHeadAttention(nn.Module):
         return cache.layers[self.id]
 
 
-def _heads(vectors: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch heads tokens d"]:
+def _split_heads(vectors: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch heads tokens d"]:
     return vectors.unflatten(-1, (HEADS, -1)).transpose(-3, -2)
 
 

@@ -56,7 +56,7 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
             loss = cross_entropy(scores, words, label_smoothing=SMOOTHING)
         unsmoothed = cross_entropy(scores.detach(), words).item()
         if step == 0:
-            yield _progress(model, variant, 0, unsmoothed)
+            yield _training_state(model, variant, 0, unsmoothed)
         if step == steps:
             return
         for group in optimizer.param_groups:
@@ -66,10 +66,10 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         step += 1
-        yield _progress(model, variant, step, unsmoothed)
+        yield _training_state(model, variant, step, unsmoothed)
 
 
-def _progress(model: Transformer, variant: str, step: int, loss: float) -> TrainingState:
+def _training_state(model: Transformer, variant: str, step: int, loss: float) -> TrainingState:
     return TrainingState(step, loss, lambda: Translator(copy.deepcopy(model), variant, step))
 
 

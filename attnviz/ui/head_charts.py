@@ -192,7 +192,7 @@ def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None
         hidden = None
         if predict and row is not None and not _is_revealed(head_map, row):
             row, hidden = None, row
-        text = html.Markup() if row is None else _reading(selection, head_map, row)
+        text = html.Markup() if row is None else _strongest_keys(selection, head_map, row)
         if predict and row is None and hidden is None:
             text = html.element("p", "Pin a query to predict where it looks.")
         if is_whole:
@@ -217,7 +217,7 @@ def _description(head_map: HeadMap, row: int | None) -> str:
     return f"{text} {cell_sentence(token, head_map.key_tokens[best[0][0]], best[0][1], head_map.sentences.allowed)}"
 
 
-def _reading(selection: Selection, head_map: HeadMap, row: int) -> html.Markup:
+def _strongest_keys(selection: Selection, head_map: HeadMap, row: int) -> html.Markup:
     """The pinned query's strongest keys: the first in a sentence, all of them as a list."""
     inputs, query = head_map.inputs, selection.queries[row]
     best = strongest_keys(row_weights(selection, head_map, row))
@@ -243,7 +243,7 @@ def _notes(selection: Selection, head_map: HeadMap) -> list[str]:
     inputs, normalizer = head_map.inputs, selection.mechanism.normalizer
     notes: list[str] = [] if normalizer.adds_up else [normalizer.row]
     if selection.special != Special.SHOWN and inputs.special_keys:
-        hidden = _listed([inputs.key_tokens[i] for i in inputs.special_keys])
+        hidden = _joined_tokens([inputs.key_tokens[i] for i in inputs.special_keys])
         if selection.special == Special.RESCALED and not normalizer.negative:
             notes.append(f"{hidden} are hidden, and each row is rescaled to the sum it had with them.")
         elif selection.head == Aggregate.MAXIMUM or not normalizer.adds_up:
@@ -252,12 +252,12 @@ def _notes(selection: Selection, head_map: HeadMap) -> list[str]:
             share = number(hidden_mass(weights))
             notes.append(f"{hidden} are hidden; on average {share} of a query's attention is not in the picture.")
     if empty := empty_rows(weights):
-        few = _listed([head_map.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
+        few = _joined_tokens([head_map.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
         notes.append(f"{len(empty)} of {len(weights)} queries may look at no key shown: {few}.")
     return notes
 
 
-def _listed(tokens: Sequence[str]) -> str:
+def _joined_tokens(tokens: Sequence[str]) -> str:
     return ", ".join(visible(token) for token in tokens)
 
 

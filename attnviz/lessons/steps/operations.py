@@ -80,10 +80,10 @@ class Biased(Operation):
 
     def formula(self, row: int, column: int, *sources: Matrix) -> str:
         score = sources[0].values
-        change = float((self(score) - score)[row, column])
+        increase = float((self(score) - score)[row, column])
         names = ", ".join(getattr(bias, "NAME", "") or type(bias).__name__ for bias in self.biases)
-        before, sign = cell_number(float(score[row, column])), "−" if change < 0 else "+"
-        return f"{before} {sign} {cell_number(abs(change))} ({names})"
+        before, sign = cell_number(float(score[row, column])), "−" if increase < 0 else "+"
+        return f"{before} {sign} {cell_number(abs(increase))} ({names})"
 
 
 @dataclass(frozen=True)

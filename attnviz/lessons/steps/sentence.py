@@ -52,11 +52,11 @@ class SentenceExample(StepsExample):
         origin = "made from the word and its place"
         words = _words(self.text, "sentence")
         x = y = computation.add_input(
-            "X", "X", "the sentence, a vector for each word", _vectors(words), words, origin, of_queries=True
+            "X", "X", "the sentence, a vector for each word", _token_vectors(words), words, origin, of_queries=True
         )
         if self.second is not None:
             words = _words(self.second, "second sentence")
-            y = computation.add_input("Y", "Y", "the second sentence", _vectors(words), words, origin)
+            y = computation.add_input("Y", "Y", "the second sentence", _token_vectors(words), words, origin)
         mechanism = Mechanism(biases=self.biases, mask=self.mask)
         return mechanism, [self._head(computation, head, x, y) for head in range(self.heads)]
 
@@ -86,7 +86,7 @@ def _words(text: str, name: str) -> tuple[str, ...]:
     return tokens
 
 
-def _vectors(tokens: tuple[str, ...]) -> Float[Tensor, "tokens width"]:
+def _token_vectors(tokens: tuple[str, ...]) -> Float[Tensor, "tokens width"]:
     return (torch.stack([embedding(token, WIDTH) for token in tokens]) + sinusoids(len(tokens), WIDTH)).double()
 
 

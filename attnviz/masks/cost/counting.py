@@ -77,15 +77,15 @@ class IntervalCounter:
         first, after, left, right = rectangles
         if self.period > self.block:
             # Lines may lie farther apart than a block: each for itself. Rectangles of neighbors mostly overlap.
-            top, bottom, first, after, left, right = _merged(top, bottom, first, after, left, right)
+            top, bottom, first, after, left, right = _merged_rectangles(top, bottom, first, after, left, right)
             lines = after - first
             top, bottom, first, left, right = (np.repeat(array, lines) for array in (top, bottom, first, left, right))
             first = first + concatenated_ranges(lines)
             after = first + 1
         left = (first * self.period + left) // self.block
         right = ((after - 1) * self.period + right - 1) // self.block + 1
-        for row, column, change in ((top, left, 1), (top, right, -1), (bottom, left, -1), (bottom, right, 1)):
-            np.add.at(self.changes.reshape(-1), row * self.changes.shape[1] + column, np.int32(change))
+        for row, column, step in ((top, left, 1), (top, right, -1), (bottom, left, -1), (bottom, right, 1)):
+            np.add.at(self.changes.reshape(-1), row * self.changes.shape[1] + column, np.int32(step))
 
     def counts(self) -> Counts:
         """The counts of all that was added."""
@@ -106,7 +106,7 @@ def _spread(sizes: np.ndarray) -> np.ndarray:
     return sizes[0]
 
 
-def _merged(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+def _merged_rectangles(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """The same with fewer rectangles: those that overlap or touch are one, where all but left and right is equal."""
     *same, left, right = arrays
     order = np.lexsort((left, *same))

@@ -55,7 +55,7 @@ def _grouped(rule: Mask, ranges: Mapping[str, Bounds], positive: bool = True) ->
         case Compare(terms, signs):
             signs = signs if positive else tuple(OPPOSITE[sign] for sign in signs)
             compared = zip(terms, terms[1:], signs, strict=False)
-            return _group(positive, (_comparison(left, right, sign, ranges) for left, right, sign in compared))
+            return _group(positive, (_compared_with_zero(left, right, sign, ranges) for left, right, sign in compared))
     raise UnstructuredRule("is not written as comparisons of whole numbers")
 
 
@@ -67,7 +67,7 @@ def _group(every: bool, rules: Iterable[NormalForm]) -> NormalForm:
     return flat[0] if len(flat) == 1 else RuleGroup(every, tuple(flat))
 
 
-def _comparison(left: Term, right: Term, sign: ComparisonSign, ranges: Mapping[str, Bounds]) -> Compare:
+def _compared_with_zero(left: Term, right: Term, sign: ComparisonSign, ranges: Mapping[str, Bounds]) -> Compare:
     """Two terms compared as their difference with 0."""
     term = left if right == Number(0) else Arithmetic("-", left, right)
     for part in term.subterms():

@@ -61,12 +61,12 @@ def show() -> None:
     st.html(
         table(
             ["", "Library", "What one writes", "Where it says so"],
-            ([number, *_cells(reading, size)] for number, reading in rows),
+            ([number, *_reading_cells(reading, size)] for number, reading in rows),
         )
     )
 
 
-def _cells(reading: Reading, size: int) -> tuple[str, Markup, str]:
+def _reading_cells(reading: Reading, size: int) -> tuple[str, Markup, str]:
     convention = reading.convention
     source = f"{convention.source}. {convention.note}" if convention.note else convention.source
     return convention.library, element("code", convention.call_with(size)), reading.refusal or source

@@ -48,13 +48,13 @@ def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], me
     if shift.removed:
         result.append(
             Markup("Under B {} no longer sees {}, to which A gave {} of its attention: {}.").format(
-                token, _count(shift.removed), mass(shift.removed_mass), _strongest(shift.removed, keys)
+                token, _key_count(shift.removed), mass(shift.removed_mass), _strongest(shift.removed, keys)
             )
         )
     if shift.added:
         result.append(
             Markup("Under B {} sees {} more, which get {}: {}.").format(
-                token, _count(shift.added), mass(shift.added_mass), _strongest(shift.added, keys)
+                token, _key_count(shift.added), mass(shift.added_mass), _strongest(shift.added, keys)
             )
         )
     if shift.gained:
@@ -87,7 +87,7 @@ def _bold_number(mass: float) -> Markup:
     return element("b", number(mass))
 
 
-def _count(keys: tuple[tuple[int, float], ...]) -> str:
+def _key_count(keys: tuple[tuple[int, float], ...]) -> str:
     return "1 key" if len(keys) == 1 else f"{len(keys)} keys"
 
 

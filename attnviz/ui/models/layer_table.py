@@ -20,7 +20,7 @@ def layers_table(layers: Sequence[Layer], selected: int) -> html.Markup:
     """Returns a table in which layers that are alike share a row; that of the selected layer is marked."""
     rows: dict[tuple[str, ...], list[int]] = {}
     for i, layer in enumerate(layers):
-        rows.setdefault(_cells(layer), []).append(i)
+        rows.setdefault(_layer_cells(layer), []).append(i)
     marked = next(row for row, indices in enumerate(rows.values()) if selected in indices)
     names = (layer_ranges([layers[i].id for i in indices]) for indices in rows.values())
     return html.table(HEADINGS, [(name, *cells) for name, cells in zip(names, rows, strict=True)], marked=marked)
@@ -50,7 +50,7 @@ def _follows(layer: LayerId, before: LayerId) -> bool:
     return numbered and layer == replace(before, index=before.index + 1)  # type: ignore[operator]
 
 
-def _cells(layer: Layer) -> tuple[str, ...]:
+def _layer_cells(layer: Layer) -> tuple[str, ...]:
     inputs, mechanism = layer.inputs, layer.mechanism
     shared = f", {inputs.key.shape[0]} of keys" if is_grouped(inputs) else ""
     tokens = f"{inputs.queries:,}" + (f" at {inputs.keys:,}" if inputs.queries != inputs.keys else "")

@@ -83,7 +83,7 @@ def _show_heads(
 ) -> None:
     every = sorted([selection, *others], key=lambda one: one.mosaic_layers[0])
     titles = attention_kinds.distinct_names([one.layer for one in every], selection.model.is_encoder_decoder)
-    above, right = _places(selection, others)
+    above, right = _mosaic_places(selection, others)
     below = st.container()
     head_map = selected_map(selection)
     with below:
@@ -116,7 +116,7 @@ def _show_heads(
             products.show(selection, row, weights)
 
 
-def _places(
+def _mosaic_places(
     selection: ModelSelection, others: Sequence[ModelSelection]
 ) -> tuple[Sequence[DeltaGenerator], DeltaGenerator]:
     """Where the mosaics stand, and where the large map does: beside the only mosaic, or below several."""

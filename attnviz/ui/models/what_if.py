@@ -105,7 +105,7 @@ def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
     parts = interventions.choose_parts(PREFIX, None, columns, refused)
     with layers_column:
         layers_name = st.selectbox(
-            "Where", _places(selection), key=LAYERS_MENU, bind="query-params",
+            "Where", _layer_choices(selection), key=LAYERS_MENU, bind="query-params",
             help="In which layers the mask, the score and the normalizer are replaced.",
         )  # fmt: skip
     heads = heads_by_name(selection.layers)
@@ -114,10 +114,10 @@ def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
         help=interventions.ABLATION_HELP,
     )  # fmt: skip
     ablated = tuple(sorted(heads[name] for name in chosen))
-    return Intervention(**parts, ablated=ablated, layers=_places(selection)[layers_name]), refused
+    return Intervention(**parts, ablated=ablated, layers=_layer_choices(selection)[layers_name]), refused
 
 
-def _places(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
+def _layer_choices(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
     """Where the mechanism can be changed, by name: in all layers, in those of one kind, or in one."""
     every = _unlocked(selection)
     same_kind = [i for i in every if selection.layers[i].kind == selection.layer.kind]
@@ -138,7 +138,7 @@ def heads_by_name(layers: Sequence[Layer]) -> dict[str, tuple[int, int]]:
 
 def model_presets(selection: ModelSelection) -> dict[str, Intervention]:
     """Returns interventions worth trying, by name."""
-    places = _places(selection)
+    places = _layer_choices(selection)
     everywhere, same_kind = places[EVERYWHERE], places.get(SAME_KIND, places[EVERYWHERE])
     menu = {"Everything as trained": Intervention(layers=everywhere)}
     if not selection.layer.locked:
@@ -159,7 +159,7 @@ def model_presets(selection: ModelSelection) -> dict[str, Intervention]:
 def _write(selection: ModelSelection, intervention: Intervention) -> None:
     """Makes the widgets show an intervention."""
     interventions.write_parts(PREFIX, None, intervention)
-    places = _places(selection).items()
+    places = _layer_choices(selection).items()
     st.session_state[LAYERS_MENU] = next(name for name, layers in places if layers == intervention.layers)
     heads = heads_by_name(selection.layers).items()
     st.session_state[ABLATED] = [name for name, head in heads if head in intervention.ablated]

@@ -43,7 +43,7 @@ def select() -> TransformerSelection:
     with st.sidebar:
         translator = load(similarity())
         heads = choose_heads(translator)
-    text = _sentence()
+    text = _choose_sentence()
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     english = cache.or_last_good("english", lambda: " ".join(tokenize(text)), lambda: EXAMPLES[0], notes)
     return TransformerSelection(translator, translator.translate(english), heads)
@@ -51,10 +51,10 @@ def select() -> TransformerSelection:
 
 def choose_heads(translator: Translator) -> dict[Use, int]:
     """Draws a menu of heads for each use; returns the chosen ones, counted layer by layer."""
-    return {use: _head(use, translator) for use in maps.USES}
+    return {use: _choose_head(use, translator) for use in maps.USES}
 
 
-def _head(use: Use, translator: Translator) -> int:
+def _choose_head(use: Use, translator: Translator) -> int:
     key, first = maps.key(use), maps.HEAD_NAMES[maps.first_head(use, translator)]
     # What another translator began with is nobody's choice.
     if key in st.session_state and st.session_state[key] == st.session_state.get(f"{key} first"):
@@ -64,7 +64,7 @@ def _head(use: Use, translator: Translator) -> int:
     return maps.HEAD_NAMES.index(st.selectbox(maps.USES[use], maps.HEAD_NAMES, index, key=key, bind="query-params"))
 
 
-def _sentence() -> str:
+def _choose_sentence() -> str:
     """The English sentence: typed, one of the examples, or a random one."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sentence"):
         text = st.text_input("English", EXAMPLES[0], key=ENGLISH_KEY, bind="query-params", width=460)

@@ -65,7 +65,7 @@ def _show_use(use: Use, selection: TransformerSelection) -> None:
         step_maps,
         f"{use}-map",
         head=head,
-        pinned=_row(names) if use == "encoder" else step,
+        pinned=_pinned_row(names) if use == "encoder" else step,
         on_click=partial(_pin, names) if use == "encoder" else _go_to,
         hint="Point at a cell to read it, click to pin its query.",
         rows=max(10, len(translation.english), len(translation.steps)),
@@ -76,7 +76,7 @@ def _show_use(use: Use, selection: TransformerSelection) -> None:
     st.markdown(_note(use, translator, translation, head))
 
 
-def _row(names: list[str]) -> int | None:
+def _pinned_row(names: list[str]) -> int | None:
     """The row of the encoder that the link pins; a link that pins another sentence's word lets go of it."""
     pinned = st.query_params.get(ROW)
     if pinned is not None and pinned not in names:
