@@ -81,15 +81,15 @@ def downsample(
         block = block[:, first_column : first_column + len(k)]
         if not len(block):
             continue
-        pooled = block.nan_to_num(nan=-torch.inf)
+        maxima = block.nan_to_num(nan=-torch.inf)
         column = torch.arange(width, device=device).expand(len(block), width)
         if width < len(k):
-            pooled, column = adaptive_max_pool1d(pooled, width, return_indices=True)
+            maxima, column = adaptive_max_pool1d(maxima, width, return_indices=True)
         # The rows of each cell in this block; cells with fewer rows than the largest repeat their last one.
         here = (start < done + len(block)) & (end > done)
         top, bottom = (edge[here].clamp(done, done + len(block)) - done for edge in (start, end))
         window = torch.minimum(top[:, None] + most, bottom[:, None] - 1).to(device)
-        best, index = pooled[window].max(1)
+        best, index = maxima[window].max(1)
         row = window.gather(1, index)
         better, here = best > weights[here], here.to(device)
         weights[here] = torch.where(better, best, weights[here])

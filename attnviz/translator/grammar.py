@@ -77,11 +77,11 @@ def generate_sentences(split: Split, seed: int = 0) -> Iterator[Sentence]:
         'train'
     """
     generator = random.Random(seed)  # noqa: S311
-    seen_sentences: set[tuple[str, ...]] = set()
+    earlier: set[tuple[str, ...]] = set()
     while True:
         one = random_sentence(generator)
-        if one.split == split and one.english not in seen_sentences:
-            seen_sentences.add(one.english)
+        if one.split == split and one.english not in earlier:
+            earlier.add(one.english)
             yield one
 
 

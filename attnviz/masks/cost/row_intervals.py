@@ -186,8 +186,8 @@ class RowIntervals:
     ) -> np.ndarray:
         """The first places where sign · term reaches its target, as it does at `high` and does not at `low`."""
         # A division gives the place for a linear term, and the place before it proves that. Others are searched.
-        guess = low - (ends[0] - target) * (high - low) // (ends[1] - ends[0])
-        for place in (guess, guess - 1):
+        estimate = low - (ends[0] - target) * (high - low) // (ends[1] - ends[0])
+        for place in (estimate, estimate - 1):
             place = place.clip(low, high)
             there = sign * value(term, query, place) >= target
             low, high = np.where(there, low, place), np.where(there, place, high)

@@ -36,7 +36,7 @@ BITS = (
     "KL is the Kullback–Leibler divergence: the bits that it costs on average to expect the changed distribution where "
     "the other one holds. 0 bits: the two are the same."
 )
-WHAT_YOU_SEE = (
+CAPTION = (
     "**What you are seeing.** The model reads the text once more, and attends otherwise where you say so. Layers below "
     "stay as they are; every layer above works with what comes of it, so its maps change too. Both maps have one color "
     "range. A small cell is a head: its mass shift is the share of a query’s attention that has left its keys, on "
@@ -71,7 +71,7 @@ def show(selection: ModelSelection) -> None:
         _show_mass_shift(selection, example, result)
     with right:
         _show_next_tokens(result)
-        st.caption(WHAT_YOU_SEE)
+        st.caption(CAPTION)
 
 
 def describe_intervention(layers: Sequence[Layer], intervention: Intervention) -> str:

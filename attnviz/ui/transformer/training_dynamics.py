@@ -29,7 +29,7 @@ HEADS: dict[object, tuple[Use, int]] = {
     for head, name in enumerate(maps.HEAD_NAMES)
 }
 MANY = 4  # times that a word comes in a row, from which they are counted
-WHAT_YOU_SEE = (
+CAPTION = (
     "**What you are seeing.** *Exact sentences*: how many of {count} test sentences it translates right in every word. "
     "*Agreement*: for how many of their French words the head’s greatest weight lies on an English word that it stands "
     "for; gray are the other heads of the encoder–decoder attention, and each has its percentage above its map. "
@@ -63,7 +63,7 @@ def _show(translation: Translation, busy: bool) -> None:
     _show_curves(history, checkpoint, head if use == "cross" else best)
     _show_maps(translation, checkpoint, use, head)
     count = EVALUATION_SENTENCES if st.session_state["training"] == HERE else TEST_SENTENCES
-    st.caption(WHAT_YOU_SEE.format(count=count) + (TEACHER_FORCED if translation.reference else UNKNOWN))
+    st.caption(CAPTION.format(count=count) + (TEACHER_FORCED if translation.reference else UNKNOWN))
 
 
 def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
