@@ -1,4 +1,4 @@
-"""What position, or anything else, adds to or does to a score."""
+"""Biases: terms and transformations of scores that may depend on positions."""
 
 import math
 from collections.abc import Callable
@@ -18,22 +18,21 @@ MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # a mask, as FlexA
 
 
 class Bias:
-    """A change of scores that may look at positions: FlexAttention's `score_mod`.
+    """A transformation of scores that may depend on positions, as FlexAttention's `score_mod`.
 
-    b, h, q and k are the positions of batch, head, query and key, as whole-number tensors that
-    broadcast against the scores. Queries and keys are each counted from 0, so that the first of
-    both stand at the same place. `NAME` is what a menu calls a bias whose class is not named in plain words.
+    b, h, q and k are the positions of batch, head, query and key: integer tensors that broadcast against the scores.
+    Queries and keys are both counted from 0. `NAME` is the name in menus, if it differs from the class name.
     """
 
     def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         raise NotImplementedError
 
     def bind(self, queries: int, keys: int, heads: int) -> "Bias":
-        """Returns this bias for so many queries, keys and heads: itself, unless it depends on them."""
+        """Returns this bias for these numbers of queries, keys and heads; itself, if it does not depend on them."""
         return self
 
     def with_mask(self, mask: MaskMod) -> "Bias":
-        """Returns this bias for scores under a bound mask: itself, unless it depends on what is allowed."""
+        """Returns this bias for scores under a bound mask; itself, if it does not depend on the mask."""
         return self
 
 
@@ -99,12 +98,12 @@ class T5Buckets(TensorIdentity, Bias):
 
     @property
     def _side(self) -> int:
-        """How many buckets the keys on one side of the query have."""
+        """The number of buckets for the keys on one side of the query."""
         return self.buckets // 2 if self.direction == "bidirectional" else self.buckets
 
     @property
     def _near(self) -> int:
-        """How many of them hold one distance each."""
+        """The number of buckets that hold a single distance, on one side."""
         return self._side // 2
 
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
@@ -119,7 +118,7 @@ class T5Buckets(TensorIdentity, Bias):
         return self
 
     def bucket(self, q: Int[Tensor, "*#at"], k: Int[Tensor, "*#at"]) -> Int[Tensor, "*at"]:
-        """The bucket that each pair of positions falls in."""
+        """Returns the bucket of each pair of positions."""
         both = self.direction == "bidirectional"
         distance = abs(k - q) if both else (q - k).clamp(min=0)
         growth = torch.log(distance.clamp(min=self._near).float() / self._near)
@@ -279,7 +278,7 @@ def _one_of(bias: Bias, name: str, value: str, choices: tuple[str, ...]) -> None
 
 
 def _bound(bias: Bias, value: T | None) -> T:
-    """What `bind` has filled in."""
+    """Returns a value that `bind` has set. Raises ValueError if it has not."""
     if value is None:
         raise ValueError(f"{type(bias).__name__} depends on what it is for: call bind(queries, keys, heads) first.")
     return value

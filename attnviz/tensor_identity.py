@@ -1,4 +1,4 @@
-"""What is known by its content: parameters that hold tensors, equal where the tensors hold the same numbers."""
+"""Tensor identity: dataclasses with tensors that are equal if their tensors hold equal numbers."""
 
 import hashlib
 from dataclasses import fields
@@ -8,7 +8,8 @@ from torch import Tensor
 
 
 class TensorIdentity:
-    """For dataclasses with eq=False and repr=False: a repr that tells tensors apart, and equality and hash by it."""
+    """A base of dataclasses with eq=False and repr=False: their repr has a digest of each tensor; equality and hash use
+    it."""
 
     def __repr__(self) -> str:
         values = ((one.name, getattr(self, one.name)) for one in fields(self))  # type: ignore[arg-type]

@@ -31,7 +31,9 @@ REPLACED = {
     "went": "mass shift",
 }
 # Participles that name what was done to a value, not the value.
-REPLACED |= dict.fromkeys(["asked", "beside", "found", "given", "held", "said", "say", "says", "seen", "wanted"], "what the value is")
+REPLACED |= dict.fromkeys(
+    ["asked", "beside", "found", "given", "held", "said", "say", "says", "seen", "wanted"], "what the value is"
+)
 NO_NOUNS = {"among", "at", "how", "of", "what", "where", "which", "who"}  # as whole names
 
 # Functions of one meaning in every module that has them.

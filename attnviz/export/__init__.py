@@ -1,8 +1,7 @@
-"""A mechanism as code to take away: for FlexAttention, for scaled_dot_product_attention, or in plain NumPy.
+"""A mechanism as a Python script: for FlexAttention, for scaled_dot_product_attention, or in plain NumPy.
 
-Each script runs by itself, on example numbers, and defines `attention(query, key, value)` for arrays of shape
-(batch, heads, tokens, width). It is made of numbers and of the words in this folder alone; a mask's description stands
-in a comment.
+Each script runs on random example inputs, and defines `attention(query, key, value)` for arrays of shape (batch, heads,
+tokens, width). It contains only numbers and the code in this folder; the mask's description is in a comment.
 """
 
 from collections.abc import Callable
@@ -178,10 +177,8 @@ def _target(
 def _fused(
     name: str, mechanism: Mechanism, rule: MaskCode | None, target: Target
 ) -> tuple[ScoreCode, list[BiasCode], float]:
-    """Returns score, biases and temperature for a function that takes dot products and a softmax.
-
-    Raises ValueError if it cannot do what the mechanism does.
-    """
+    """Returns score, biases and temperature for a function with built-in dot products and softmax. Raises ValueError if
+    it cannot express the mechanism."""
     if isinstance(mechanism.normalizer, Uniform):  # whatever scores and biases are
         return ScoreCode(ROOT, (UNIFORM,)), [], 1.0
     if not isinstance(mechanism.normalizer, Softmax):
@@ -199,7 +196,7 @@ def _bias_codes(mechanism: Mechanism, rule: MaskCode | None, target: Target) -> 
 
 
 def _definitions(compared: ScoreCode, rule: MaskCode | None, codes: list[BiasCode]) -> list[str]:
-    """Returns what stands above the functions."""
+    """Returns the definitions above the functions."""
     tables = rule.definitions() if rule else []
     return [*compared.definitions, *tables, *(line for code in codes for line in code.definitions)]
 

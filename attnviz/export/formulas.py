@@ -1,8 +1,7 @@
-"""Scores, biases and normalizers as Python, for torch and NumPy: each class has its lines here.
+"""The code of scores, biases and normalizers, for torch and NumPy.
 
-In them, query and key are arrays of shape (batch, heads, tokens, width), {score} stands for a score or all scores, and
-h, q_idx and kv_idx for the positions of head, query and key. What a class holds in numbers is defined above the
-functions.
+In it, query and key are arrays of shape (batch, heads, tokens, width), {score} stands for one score or all scores, and
+h, q_idx and kv_idx for the positions of head, query and key. Tables are defined above the functions.
 """
 
 import math
@@ -54,7 +53,7 @@ class ScoreCode:
 
 @dataclass(frozen=True)
 class BiasCode:
-    """The code of a bias: what it adds to a score or, if it does not add, the new score."""
+    """The code of a bias: the term that it adds to a score or, if it does not add, the new score."""
 
     added: str = ""
     replaced: str = ""
@@ -158,9 +157,9 @@ def _scaled_by_keys(s: float, rule: MaskCode | None, number: str, target: Target
 
 
 def normalizer_code(normalizer: Normalizer, masked: bool) -> list[str]:
-    """What NumPy makes of `scores`, −∞ where the mask says no, so that a row of nothing else becomes zeros.
+    """Returns the lines that turn `scores`, −∞ where masked, into weights, in NumPy; empty rows become zeros.
 
-    Raises ValueError for a normalizer that needs more than one map of scores.
+    Raises ValueError for a normalizer of several maps of scores.
     """
     greatest = "greatest = scores.max(-1, keepdims=True)"
     lowered = "np.where(greatest == -np.inf, 0, greatest)" if masked else "greatest"  # −∞ − −∞ is no number

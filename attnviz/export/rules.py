@@ -1,4 +1,4 @@
-"""A mask's rule as Python, for torch and NumPy alike."""
+"""The code of a mask's rule, for torch and NumPy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class MaskCode:
         return [f"{start}(", *indented(self._spread(self.mask, COLUMNS - 8)), ")"]
 
     def _spread(self, mask: Mask, columns: int) -> list[str]:
-        """On one line where it fits, or else with each part on its own."""
+        """Returns a mask on one line if it fits, else with each operand on its own."""
         whole = self._condition(mask)
         if len(whole) <= columns or not isinstance(mask, Combined):
             return [whole]
@@ -84,11 +84,11 @@ class MaskCode:
         raise ValueError(f"There is no code for the rule {mask!r}. Choose another mask.")
 
     def _enclosed(self, mask: Mask) -> str:
-        """As a part of what & or | combines, which bind more tightly than comparisons."""
+        """Returns a mask as an operand of & or |, which bind more tightly than comparisons."""
         return self._condition(mask) if isinstance(mask, Not) else f"({self._condition(mask)})"
 
     def _term(self, term: Term, least: int = 0) -> str:
-        """In parentheses if it binds less tightly than this; what is called binds as tightly as an ATOM."""
+        """Returns a term, in parentheses if it binds less tightly than `least`."""
         clamp = self.library.clamp
         match term:
             case Number(number):
@@ -123,7 +123,7 @@ def mask_code(mask: Mask, queries: int, keys: int, heads: int, library: Library)
 
 
 def _simple(mask: Mask, ranges: Mapping[str, Bounds]) -> Mask:
-    """A rule without what says nothing, such as q >= 0, which is ALWAYS."""
+    """Returns a rule without conditions that are always true, such as q >= 0."""
     match mask:
         case And(left, right):
             return _combined(And, _simple(left, ranges), _simple(right, ranges), ALWAYS, NEVER)
@@ -152,7 +152,7 @@ def _simple(mask: Mask, ranges: Mapping[str, Bounds]) -> Mask:
 
 
 def _combined(kind: type[And] | type[Or], left: Mask, right: Mask, nothing: Mask, everything: Mask) -> Mask:
-    """Two rules in one, where one says nothing or all that there is to say."""
+    """Returns two rules as one, simplified if one of them is always true or always false."""
     if everything in (left, right):
         return everything
     if nothing in (left, right):
@@ -161,7 +161,8 @@ def _combined(kind: type[And] | type[Or], left: Mask, right: Mask, nothing: Mask
 
 
 def _plain(term: Term, ranges: Mapping[str, Bounds]) -> Term:
-    """A term without what changes nothing, such as + 0, or numbers of a table that are never looked up."""
+    """Returns a term without operations that change nothing, such as + 0, and without table entries that are never
+    looked up."""
     match term:
         case Arithmetic(sign, before, after):
             left, right = _plain(before, ranges), _plain(after, ranges)
@@ -191,7 +192,7 @@ def _plain(term: Term, ranges: Mapping[str, Bounds]) -> Term:
 
 
 def _plus(term: Term, number: int) -> Term:
-    """A term plus a number, which may be negative."""
+    """Returns a term plus a number, which may be negative."""
     match term:
         case Arithmetic("+", inside, Number(before)):
             return _plus(inside, before + number)

@@ -1,4 +1,4 @@
-"""Arrays to plotly figures: no computation, no Streamlit."""
+"""Figures: functions from arrays to plotly figures, without Streamlit."""
 
 from attnviz.figures.chart_spec import Chart
 from attnviz.figures.curves import curves

@@ -1,4 +1,4 @@
-"""The weights of one query, key by key."""
+"""Bar charts of the weights of one query."""
 
 from collections.abc import Sequence
 
@@ -63,7 +63,7 @@ def row_bars(
 
 
 def _axes(key_tokens: Sequence[str]) -> go.Figure:
-    """The axes of bars, a key each."""
+    """Returns an empty figure with an axis of keys."""
     figure = go.Figure()
     figure.update_layout(
         template=THEMES["light"],

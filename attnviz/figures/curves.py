@@ -1,4 +1,4 @@
-"""Measurements over the steps of a training."""
+"""Line charts of measurements over training steps."""
 
 from collections.abc import Sequence
 

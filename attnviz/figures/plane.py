@@ -1,4 +1,4 @@
-"""Keys and a query as arrows in the plane, over what every other query would get."""
+"""Keys and a query as arrows in the plane, over the results of all other queries."""
 
 import base64
 import io
@@ -36,10 +36,11 @@ def plane_background(
     *,
     colored_by: Colored = "key",
 ) -> go.Figure:
-    """The plane of all queries: those of a grid along `axis`, with y along rows.
+    """Draws the results of a grid of queries along `axis`, with y along rows.
 
-    It is colored by the key that wins, strongly where that gets most of the weight, with lines to where another one
-    wins; or by the `result` that comes back, on a scale over the `values`, with NaN for none.
+    Colored by "key", each point has the color of the key with the largest weight, stronger the larger the weight, with
+    lines between the regions. Colored by "value", it has the color of the `result`, on a scale over the `values`; NaN
+    is no result.
     """
     figure = go.Figure()
     if colored_by == "key":
@@ -81,10 +82,11 @@ def plane(
     mapped: Float[np.ndarray, "keys 2"] | None = None,
     slope: tuple[float, float] = (0.0, 0.0),
 ) -> Chart[PlaneSpec]:
-    """Draws arrows from the origin to keys and query over a `background`: the more weight, the thicker a key's arrow.
+    """Draws arrows from the origin to the keys and the query over a `background`; the width of a key's arrow is its
+    weight.
 
-    Dotted lines lead to where keys are `mapped` before they are compared, and an arrow at the query's tip points along
-    `slope`. The query can be dragged.
+    Dotted lines lead to where `mapped` keys are before they are compared; an arrow at the query's tip has the direction
+    of `slope`. The query can be dragged.
     """
     figure = go.Figure(background)
     colors = [COLORS[i % len(COLORS)] for i in range(len(keys))]
@@ -125,18 +127,19 @@ def plane(
 
 
 def winners(weights: Float[np.ndarray, "*grid keys"]) -> Int[np.ndarray, "*grid"]:
-    """The key with the greatest weight of each query; NOBODY where all have the same."""
+    """Returns the key with the largest weight of each query; TIE if all weights are equal."""
     return np.where(np.ptp(weights, axis=-1) > 0, weights.argmax(-1), TIE)
 
 
 def tints(
     scores: Float[np.ndarray, "n n keys"], weights: Float[np.ndarray, "n n keys"]
 ) -> UInt8[np.ndarray, "pixels pixels 4"]:
-    """The colors of the winners, FINER than the grid, and how much they cover; the first row is the lowest."""
+    """Returns the colors of the winners with their opacity, UPSAMPLING times finer than the grid; the first row is the
+    lowest."""
     size = UPSAMPLING * len(scores)
 
     def upsampled(stage: np.ndarray) -> np.ndarray:
-        """Every key's numbers, running straight between the points of the grid."""
+        """Returns each key's values, interpolated linearly between the points of the grid."""
         layers = (Image.fromarray(layer.astype("f4")) for layer in np.moveaxis(stage, -1, 0))
         return np.stack([np.asarray(layer.resize((size, size), Image.Resampling.BILINEAR)) for layer in layers])
 
@@ -152,14 +155,15 @@ def tints(
 def boundaries(
     winner: Int[np.ndarray, "n n"], scores: Float[np.ndarray, "n n keys"], axis: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
-    """Where one key wins from another: x and y of the ends of short lines, two and two.
+    """Returns the boundaries between the regions of the winners, as x and y of the ends of line segments, in pairs.
 
-    Between two neighboring points of the grid the scores of their winners are taken to run straight, and are equal
-    where the line goes through; inside of a cell the lines meet in the middle of where they enter.
+    The scores of neighboring winners are interpolated linearly, and are equal at a boundary; within a cell, segments
+    meet in the middle of the points where they enter it.
     """
 
     def crossing(first: tuple[slice, ...], second: tuple[slice, ...]) -> np.ndarray:
-        """How far from the first point to the second the other one begins to win; NaN where none does."""
+        """Returns the fraction of the way from the first point to the second at which the winner changes; NaN if it
+        does not."""
         a, b = winner[first], winner[second]
         before, after = (
             np.take_along_axis(scores[corner], a[..., None], -1) - np.take_along_axis(scores[corner], b[..., None], -1)
@@ -186,12 +190,12 @@ def boundaries(
 
 
 def _half_width(axis: Float[np.ndarray, " n"]) -> float:
-    """Where the plane ends, half a cell beyond the last point of its grid."""
+    """Returns half the width of the plane: half a cell beyond the last point of its grid."""
     return round(float(axis[-1] + (axis[1] - axis[0]) / 2), 9)
 
 
 def _image(pixels: UInt8[np.ndarray, "pixels pixels 4"], side: float) -> dict:
-    """Pixels that fill the plane, as a picture: a browser would color a heatmap cell by cell."""
+    """Returns pixels as an image that fills the plane, because browsers draw it faster than a heatmap."""
     file = io.BytesIO()
     Image.fromarray(pixels[::-1]).save(file, "PNG", compress_level=1)
     source = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
@@ -200,13 +204,13 @@ def _image(pixels: UInt8[np.ndarray, "pixels pixels 4"], side: float) -> dict:
 
 
 def _segments_path(x: Iterable[float], y: Iterable[float]) -> str:
-    """Lines between points, two and two, as SVG has them: one shape, where a trace would be one for each line."""
+    """Returns line segments as one SVG path, instead of a trace for each."""
     ends = [f"{along:.4g},{up:.4g}" for along, up in zip(x, y, strict=True)]
     return "".join(f"M{start}L{end}" for start, end in zip(ends[::2], ends[1::2], strict=True)) or "M0,0"
 
 
 def _arrow(by: Sequence[float], color: str, width: float, start: Sequence[float] = (0.0, 0.0)) -> dict:
-    """An arrow that goes so far from where it starts, thicker and with a larger head the wider it is."""
+    """Returns an arrow of this vector from its start; wider arrows have larger heads."""
     length = math.hypot(*by)
     along = np.array(by) / (length or 1)
     long, wide = (side * (0.75 + 0.08 * width) for side in HEAD)
@@ -227,7 +231,7 @@ def _dot(center: Sequence[float], radius: float, color: str, fill: str = "rgba(0
 
 
 def _label(tip: Sequence[float], text: str) -> dict:
-    """Text above a tip, or below one that points down; it grows inward where the edge is near."""
+    """Returns text above a tip, or below one that points down; it is aligned inward near the edge."""
     up = tip[1] >= 0
     return {
         "x": tip[0], "y": tip[1], "text": text, "showarrow": False, "yanchor": "bottom" if up else "top",
@@ -236,7 +240,7 @@ def _label(tip: Sequence[float], text: str) -> dict:
 
 
 def _label_position(tip: Sequence[float], keys: Float[np.ndarray, "keys 2"]) -> dict:
-    """The side of a tip that is farthest from the keys, whose names stand above or below them."""
+    """Returns the position next to a tip that is farthest from the keys and their labels."""
     sides = {
         (0.0, -0.25): {"yanchor": "top", "yshift": -14},
         (0.0, 0.25): {"yanchor": "bottom", "yshift": 14},

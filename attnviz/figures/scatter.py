@@ -82,7 +82,7 @@ def scatter(
 
 
 def _range(values: np.ndarray) -> list[float]:
-    """From the least to the greatest, with room for the points themselves."""
+    """Returns the range of an axis from the smallest to the largest value, with padding."""
     real = values[np.isfinite(values)]
     low, high = (float(real.min()), float(real.max())) if len(real) else (0.0, 1.0)
     padding = PADDING * (high - low) or 0.5

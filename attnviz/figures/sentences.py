@@ -1,4 +1,4 @@
-"""Sentences of cells, and labels of tokens."""
+"""Sentences about cells, and labels of tokens."""
 
 from dataclasses import dataclass
 

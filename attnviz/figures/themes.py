@@ -72,5 +72,5 @@ THEMES = {theme: _template(theme) for theme in WEIGHTS}
 
 
 def themed(figure: go.Figure, theme: str = "light") -> go.Figure:
-    """A copy of the figure in a theme, with a background of its own, to save or to show in a notebook."""
+    """Returns a copy of the figure in a theme with an opaque background, for files and notebooks."""
     return go.Figure(figure).update_layout(template=THEMES[theme], paper_bgcolor=PAPER[theme])

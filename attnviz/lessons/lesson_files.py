@@ -1,4 +1,4 @@
-"""Lessons: a page in one state, and questions about it. Each is a small TOML file that a teacher can write."""
+"""Lessons: a page in one state, and questions about it. Each lesson is a TOML file."""
 
 import tomllib
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Lesson:
 
 
 def read_lessons(folder: Path) -> tuple[list[Lesson], list[str]]:
-    """Returns the lessons of a folder, ordered by file name, and a sentence about each file that is not a lesson."""
+    """Returns the lessons of a folder, ordered by file name, and a message for each file that is not a lesson."""
     good, broken = [], []
     for path in sorted(folder.glob("*.toml")):
         try:
@@ -53,7 +53,7 @@ def read_lessons(folder: Path) -> tuple[list[Lesson], list[str]]:
 
 
 def read_lesson(path: Path) -> Lesson:
-    """Reads a lesson. Raises ValueError, a sentence for its author, if the file is not a lesson."""
+    """Reads a lesson from a file. Raises ValueError if the file is not a lesson; the message is for its author."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)

@@ -1,4 +1,4 @@
-"""Masks of direction: all, or what came before."""
+"""Masks of direction: all keys, or those before the query."""
 
 from dataclasses import dataclass, field
 from typing import Literal

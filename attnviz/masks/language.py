@@ -116,7 +116,7 @@ def parse(text: str) -> Mask:
 
 @cache
 def names() -> dict[str, type[Mask]]:
-    """Returns the masks that have a name in the language."""
+    """Returns the masks that the language can name."""
     return {snake_case(kind): kind for kind in (*MASKS, Grid, Shifted)}
 
 
@@ -127,7 +127,7 @@ class _Token(NamedTuple):
 
 
 class _Parsed(NamedTuple):
-    """A part of the text, parsed."""
+    """A parsed part of the text."""
 
     expression: Mask | Term
     start: int
@@ -153,7 +153,7 @@ class _Parser:
         return self.mask(piece)
 
     def expression(self, binding: int = 1) -> _Parsed:
-        """Parses what follows, up to an operator that binds less tightly than this."""
+        """Parses up to an operator that binds less tightly than `binding`."""
         self.depth += 1
         if self.depth > DEEPEST:
             self.refuse(f"More than {DEEPEST} parts stand inside each other here. Write the mask more simply.")
@@ -328,7 +328,7 @@ class _Parser:
         return tuple(numbers)
 
     def limited(self, one: Field) -> int:
-        """Parses a whole number within the limits of a parameter."""
+        """Parses an integer within the limits of a parameter."""
         token = self.token
         if negative := self.sign() == "-":
             self.advance()
@@ -380,7 +380,8 @@ class _Parser:
         raise MaskError(self.text, piece.start, f"{sentence} Combine conditions with & and |.")
 
     def part(self, expression: Mask | Term, start: int, *parts: _Parsed, levels: int = 1) -> _Parsed:
-        """Returns a part made of these; refuses too many parts, and parts too deep inside each other."""
+        """Returns a mask or term made of parsed parts. Raises MaskError for too many parts, or too deeply nested
+        ones."""
         height = max((part.height for part in parts), default=0) + levels
         self.count += 1
         if self.count > MOST:
@@ -393,7 +394,7 @@ class _Parser:
         return _Parsed(expression, start, height)
 
     def computed(self, term: Term, token: _Token, *parts: _Parsed) -> _Parsed:
-        """Returns a number made of these parts; refuses one that cannot be computed at all positions."""
+        """Returns a term made of parsed parts. Raises MaskError if it cannot be computed at all positions."""
         piece = self.part(term, token.start, *parts)
         try:
             term.bounds()
@@ -402,7 +403,8 @@ class _Parser:
         return piece
 
     def check(self, mask: Mask, token: _Token) -> None:
-        """Refuses a mask inside another that cannot be computed everywhere, because the other moves its positions."""
+        """Raises MaskError if a mask inside another cannot be computed everywhere, because the outer one shifts
+        positions."""
         todo: list[tuple[Mask, int, Bounds, Bounds]] = [(mask, 0, POSITION_BOUNDS["q"], POSITION_BOUNDS["k"])]
         while todo:
             one, nested, q, k = todo.pop()
@@ -426,7 +428,7 @@ class _Parser:
             todo += [(part, nested, q, k) for part in inside]
 
     def sign(self) -> str:
-        """Returns the operator that comes next, however it is written; empty if none does."""
+        """Returns the next operator in its normal form; empty if there is none."""
         if self.token.kind == "name":
             return WORDS.get(self.token.word, "")
         return UNICODE.get(self.token.word, self.token.word) if self.token.kind == "sign" else ""
@@ -445,7 +447,7 @@ class _Parser:
         raise MaskError(self.text, (token or self.token).start, sentence) from None
 
     def unexpected(self, expected: str) -> NoReturn:
-        """Refuses the next word, with what was expected in its place."""
+        """Raises MaskError for the next word, with what was expected instead."""
         token = self.token
         if token.kind == "end":
             self.refuse(f"The text ends where {expected} is expected.")
@@ -461,7 +463,7 @@ class _Parser:
         self.refuse(f"{sentence}{f'; did you mean {close[0]}?' if close else '.'}", token)
 
     def plain(self, token: _Token) -> None:
-        """Refuses characters that only look like those of the language, or like nothing."""
+        """Raises MaskError for invisible characters and for characters that look like those of the language."""
         for place, character in enumerate(token.word, token.start):
             if not (character.isascii() and character.isprintable()):
                 subject = f"“{character}” is" if character.isprintable() else "Here is a character that cannot be seen,"
@@ -479,8 +481,8 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 @cache
 def _settable_fields(name: str) -> dict[str, tuple[Field, tuple[Any, ...]]]:
-    """Returns the fields of a mask that a person may set, each with the types of its value; fields that are None until
-    the mask is bound are left out."""
+    """Returns the fields of a mask that a person may set, with the types of their values; without fields that are None
+    until the mask is bound."""
     kind: Any = names()[name]
     hints = get_type_hints(kind, include_extras=True)
     parameters = {}

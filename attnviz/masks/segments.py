@@ -195,7 +195,7 @@ class BlockCausal(Mask):
 
 
 def segment_value(values: Sequence[int], lengths: Sequence[int], position: Array) -> Array:
-    """The value of the segment that a position is in; the last one is that of all that comes after the segments."""
+    """Returns the value of the segment at each position; the last value is that of all positions after the segments."""
     numbers = [value for value, length in zip(values, (*lengths, 1), strict=True) for _ in range(length)]
     return take(numbers, position.clamp(min=0, max=len(numbers) - 1))
 

@@ -1,4 +1,4 @@
-"""Sparse masks: a few keys for each query, so chosen that in a few layers everything is reached."""
+"""Sparse masks: few keys for each query, so that a few layers connect all positions."""
 
 import hashlib
 from array import array
@@ -131,7 +131,7 @@ def _drawn_heads(rows: int) -> int:
 
 @lru_cache(maxsize=16)
 def _drawn(random: int, seed: int, heads: int, rows: int, columns: int) -> list[array]:
-    """For each draw the block of keys that each head (slow) and row of blocks (fast) drew."""
+    """Returns for each draw the block of keys of each head (slow axis) and row of blocks (fast axis)."""
     raw = np.frombuffer(hashlib.shake_256(f"BigBird {seed}".encode()).digest(4 * rows * heads * random), dtype="<u4")
     raw = raw.reshape(rows, heads, random).T.astype("i8")
     last, row = columns - 1, np.arange(rows)

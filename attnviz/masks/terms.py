@@ -1,4 +1,4 @@
-"""Whole-number terms of positions: what the rules of masks compare."""
+"""Integer terms of positions, which the rules of masks compare."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ POSITIONS = {
 
 
 class Term:
-    """A whole number made of positions. `str(term)` is its text in the language of language.py."""
+    """An integer term of positions. `str(term)` is its text in the language of language.py."""
 
     def value(self, positions: Mapping[str, Any]) -> Any:
         """Returns the number at these positions: arrays (torch, NumPy) that broadcast, symbols, or whole numbers."""
@@ -62,7 +62,7 @@ class Term:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of the positions that this depends on."""
+        """The names of the positions that this term depends on."""
         return frozenset().union(*(part.names for part in self.parts()))
 
     def subterms(self) -> Iterator["Term"]:
@@ -89,7 +89,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Number(Term):
-    """A whole number."""
+    """A constant."""
 
     number: int
 
@@ -108,8 +108,7 @@ class Number(Term):
 
 @dataclass(frozen=True)
 class Variable(Term):
-    """The position of a query (q), key (k), head (h) or batch (b), or how many queries (n_q) and keys (n_k) there
-    are."""
+    """The position of a query (q), key (k), head (h) or batch (b), or the number of queries (n_q) or keys (n_k)."""
 
     name: str
 
@@ -137,8 +136,7 @@ class Variable(Term):
 
 @dataclass(frozen=True)
 class Arithmetic(Term):
-    """Two terms added, subtracted, multiplied, divided (rounding down) or the remainder of that (never negative
-    where the divisor is positive)."""
+    """The sum, difference, product, floor quotient or remainder of two terms; remainders have the divisor's sign."""
 
     sign: ArithmeticSign
     left: Term
@@ -178,7 +176,7 @@ class Arithmetic(Term):
         return PHRASES[self.sign].format(_phrase(self.left), _phrase(self.right).removesuffix(" position" * both))
 
     def _is_negative(self) -> bool:
-        """Whether this is written -x, which is 0 - x; -5 is a number."""
+        """Whether this is -x, which is stored as 0 - x; -5 is a number."""
         return self.sign == "-" and self.left == Number(0) and not isinstance(self.right, Number)
 
     def __str__(self) -> str:
@@ -191,7 +189,7 @@ class Arithmetic(Term):
 
 @dataclass(frozen=True)
 class Function(Term):
-    """The absolute value of a term (abs), or the smaller (min) or larger (max) of two."""
+    """The absolute value of a term (abs), or the minimum (min) or maximum (max) of two."""
 
     name: Literal["abs", "min", "max"]
     arguments: tuple[Term, ...]
@@ -225,7 +223,7 @@ class Function(Term):
         return f"the {kind} of {', '.join(first)} and {last}"
 
     def _flat(self) -> tuple[Term, ...]:
-        """The arguments of min(a, b, c), which is min(min(a, b), c)."""
+        """The arguments of min(a, b, c), which is stored as min(min(a, b), c)."""
         first, *others = self.arguments
         nested = self.name != "abs" and isinstance(first, Function) and first.name == self.name
         return (*(first._flat() if nested and isinstance(first, Function) else (first,)), *others)
@@ -236,7 +234,7 @@ class Function(Term):
 
 @dataclass(frozen=True)
 class Lookup(Term):
-    """The number that stands at a place of a list. Rules of the catalogue have tables; the language has none."""
+    """An entry of a table. Only rules of the catalogue have tables; the language has none."""
 
     numbers: tuple[int, ...]
     index: Term
@@ -261,7 +259,7 @@ class Lookup(Term):
 
 
 def take(numbers: Sequence[int], index: Index) -> Index:
-    """Returns the numbers of a list at these places, which must be in it: a tensor, a symbol or a whole number."""
+    """Returns entries of a list at these indices, which must be in range: a tensor, a symbol or an integer."""
     if isinstance(index, Tensor):
         return torch.tensor(numbers, device=index.device)[index]  # type: ignore[return-value]
     if isinstance(index, int):
@@ -282,12 +280,12 @@ def _maximum(a: Any, b: Any) -> Any:
 
 
 def _term_text(term: Term, least: int) -> str:
-    """A term's text, in parentheses if it binds less tightly than this; -x binds as tightly as x."""
+    """Returns a term's text, in parentheses if it binds less tightly than `least`; -x binds as tightly as x."""
     loose = isinstance(term, Arithmetic) and not term._is_negative() and PRECEDENCE[term.sign] < least
     return f"({term})" if loose else str(term)
 
 
 def _phrase(term: Term) -> str:
-    """A term in English as part of a longer one."""
+    """Returns a term in English as part of a longer one."""
     single = isinstance(term, Number | Variable) or (isinstance(term, Function) and term.name == "abs")
     return term.describe() if single else f"({term.describe()})"

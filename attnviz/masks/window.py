@@ -1,4 +1,4 @@
-"""Masks of a window: what is near."""
+"""Masks of a window of near keys."""
 
 from dataclasses import dataclass, field
 from functools import reduce

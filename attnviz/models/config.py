@@ -1,4 +1,4 @@
-"""What a config.json may say, and the model that it describes, built without any numbers."""
+"""Checks of config.json, and models built from it without weights."""
 
 import math
 import re
@@ -46,7 +46,7 @@ ENCODER_DECODER_HEAD = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHead
 
 
 def check_config(name: str, config: dict[str, Any]) -> None:
-    """Refuses what transformers does not build, quantized weights, and numbers that no model has."""
+    """Raises ValueError for unknown model types, quantized weights, and numbers beyond those of any model."""
     kind = config.get("model_type")
     if not isinstance(kind, str):
         raise ValueError(f"The config.json of {quoted(name)} has no model_type, so nobody can tell what it is.")
@@ -67,7 +67,8 @@ def check_config(name: str, config: dict[str, Any]) -> None:
 
 
 def _check_number(key: str, value: Any) -> None:
-    """Refuses a number, or a list of them, beyond all that models have, before anything is built from it."""
+    """Raises ValueError for a number, or a list of them, beyond those of any model, before anything is built from
+    it."""
     name, most = next((name, most) for name, most in MOST if re.search(name, key.lower()))
     counts = int if name in ("", MOST[0][0]) else int | float  # a count may be written as 1e12
     values = value if isinstance(value, list) else [value]
@@ -82,11 +83,11 @@ def _check_number(key: str, value: Any) -> None:
 
 
 class TooManyModules(Exception):
-    """A model has more modules and weights than its files."""
+    """A model has far more modules and weights than its files have tensors."""
 
 
 def too_large(name: str) -> ValueError:
-    """Returns the error for a config that describes far more than the files hold."""
+    """Returns the error for a config that describes far more weights than the files have."""
     return ValueError(
         f"The config.json of {quoted(name)} describes far more parts than its files have weights for. "
         "Look there for a number that is too large, or download the model again."
@@ -115,8 +116,8 @@ def limited_modules(name: str, tensors: int) -> Iterator[None]:
 
 
 def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, str, tuple[Any, ...], Any]:
-    """Returns the config as transformers has it, the implementation of attention, the classes to be tried, and the
-    model as the first of them builds it, without any numbers. Raises ValueError for what cannot be built."""
+    """Returns the config, the attention implementation, the classes to try, and the model of the first of them on
+    the meta device. Raises ValueError for what cannot be built."""
     kind, plain, base = CONFIG_MAPPING[config_json["model_type"]], _safe(config_json), transformers.AutoModel
     base._model_mapping.get(kind, None)  # imports its code
     with (

@@ -1,4 +1,5 @@
-"""A folder that anyone may have filled: its files are looked at within bounds, or refused in words, and none is run."""
+"""Checks of the files in a model folder, which is not trusted: they are read with limits, and no code in them is
+run."""
 
 import json
 import math
@@ -37,7 +38,8 @@ POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first
 
 
 def open_folder(folder: str | Path) -> Path:
-    """The path of a folder that has a config.json and in which no file that is read leads elsewhere."""
+    """Returns the path of a folder that has a config.json. Raises ValueError if it is not a model, or if links in it
+    lead elsewhere."""
     try:
         path = Path(folder).expanduser().resolve(strict=True)
         entries = sorted(path.iterdir()) if path.is_dir() else []
@@ -67,7 +69,7 @@ def open_folder(folder: str | Path) -> Path:
 
 
 def _check_file(folder: Path, entry: Path) -> None:
-    """Refuses a file that is somewhere else, or none: a pipe would never end."""
+    """Raises ValueError for a link that leads out of the folder, and for what is not a regular file, such as a pipe."""
     homes = [folder]
     if folder.parent.name == "snapshots":  # the hub's cache: files are links to what several revisions share
         homes.append(folder.parent.parent / "blobs")
@@ -87,7 +89,7 @@ def _check_file(folder: Path, entry: Path) -> None:
 
 
 def check_tokenizer(path: Path) -> None:
-    """Refuses settings of a tokenizer that name files, which could be any that this computer can open."""
+    """Raises ValueError if the settings of a tokenizer name files, which could be any on this computer."""
     for key, value in _settings(path / "tokenizer_config.json"):
         texts = value if isinstance(value, list) else [value]
         if NAMES_FILES.fullmatch(key) and any(isinstance(text, str) and text for text in texts):
@@ -109,7 +111,8 @@ def _settings(file: Path) -> Iterator[tuple[str, Any]]:
 
 
 def weight_sizes(path: Path, name: str) -> tuple[int, int, int]:
-    """How many tensors and numbers the weights have, and the bytes they take as float32, by their files' headers."""
+    """Returns the number of tensors and parameters of the weights, and their bytes as float32, from the headers of
+    the files."""
     whole, index = path / "model.safetensors", path / "model.safetensors.index.json"
     if whole.exists():
         files = {whole}
@@ -147,7 +150,7 @@ def _no_safetensors(path: Path, name: str) -> ValueError:
 
 
 def _header(file: Path) -> Iterator[tuple[int, int]]:
-    """How many numbers each tensor has and how many bytes each takes in memory, checked against the file's size."""
+    """Yields the number of parameters and the bytes in memory of each tensor, checked against the file's size."""
     size = file.stat().st_size
     with file.open("rb") as opened_file:
         first = opened_file.read(8)
@@ -186,7 +189,7 @@ def _header(file: Path) -> Iterator[tuple[int, int]]:
 
 
 def pooling(path: Path) -> str:
-    """How a sentence-transformers model makes one vector of all tokens, where this folder is one."""
+    """Returns the pooling of a sentence-transformers model, "mean" or "first"; empty if the folder is not one."""
     file = path / "1_Pooling" / "config.json"
     if not (path / "modules.json").is_file() or not file.is_file():
         return ""

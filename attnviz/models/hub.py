@@ -1,4 +1,4 @@
-"""Models of the Hugging Face hub: which are here already, how large another is, and bringing it here."""
+"""Models of the Hugging Face hub: those on this computer, the size of others, and downloads."""
 
 import errno
 import json
@@ -62,7 +62,7 @@ class CachedModel:
 
 @dataclass(frozen=True)
 class RemoteModel:
-    """A model of the hub, and what its download takes."""
+    """A model of the hub, and the size of its download."""
 
     name: str
     parameters: int
@@ -72,13 +72,13 @@ class RemoteModel:
 
 @dataclass(frozen=True)
 class Hub:
-    """The hub at an address, and where its files are kept; by default those of huggingface_hub."""
+    """The hub at an address, and the folder of its cache; by default those of huggingface_hub."""
 
     address: str | None = None
     cache: Path | None = None
 
     def cached_models(self) -> list[CachedModel]:
-        """The models that are on this computer, whole and as safetensors, by name; no network is asked."""
+        """Returns the complete models with safetensors on this computer, by name, without network access."""
         try:
             repos = huggingface_hub.scan_cache_dir(self.cache).repos
         except CacheNotFound:
@@ -90,7 +90,7 @@ class Hub:
         return sorted(models, key=lambda model: model.name.lower())
 
     def folder(self, name: str) -> Path | None:
-        """Where a model's files are, if they are here; no network is asked."""
+        """Returns the folder of a model if it is on this computer, without network access."""
         check_name(name)
         try:
             folder = Path(
@@ -107,10 +107,10 @@ class Hub:
         return folder if _is_complete(folder) else None
 
     def find(self, name: str) -> RemoteModel:
-        """How large a model of the hub is, before any of it is brought here.
+        """Returns the size of a model of the hub, without downloading it.
 
-        Raises ValueError, in words, when there is none of that name, it cannot be reached, has no safetensors,
-        or would not fit into memory or on the disk.
+        Raises ValueError if there is no such model, the hub cannot be reached, it has no safetensors, or it does not
+        fit into memory or on the disk.
         """
         check_allowed(name)
         with _readable_errors(name, self.cached_models):
@@ -137,15 +137,15 @@ class Hub:
         return RemoteModel(name, parameters, size, left)
 
     def fetch(self, remote: RemoteModel, progress: Progress = lambda done, size: None) -> Path:
-        """Brings a model's files here, and says how far it is: bytes done, bytes in all.
+        """Downloads a model; calls `progress` with the bytes done and in total.
 
-        Files that are here already are not fetched again, so that what was broken off goes on. Raises ValueError,
-        in words.
+        Files that are on this computer are not downloaded again, so interrupted downloads continue. Raises ValueError
+        if the download fails.
         """
         already = remote.size - remote.left
 
         class Bar(tqdm):
-            """Counts bytes on their way to the disk, and shows nothing itself."""
+            """Counts downloaded bytes, and draws nothing."""
 
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 self.counts = kwargs.get("name") == "huggingface_hub.snapshot_download"
@@ -191,7 +191,7 @@ class Hub:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Whether a model's config is there, and each file that holds some of its weights."""
+    """Returns whether a folder has the model's config and all files of its weights."""
     if not (folder / "config.json").exists():
         return False
     if (folder / "model.safetensors").exists():
@@ -206,9 +206,9 @@ def _is_complete(folder: Path) -> bool:
 
 
 def model_id(text: str) -> str:
-    """The id of a model, out of an address of the hub's site where it is given by one; anything else stays as it is.
+    """Returns the id of a model from its address on the hub; any other text is returned unchanged.
 
-    Nothing is fetched. Raises ValueError, in words, for an address of anything else.
+    No network access. Raises ValueError for an address of anything else.
     """
     text = text.strip()
     scheme = re.match(r"(\w[\w+.-]*)://", text)
@@ -230,7 +230,7 @@ def model_id(text: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Refuses what can be no id of a model, by the hub's own rules."""
+    """Raises ValueError for a text that cannot be the id of a model, by the hub's own rules."""
     try:
         validate_repo_id(name)
     except HFValidationError as error:
@@ -238,7 +238,7 @@ def check_name(name: str) -> None:
 
 
 def allowed_models() -> tuple[str, ...] | None:
-    """The models that a hosted instance's owner lists in ATTNVIZ_MODELS; None where everything is allowed."""
+    """Returns the models in ATTNVIZ_MODELS of a hosted instance; None if all are allowed."""
     names = listed_models()
     for name in names or ():
         check_name(name)
@@ -246,7 +246,7 @@ def allowed_models() -> tuple[str, ...] | None:
 
 
 def check_allowed(name: str) -> None:
-    """Refuses, on a hosted instance, what its owner has not listed; and what can be no id."""
+    """Raises ValueError for models that a hosted instance does not list, and for texts that cannot be ids."""
     listed = allowed_models()
     if listed is not None and name not in listed:
         choice = ", ".join(map(quoted, dict.fromkeys((MINILM, *listed))))
@@ -259,7 +259,7 @@ def check_allowed(name: str) -> None:
 
 @contextmanager
 def _readable_errors(name: str, cached: Callable[[], list[CachedModel]]) -> Iterator[None]:
-    """Says what went wrong on the way to the hub so that a person knows what to do."""
+    """Converts errors of the hub to ValueErrors whose messages explain what to do."""
     try:
         yield
     except (HfHubHTTPError, httpx2.HTTPError, OSError, json.JSONDecodeError, AssertionError) as error:

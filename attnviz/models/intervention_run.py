@@ -1,4 +1,4 @@
-"""A Hugging Face model under interventions: every layer above one that is changed works with what comes of it."""
+"""A Hugging Face model under interventions: the layers above a changed one get its changed output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,9 +36,9 @@ def run_with_interventions(
     pair: str | None = None,
     image: bytes | None = None,
 ) -> InterventionRun:
-    """Runs a forward pass of the model on this example with its attention changed.
+    """Runs the model on an example with its attention changed.
 
-    A decoder is given the words that it writes without interventions. Raises ValueError if a layer cannot be changed
+    A decoder gets the tokens that it writes without interventions. Raises ValueError if a layer cannot be changed
     because its queries and keys are not known, or if there is no such head.
     """
     before = model.layers(text, pair, image)
@@ -77,12 +77,12 @@ def run_with_interventions(
 
 
 def intervened_layers(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> list[int]:
-    """Returns the positions of the layers whose mechanism the interventions change."""
+    """Returns the indices of the layers whose mechanism the interventions change."""
     return [i for i, layer in enumerate(layers) if intervene(layer.mechanism, interventions, i) != layer.mechanism]
 
 
 def attended(mechanism: Mechanism, inputs: Inputs) -> Float[Tensor, "heads queries d_v"]:
-    """Returns the output of a mechanism, computed head by head in blocks of rows, so that few scores are held."""
+    """Returns the output of a mechanism, computed head by head in blocks of rows to save memory."""
     return torch.stack(
         [
             torch.cat([mechanism(inputs, heads=head, rows=slice(*block)).output[0] for block in blocks(inputs.queries)])
@@ -92,10 +92,10 @@ def attended(mechanism: Mechanism, inputs: Inputs) -> Float[Tensor, "heads queri
 
 
 def head_mass_shifts(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
-    """Returns the share of a query's attention that has left its keys, for each head, averaged over the queries.
+    """Returns the share of attention that has moved to other keys, for each head, averaged over the queries.
 
-    It is Σ over keys of max(0, weight before − weight after): 0 where nothing has changed, 1 where all attention is
-    elsewhere or the head is ablated. Where rows add up to 1 on both sides it is their total variation distance.
+    It is Σ over keys of max(0, weight before − weight after): 0 if nothing has changed, 1 if all attention has moved or
+    the head is ablated. If rows add up to 1 before and after, it is their total variation distance.
     """
     heads = []
     for head in range(before.inputs.heads):
@@ -132,7 +132,7 @@ class NextToken:
 
 
 def likeliest_tokens(model: Model, before: Tensor, after: Tensor, count: int = LIKELIEST) -> list[NextToken]:
-    """Returns the tokens that are likeliest to come next, before or after, by the logits of both."""
+    """Returns the most likely next tokens before or after, by the logits of both."""
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
     return [NextToken(token_text(model.tokenizer, token), float(p[token]), float(q[token])) for token in first]
@@ -141,8 +141,8 @@ def likeliest_tokens(model: Model, before: Tensor, after: Tensor, count: int = L
 def kl_divergence(before: Tensor, after: Tensor) -> float:
     """Returns the Kullback–Leibler divergence KL(before ‖ after) of two vectors of logits, in bits.
 
-    It is Σ p · log₂(p / q), where p is the softmax of `before` and q that of `after`: the mean cost of expecting q
-    where p holds (Kullback & Leibler 1951, "On Information and Sufficiency").
+    It is Σ p · log₂(p / q), where p is the softmax of `before` and q that of `after` (Kullback & Leibler 1951, "On
+    Information and Sufficiency").
 
     Example:
         >>> kl_divergence(torch.tensor([0.0, 0.0]), torch.tensor([0.0, 0.0]))

@@ -1,8 +1,7 @@
-"""A folder of weights as a model: nothing in it is trusted, no code of its own is run, and its size is known before.
+"""Loading of models from folders: no file is trusted, no code is run, and the size is known before loading.
 
-`inspect_folder` reads what is small (config.json, the headers of the weights) within bounds and refuses, in words, what
-cannot or should not be loaded; `ModelFolder.load` then reads the weights. Both are slow, and done
-once: `model_cache`.
+`inspect_folder` reads config.json and the headers of the weights with limits, and raises ValueError for what cannot or
+should not be loaded; `ModelFolder.load` reads the weights. `model_cache` calls both once.
 """
 
 import re
@@ -28,7 +27,7 @@ OPTIONAL_WEIGHTS = re.compile(r"(^|\.)(pooler\..*|final_logits_bias)$")
 
 
 def check_size(name: str, parameters: int, size: int) -> None:
-    """Refuses a model that would not fit into memory, with the numbers."""
+    """Raises ValueError for a model that does not fit into memory."""
     if size > model_bytes():
         raise ValueError(
             f"{quoted(name)} has {parameters:,} parameters, which take {byte_size(size)} of memory; "
@@ -39,7 +38,7 @@ def check_size(name: str, parameters: int, size: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ModelFolder:
-    """A folder that holds a model which can be loaded: its size, and how it is to be built."""
+    """A folder with a model that can be loaded: its size, and how to build it."""
 
     path: Path
     name: str
@@ -54,7 +53,7 @@ class ModelFolder:
     notes: tuple[str, ...] = ()
 
     def load(self) -> Model:
-        """The model, ready to read. Raises ValueError, in words, when weights are missing or damaged."""
+        """Loads the model. Raises ValueError if weights are missing or damaged."""
         *heads, base = self.classes
         for auto in heads:
             model, missing = self._weights(auto)
@@ -106,11 +105,10 @@ class ModelFolder:
 
 
 def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
-    """What a folder holds, without having read its weights.
+    """Returns what a folder holds, without reading its weights.
 
-    Raises ValueError, in words for who named the folder, when it is no model, or one that is not read here: weights
-    only as pickles, code of its own, adapters, quantized weights, numbers beyond all measure, or more memory than
-    ATTNVIZ_MODEL_MB.
+    Raises ValueError if it is not a model or cannot be read: pickled weights only, code of its own, adapters, quantized
+    weights, absurd numbers, or more memory than ATTNVIZ_MODEL_MB.
     """
     path = open_folder(folder)
     name = name or path.name

@@ -1,4 +1,4 @@
-"""Uploaded files, read without trusting them."""
+"""A reader of untrusted uploaded files."""
 
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -15,7 +15,7 @@ MAGIC = {".npz": (b"PK\x03\x04", b"PK\x05\x06"), ".npy": (b"\x93NUMPY",), ".parq
 
 @dataclass(frozen=True)
 class Limits:
-    """The most bytes of a file, and of what it holds."""
+    """The largest sizes of a file and of its content, in bytes."""
 
     disk: int = field(default_factory=upload_bytes)
     unpacked: int = field(default_factory=unpacked_bytes)
@@ -23,20 +23,20 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class FileContents:
-    """The arrays in a file, as float32 with 2 to 4 axes, by lower-case name; and its tokens."""
+    """The content of a file: arrays as float32 with 2 to 4 axes, by lower-case name, and tokens."""
 
     arrays: dict[str, np.ndarray]  # a matrix without a name is called "vectors"
     tokens: dict[str, tuple[str, ...]]  # "tokens" and "key_tokens", where given
 
 
 def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileContents:
-    """Reads the arrays and tokens in a file, whose format is told by the ending of its name.
+    r"""Reads the arrays and tokens in a file, whose format is the ending of its name.
 
-    Nothing is unpickled, and every size is checked before memory is allocated. Tokens are cut after 200 characters.
-    Raises ValueError, and nothing else, for whatever is wrong with the file.
+    Nothing is unpickled, and sizes are checked before memory is allocated. Tokens are cut after 200 characters. Raises
+    only ValueError, for any invalid file.
 
     Example:
-        >>> read_file("x.csv", b"token,1,2\\ncat,0.5,1\\nhen,0,2").tokens
+        >>> read_file("x.csv", b"token,1,2\ncat,0.5,1\nhen,0,2").tokens
         {'tokens': ('cat', 'hen')}
     """
     limits, ending = limits or Limits(), PurePath(name).suffix.lower()

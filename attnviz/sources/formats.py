@@ -1,4 +1,4 @@
-"""A reader for each format that can be uploaded: from untrusted bytes to arrays, within a memory budget."""
+"""Readers of the upload formats: from untrusted bytes to arrays, within a memory budget."""
 
 import csv
 import io
@@ -45,7 +45,7 @@ UNREADABLE = (
 
 
 class Budget:
-    """The bytes that may still be unpacked; spent before the memory is allocated."""
+    """The bytes that may still be unpacked; they are spent before the memory is allocated."""
 
     def __init__(self, size: int) -> None:
         self.left = self.whole = size
@@ -60,7 +60,7 @@ class Budget:
 
 @contextmanager
 def _report_damage(subject: str) -> Iterator[None]:
-    """Turns what a library raises about unreadable bytes into a ValueError that says what to do."""
+    """Converts errors of libraries about unreadable bytes to ValueError."""
     try:
         yield
     except UNREADABLE as error:
@@ -77,7 +77,7 @@ def _read_npy(data: bytes, budget: Budget) -> NamedArrays:
 
 
 def _array(name: str, data: bytes, budget: Budget) -> np.ndarray:
-    """The array in the bytes of a .npy file."""
+    """Returns the array in the bytes of a .npy file."""
     check = check_tokens_header if name.lower() in TOKEN_NAMES else check_array_header
     array = read_npy(data, partial(check, name), quoted(name))
     budget.spend(max(array.size * 4 - len(data), 0))  # what float32 takes beyond the bytes that are here
@@ -120,7 +120,7 @@ def _read_safetensors(data: bytes, budget: Budget) -> NamedArrays:
 
 
 def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
-    """Rows of numbers; a row of headings and a column of tokens are optional."""
+    """Reads rows of numbers; a row of headings and a column of tokens are optional."""
     budget.spend(CELL_COST * sum(data.count(mark) for mark in (delimiter.encode(), b"\n", b"\r")))
     reader = csv.reader(_lines(data), delimiter=delimiter, strict=True)
     try:
@@ -200,7 +200,7 @@ def _parse_json(data: bytes, budget: Budget, subject: str = "This file") -> Any:
 
 
 def _nested(name: str, value: object) -> np.ndarray:
-    """The array in lists of lists of numbers, opened level by level; they must be equally long on each."""
+    """Returns nested lists of numbers as an array, level by level; lists must have equal lengths on each level."""
     shape: tuple[int, ...] = ()
     level: list[Any] = [value]
     while level and isinstance(level[0], list) and len(shape) < 5:
@@ -222,7 +222,7 @@ def _nested(name: str, value: object) -> np.ndarray:
 
 
 def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
-    """Reads the file in a separate process, because Arrow may end the process that it runs in."""
+    """Reads the file in a separate process, because Arrow may crash the process that it runs in."""
     program = [sys.executable, "-I", str(Path(__file__).with_name("parquet.py"))]
     limits = [str(MOST_TOKENS), str(LONGEST_TOKEN), str(budget.left)]
     environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}  # another takes 1 GB at once, used or not

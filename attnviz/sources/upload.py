@@ -159,7 +159,7 @@ def from_arrays(
 def _weights_only_layers(
     layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Sequence[str] | None
 ) -> list[Layer]:
-    """Layers whose attention is the given weights: their dot products with an identity matrix as keys."""
+    """Returns layers with these weights: dot products with an identity matrix as keys."""
     for weights in layers:
         lowest, highest = float(weights.min()), float(weights.max())
         if lowest < 0 or highest > 1 + TOLERANCE:
@@ -200,7 +200,7 @@ def _split_layers(name: str, array: np.ndarray, heads: int) -> list[Tensor]:
 def _token_names(
     tokens: Sequence[str] | None, key_tokens: Sequence[str] | None, queries: int, keys: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the names of query and key tokens: those given, or their numbers."""
+    """Returns the names of query and key tokens, by default their numbers."""
     if key_tokens is None and queries == keys:
         key_tokens = tokens
     result = []

@@ -1,4 +1,4 @@
-"""One call of attention: what a model hands over, and what its own function makes of it."""
+"""One call of attention: its arguments, and the results of the model's own function."""
 
 import inspect
 from collections.abc import Callable
@@ -21,7 +21,7 @@ INDICES = ("indices", "block_indices")  # the keys that a model has chosen itsel
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """The arguments of transformers' AttentionInterface; queries are (sequences, heads, queries, width)."""
+    """The arguments of a call of transformers' AttentionInterface; queries are (sequences, heads, queries, width)."""
 
     module: nn.Module
     query: Tensor
@@ -35,13 +35,14 @@ class Call:
         return self.query.shape[2], self.key.shape[2]
 
     def own_function(self) -> Callable | None:
-        """The function that the model's own forward names as the one to take by default."""
+        """Returns the default attention function of the model's own module, or None."""
         forward = inspect.unwrap(type(self.module).forward)
         names = (name for name in forward.__code__.co_names if "eager" in name)
         return next((function for name in names if callable(function := forward.__globals__.get(name))), None)
 
     def rows(self, first: int, last: int, sequences: slice = slice(None)) -> tuple[Tensor, Tensor]:
-        """Output (sequences, rows, heads, width) and weights (sequences, heads, rows, keys) by that function."""
+        """Returns the output (sequences, rows, heads, width) and weights (sequences, heads, rows, keys) of that
+        function."""
         own = self.own_function()
         if own is None:
             raise NotImplementedError(f"The attention of {type(self.module).__name__} is not known here.")
@@ -52,7 +53,7 @@ class Call:
         return output, weights
 
     def output(self) -> Tensor:
-        """All rows, (sequences, queries, heads, width): the exact thing, without all scores at once."""
+        """Returns the output of all rows, (sequences, queries, heads, width), without all scores in memory."""
         queries, _ = self.lengths
         bias = self.options.get("position_bias")
         if any(self.options.get(name) is not None for name in SCORE_CHANGES):
@@ -86,7 +87,7 @@ class Call:
         return isinstance(self.mask, LazyMask) and self.mask.rule() == Causal() and self.mask.real_keys(0) is None
 
     def _slice_rows(self, value: Any, first: int, last: int, sequences: slice = slice(None)) -> Any:
-        """The part of a tensor that belongs to these rows, where it has an axis for them."""
+        """Returns the part of a tensor for these rows and sequences, if it has axes for them."""
         if isinstance(value, LazyMask):
             value = value.rows(first, last)
         elif isinstance(value, Tensor) and value.ndim == 4 and value.shape[2] == self.query.shape[2] > 1:
@@ -97,7 +98,7 @@ class Call:
 
 
 def _visible_keys(mask: Tensor) -> slice:
-    """The keys from the first to the last that any of these rows sees; all, if a row sees none."""
+    """Returns the range of keys that any of these rows allows; all keys, if a row is empty."""
     visible = mask > MASKED
     if not bool(visible.any(-1).all()):
         return slice(None)

@@ -1,4 +1,4 @@
-"""What the attention of a module is called, and what its tokens are."""
+"""The names of layers, and the tokens of their axes."""
 
 import re
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Side = tuple[tuple[str, ...], tuple[int, ...]]  # tokens, and the positions of t
 
 @dataclass(frozen=True)
 class LayerNames:
-    """The tokens of a batch, and which side of which layer they stand on."""
+    """The tokens of a batch, and the axes of the layers that they belong to."""
 
     modules: dict[nn.Module, str]
     is_encoder_decoder: bool  # the model has an encoder and a decoder, and the tokens are the encoder's
@@ -39,14 +39,14 @@ class LayerNames:
         return marked or bool(CROSS.search(f"{self.modules[module]} {type(module).__name__}"))
 
     def layer_id(self, module: nn.Module) -> LayerId:
-        """The id of a module's layer, by the first number in its path, or else by the part that tells most."""
+        """Returns the id of a module's layer, by the first number in its path, or else by its most specific part."""
         path = self.modules[module]
         specific = [part for part in path.split(".") if not GENERIC.search(part)]
         index = next(iter(_numbers(path)), specific[-1] if specific else None)
         return LayerId(stack(path) or "layer", index, self.is_cross(module))
 
     def sides(self, module: nn.Module, queries: int, keys: int) -> tuple[Side, Side]:
-        """Tokens and special positions of the queries and of the keys."""
+        """Returns the tokens and special positions of the queries and of the keys."""
         name, cross = stack(self.modules[module]), self.is_cross(module)
         source, target = (self.tokens, self.special), (self.decoder_tokens, self.decoder_special)
         if not self.is_encoder_decoder:
@@ -66,7 +66,8 @@ def stack(path: str) -> str:
 
 
 def with_unique_ids(layers: Sequence[tuple[Layer, str]]) -> list[Layer]:
-    """Layers, given with their modules' paths, whose ids differ: by all the numbers in the paths, or else by order."""
+    """Returns layers, given with their modules' paths, with unique ids: by all numbers in the paths, or else by
+    order."""
     ids = [layer.id for layer, _ in layers]
     longer = [
         replace(one, sub_indices=tuple(_numbers(path)[1:])) if ids.count(one) > 1 else one

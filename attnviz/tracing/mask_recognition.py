@@ -1,4 +1,4 @@
-"""Masks in closed form: what a model allows, cell by cell, recognized as a mask of the catalogue."""
+"""Recognition of a model's mask as a mask of the catalogue."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,7 +13,8 @@ MAX_CACHED_CELLS = 1 << 25  # cells, so that those of 4,096 tokens are computed 
 
 
 def recognize_mask(allowed: AllowedRows, queries: int, keys: int) -> Mask | None:
-    """The mask that allows exactly these cells, or None: compared in all of them, in blocks of rows."""
+    """Returns the mask of the catalogue that allows exactly these cells, or None; all cells are compared, in blocks
+    of rows."""
     if queries * keys <= MAX_CACHED_CELLS:
         cells = torch.cat([allowed(*part) for part in blocks(queries)])
         return _first_match(lambda first, last: cells[first:last], queries, keys)
@@ -37,7 +38,7 @@ def _first_match(allowed: AllowedRows, queries: int, keys: int) -> Mask | None:
 
 
 def padding_mask(real: Tensor) -> Padding | None:
-    """The mask that hides the keys that are not real, or None if all are."""
+    """Returns the mask that hides the keys that are not real, or None if all are real."""
     count = int(real.sum())
     if count == len(real):
         return None

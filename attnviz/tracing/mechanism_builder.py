@@ -1,4 +1,4 @@
-"""What a model hands over, as the parts of a Mechanism."""
+"""The arguments of a model's attention as a Mechanism."""
 
 from collections.abc import MutableMapping
 from typing import Any
@@ -20,14 +20,14 @@ from attnviz.tracing.opaque_parts import CellTable, ModelBias, ModelMask
 
 
 class MechanismBuilder:
-    """Builds mechanisms for the calls of one forward, which often share a mask or a bias."""
+    """Builds mechanisms for the calls of one forward pass, which often share a mask or a bias."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self.budget = budget
         self._cache: MutableMapping[Tensor, dict[int, Any]] = WeakTensorKeyDictionary()
 
     def mechanism(self, call: Call, sequences: slice) -> Mechanism:
-        """The mechanism of these sequences, one after the other as one. Raises NotCaptured where there is none."""
+        """Returns the mechanism of these sequences, concatenated. Raises NotCaptured if there is none."""
         scaling, softcap, bias = (call.options.get(name) for name in ("scaling", "softcap", "position_bias"))
         mask, mask_biases = self._cached(call.mask, call, sequences, self._mask)
         biases = (SoftCap(float(softcap)),) if softcap else ()
@@ -82,7 +82,7 @@ class MechanismBuilder:
 
 
 def _read_lazy_mask(mask: LazyMask, example: int, budget: MemoryBudget) -> Mask:
-    """Returns a mask of the catalogue for one that the model gives by its rule, or the rule itself."""
+    """Returns the mask of the catalogue that equals a lazy mask, or the model's rule itself."""
     queries, keys = mask.shape[2:]
     if mask.arguments["q_offset"] or mask.arguments["kv_offset"]:
         raise NotCaptured("its queries continue a cache. Give the model use_cache=False")
@@ -98,7 +98,7 @@ def _read_lazy_mask(mask: LazyMask, example: int, budget: MemoryBudget) -> Mask:
 
 
 def _rule_mask(mask: LazyMask, example: int, allowed: AllowedRows, budget: MemoryBudget) -> Mask:
-    """The model's rule itself, if it can be computed at any positions; else a table of what it says."""
+    """Returns the model's rule as a mask, if it can be computed at any positions; else a table of its values."""
     function, real = mask.arguments["mask_function"], mask.real_keys(example)
     queries, keys = mask.shape[2:]
     rule: Mask = ModelMask(lambda b, h, q, k: function(*(x.to(mask.device) for x in (b + example, h, q, k))).cpu())
@@ -114,13 +114,13 @@ def _rule_mask(mask: LazyMask, example: int, allowed: AllowedRows, budget: Memor
 
 
 def _sequence_cells(tensor: Tensor, call: Call, sequences: slice) -> Tensor:
-    """The part of a mask or a bias that belongs to these sequences: (groups or 1, heads or 1, queries or 1, keys)."""
+    """Returns the part of a mask or bias for these sequences: (groups or 1, heads or 1, queries or 1, keys)."""
     tensor = tensor.reshape((1,) * (4 - tensor.ndim) + tensor.shape)[..., : call.lengths[1]]
     return (tensor if len(tensor) == 1 else tensor[sequences]).cpu()
 
 
 def _distance_table(cells: Tensor) -> Tensor | None:
-    """The numbers (heads, queries + keys − 1) of which each cell is told by k − q alone, or None."""
+    """Returns the numbers (heads, queries + keys − 1) of a bias that depends on k − q alone, or None."""
     _, queries, keys = cells.shape
     numbers = torch.cat([cells[:, :, 0].flip(1), cells[:, 0, 1:]], dim=1)
     rows = numbers.unfold(1, keys, 1)  # the last query's comes first

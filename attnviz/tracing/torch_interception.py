@@ -1,4 +1,4 @@
-"""Attention that a model computes by itself: caught where torch computes it, inside its modules."""
+"""Interception of attention that a model computes with torch functions inside its modules."""
 
 import inspect
 import re
@@ -23,10 +23,10 @@ SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale",
 
 
 class TorchInterception(TorchFunctionMode):
-    """While it is entered, softmax and scaled_dot_product_attention in attention modules are recorded.
+    """Records softmax and scaled_dot_product_attention in attention modules while it is active.
 
-    A softmax is taken for attention where it is (sequences, heads, queries, keys) or (sequences · heads, queries,
-    keys), with as many heads as there are and as many queries and keys as the states that its module was given.
+    A softmax counts as attention if its shape is (sequences, heads, queries, keys) or (sequences · heads, queries,
+    keys), with a known number of heads, and with the lengths of its module's inputs.
     """
 
     def __init__(self, recording: Recording, heads: frozenset[int]) -> None:
@@ -36,7 +36,7 @@ class TorchInterception(TorchFunctionMode):
 
     @contextmanager
     def inside(self, model: nn.Module) -> Iterator[None]:
-        """Entered, and told which module of the model is running and the lengths of what it was given."""
+        """Activates the interception, and tracks which module of the model is running and the lengths of its inputs."""
 
         def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
             if current_recording.get() is self.recording:  # and not another thread's forward
@@ -74,7 +74,7 @@ class TorchInterception(TorchFunctionMode):
         return result
 
     def _with_head_weights(self, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
-        """Returns what torch's multi-head attention does, and records the weights of each head."""
+        """Calls torch's multi-head attention, and records the weights of each head."""
         heads: Any = {"need_weights": True, "average_attn_weights": False}
         output, weights = multi_head_attention_forward(**arguments | heads)
         if weights is not None:
@@ -85,7 +85,7 @@ class TorchInterception(TorchFunctionMode):
     def _record_sdpa(
         self, query: Tensor, key: Tensor, value: Tensor, result: Tensor, arguments: dict[str, Any]
     ) -> Tensor:
-        """Keeps what torch computes an attention from, and gives its result."""
+        """Records the inputs of scaled_dot_product_attention, and returns its result."""
         module, mask = self._running_module()[0], arguments.get("attn_mask")
         with self.recording.capturing(module):
             if query.ndim != 4:
@@ -114,7 +114,7 @@ class TorchInterception(TorchFunctionMode):
             self.recording.capture_weights(module, weights)
 
     def _running_module(self) -> tuple[nn.Module, frozenset[int]]:
-        """The module that is running, other than torch's own, and the lengths that it was given."""
+        """Returns the running module, ignoring nn.Softmax, and the lengths of its inputs."""
         return next((one for one in reversed(self.running) if not isinstance(one[0], nn.Softmax)), self.running[-1])
 
 
@@ -122,7 +122,7 @@ HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_atten
 
 
 def _head_counts_of(part: Any) -> frozenset[int]:
-    """The numbers of heads that a module or a configuration has."""
+    """Returns the numbers of heads of a module or a config."""
     values = [getattr(part, name, None) for name in HEADS]
     listed = [value if isinstance(value, list | tuple) else [value] for value in values]
     return frozenset(one for values in listed for one in values if isinstance(one, int))

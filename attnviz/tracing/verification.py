@@ -1,4 +1,4 @@
-"""Whether what is shown is what the model computes: a few rows of every layer, always."""
+"""Verification that a captured mechanism reproduces the model's attention, on a few rows of every layer."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ FULL, HALF = 1e-4, 3e-2  # share of the largest by which numbers may differ, by 
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """Some rows of an example's output and weights, as the model's own function gives them."""
+    """Some rows of an example's output and weights, by the model's own function."""
 
     rows: list[int]
     output: Tensor  # (rows, heads, width)
@@ -24,7 +24,7 @@ class SampledRows:
 
     @classmethod
     def from_call(cls, call: Call, sequences: slice, output: Tensor | None = None) -> "SampledRows":
-        """The first row, the last and some between; from an output of all rows, where no function is known."""
+        """Samples the first row, the last and some between; from an output of all rows if no function is known."""
         queries, keys = call.lengths
         groups = sequences.stop - sequences.start
         rows = sorted({round(i * (groups * queries - 1) / (ROWS - 1)) for i in range(ROWS)})
@@ -40,11 +40,11 @@ class SampledRows:
         return cls(rows, torch.stack(outputs), weights.flatten(2), tolerance)
 
     def matches_output(self, output: Tensor, sequences: slice) -> bool:
-        """Whether an output of all rows (sequences, queries, heads, width) is the model's own in these."""
+        """Returns whether an output of all rows (sequences, queries, heads, width) equals the sampled rows."""
         return self._near(output[sequences].flatten(0, 1)[self.rows].float().cpu(), self.output, self._size)
 
     def matches(self, mechanism: Mechanism, inputs: Inputs) -> bool:
-        """Whether a mechanism gives these weights and outputs, in rows that see anything."""
+        """Returns whether a mechanism reproduces these weights and outputs, in rows that are not empty."""
         weights, output, valid = _attend_rows(mechanism, inputs, self.rows)
         same = True
         if self.weights is not None:
@@ -62,7 +62,7 @@ class SampledRows:
 
 
 def _attend_rows(mechanism: Mechanism, inputs: Inputs, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Weights (heads, rows, keys), output (heads, rows, width), and which rows see any key."""
+    """Returns weights (heads, rows, keys), output (heads, rows, width), and which rows have an allowed key."""
     key_heads = [inputs.kv_head(head) for head in range(inputs.heads)]
     zero, h = torch.tensor(0), torch.arange(inputs.heads)[:, None, None]
     q, k = torch.tensor(rows)[:, None], torch.arange(inputs.keys)

@@ -1,4 +1,4 @@
-"""A small transformer that translates English into French, trained here: `load().translate("the cat sleeps .")`."""
+"""A small transformer that translates English into French: `load().translate("the cat sleeps .")`."""
 
 from attnviz.translator.grammar import Sentence, generate_sentences, next_words, parse_sentence, tokenize
 from attnviz.translator.model import VARIANTS

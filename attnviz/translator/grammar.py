@@ -1,7 +1,7 @@
-"""Sentences of a small English, their French, and which word stands for which.
+"""A grammar of simple English sentences with their French translations and word alignments.
 
-`_Clause` writes a sentence from left to right. At every place it asks a guide which of the words that may stand there
-it should be: one draws them (`drawn`), another reads them from what was typed (`parse_sentence`).
+`_Clause` writes a sentence from left to right. At every position it asks a word source for one of the words that may
+come next: `_Sampler` draws them, `_Reader` reads them from typed words.
 """
 
 import difflib
@@ -49,7 +49,7 @@ TYPED = {word.lower(): word for word in ENGLISH}
 
 @dataclass(frozen=True)
 class Sentence:
-    """An English sentence, its French, and for each French word the places of the English words it stands for."""
+    """An English sentence, its French translation, and the positions of the English words of each French word."""
 
     english: tuple[str, ...]
     french: tuple[str, ...]
@@ -58,19 +58,19 @@ class Sentence:
 
     @property
     def split(self) -> Split:
-        """Whether it is for training, for testing, or has a pair of words that is never trained on."""
+        """The split: training, testing, or combinations of words that are never trained on."""
         if any(_one_in(12, " ".join(pair)) for pair in self.pairs):
             return "combinations"
         return "test" if _one_in(10, " ".join(self.english)) else "train"
 
 
 def _one_in(count: int, text: str) -> bool:
-    """Picks about one text in so many, the same today and tomorrow."""
+    """Returns True for about one text in `count`, determined by its hash."""
     return int.from_bytes(hashlib.blake2s(text.encode(), digest_size=8).digest()) % count == 0
 
 
 def generate_sentences(split: Split, seed: int = 0) -> Iterator[Sentence]:
-    """Generates sentences of a split without end, no two the same.
+    """Yields distinct sentences of a split without end.
 
     Example:
         >>> next(generate_sentences("train")).split
@@ -93,7 +93,7 @@ def random_sentence(generator: random.Random) -> Sentence:
 
 
 def parse_sentence(words: tuple[str, ...]) -> Sentence | None:
-    """Returns the sentence of these words with its translation, or None if the grammar does not have it.
+    """Returns the sentence with these words and its translation, or None if the grammar does not have it.
 
     Example:
         >>> parse_sentence(("the", "cat", "sleeps", ".")).french
@@ -107,7 +107,7 @@ def parse_sentence(words: tuple[str, ...]) -> Sentence | None:
 
 
 def next_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the words that may come next; none after a whole sentence, or what is not the beginning of one.
+    """Returns the words that may come next; none after a whole sentence or an invalid beginning.
 
     Example:
         >>> "cat" in next_words(("the", "small"))
@@ -121,9 +121,9 @@ def next_words(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def tokenize(text: str) -> tuple[str, ...]:
-    """Returns the words of a text as the vocabulary has them, with a mark at the end.
+    """Returns the words of a text as in the vocabulary, with an end mark.
 
-    Raises ValueError if the text is empty, too long, or has an unknown word; the error names the nearest known words.
+    Raises ValueError if the text is empty, too long, or has an unknown word; the message names similar words.
 
     Example:
         >>> tokenize("The cat doesn't sleep")
@@ -152,19 +152,19 @@ def _unknown(word: str) -> str:
 
 
 class _WordSource:
-    """What decides which words a sentence has."""
+    """Chooses the words of a sentence."""
 
     def choose(self, *groups: WordGroup) -> str:
-        """The word that comes next."""
+        """Returns the next word."""
         raise NotImplementedError
 
     def maybe(self, chance: float, words: Sequence[str]) -> str | None:
-        """One of these words if it comes next, or None."""
+        """Returns one of these words if it comes next, or None."""
         raise NotImplementedError
 
 
 class _Sampler(_WordSource):
-    """Draws the words."""
+    """Draws words at random."""
 
     def __init__(self, generator: random.Random) -> None:
         self.random = generator
@@ -179,11 +179,11 @@ class _Sampler(_WordSource):
 
 
 class _NoSuchSentence(Exception):
-    """None of the words that may come next does."""
+    """The next word does not fit the grammar."""
 
 
 class _Reader(_WordSource):
-    """Reads the words; `expected` are those that could have stood at the place that it has come to."""
+    """Reads words from a list; `expected` are the words that could have come at its position."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
         self.words, self.position = words, 0
@@ -206,7 +206,7 @@ class _Reader(_WordSource):
 
 @dataclass(frozen=True)
 class _FrenchWord:
-    """A French word, what it becomes before a vowel, and the places of the English words it stands for."""
+    """A French word, its form before a vowel, and the positions of its English words."""
 
     word: str
     before_vowel: str
@@ -215,7 +215,7 @@ class _FrenchWord:
 
 @dataclass(frozen=True)
 class _Subject:
-    """What a verb and an adjective agree with."""
+    """The features of a subject that verbs and adjectives agree with."""
 
     person: int  # 0, 1, 2 for je, il, ils
     feminine: bool = False
@@ -226,7 +226,7 @@ SUBJECTS = {"I": _Subject(0), "he": _Subject(1), "she": _Subject(1, feminine=Tru
 
 
 class _Clause:
-    """A sentence, written word by word as its guide says."""
+    """A sentence, written with the words of a source."""
 
     def __init__(self, word_source: _WordSource) -> None:
         self.word_source = word_source
@@ -236,7 +236,7 @@ class _Clause:
         self._add_sentence()
 
     def sentence(self) -> Sentence:
-        """What was written, where French words that meet a vowel or each other have changed."""
+        """Returns the sentence, with elisions and contractions in French."""
         words: list[tuple[str, tuple[int, ...]]] = []
         for piece in reversed(self.french):
             vowel = bool(words) and words[0][0][0] in VOWELS
@@ -259,11 +259,11 @@ class _Clause:
 
     @property
     def _last_position(self) -> int:
-        """The place of the English word that was said last."""
+        """The position of the latest English word."""
         return len(self.english) - 1
 
     def _add_french(self, word: str, *positions: int, before_vowel: str = "") -> None:
-        """A French word for the English ones at these places, or for the last one."""
+        """Adds a French word for the English words at these positions, by default the latest."""
         before_vowel = before_vowel or BEFORE_VOWEL.get(word, word)
         self.french.append(_FrenchWord(word, before_vowel, positions or (self._last_position,)))
 
@@ -310,7 +310,7 @@ class _Clause:
         return _Subject(1 + plural, noun.feminine, noun)
 
     def _predicate(self, subject: _Subject) -> None:
-        """What is said of the subject: what it does, does not do, or is."""
+        """Adds what the subject does, does not do, or is."""
         third = subject.person == 1
         if adverb := self._frequency_adverb():
             self._verb(subject, self._add_english((1, THIRD if third else BASE)), adverb=adverb)
@@ -335,7 +335,8 @@ class _Clause:
             self._verb(subject, word)
 
     def _frequency_adverb(self) -> tuple[str, int] | None:
-        """The French of "often" or "always", which stands after the verb, and the place of the English."""
+        """Returns the French of "often" or "always", which follows the verb, and the position of the English word;
+        or None."""
         word = self._maybe_add_english(0.07, tuple(FREQUENCY))
         return (FREQUENCY[word], self._last_position) if word else None
 
@@ -359,7 +360,7 @@ class _Clause:
         self._add_adverbials()
 
     def _add_adjective(self, subject: _Subject, position: int, negation: int | None = None) -> None:
-        """Says what the subject is, after an "is" or "are" at that place."""
+        """Adds a predicative adjective after an "is" or "are" at that position."""
         adverb = self._frequency_adverb()
         kind = subject.noun.kind if subject.noun else "person"
         adjective = ADJECTIVE[
@@ -382,7 +383,7 @@ class _Clause:
             self._add_french(*adverb)
 
     def _add_adverbials(self) -> None:
-        """Where, with whom and when."""
+        """Adds where, with whom and when."""
         if word := self._maybe_add_english(0.25, tuple(PREPOSITIONS)):
             self._add_french(PREPOSITIONS[word])
             if word == "near":
@@ -395,9 +396,9 @@ class _Clause:
     def _noun_phrase(
         self, determiner: str, kinds: str, *, plural: bool | None = None, negated: bool = False, within: bool = False
     ) -> tuple[Noun, bool]:
-        """A noun with its adjectives after its determiner, which was said; tells the noun and if it is a plural.
+        """Adds a noun phrase after its determiner; returns the noun and whether it is plural.
 
-        Of a noun within another phrase no further "of" is said. Where the verb is negated, "a" and "some" are "de".
+        A noun `within` another phrase gets no further "of". After a negated verb, "a" and "some" are "de".
         """
         position, forms = self._last_position, DETERMINERS[determiner]
         adjectives: list[tuple[Adjective, int]] = []
@@ -434,7 +435,7 @@ def _adjective_form(adjective: Adjective, feminine: bool, plural: bool) -> str:
 
 @cache
 def _determiners(plural: bool | None = None, without: str = "") -> tuple[WordGroup, ...]:
-    """Determiners of one thing, of several, or of either, in groups by how common they are."""
+    """Returns the determiners of singular, plural or any nouns, in groups by frequency."""
     fit = [
         word
         for word, (one, _, more) in DETERMINERS.items()
@@ -450,9 +451,9 @@ def _determiners(plural: bool | None = None, without: str = "") -> tuple[WordGro
 def _noun_phrase_words(
     determiner: str, plural: bool | None, kinds: str, adjectives: tuple[Adjective, ...]
 ) -> tuple[WordGroup, ...]:
-    """What may follow a determiner and these adjectives: nouns and further adjectives, those that make sense first.
+    """Returns the words that may follow a determiner and these adjectives, in groups by how much sense they make.
 
-    There is at most one adjective of either sort, that which stands before the noun in French first.
+    There is at most one adjective before the French noun and one after it.
     """
     forms = DETERMINERS[determiner]
     nouns = [

@@ -1,4 +1,4 @@
-"""Training the translator: `python -m attnviz.translator.train` makes the weights that are shipped."""
+"""Training of the translator. `python -m attnviz.translator.train` makes the shipped weights."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ TIMELINE = "scaled dot"  # the variant of which more than the last weights are k
 
 @dataclass(frozen=True, eq=False)
 class TrainingState:
-    """A training after so many steps."""
+    """The state of a training after a number of steps."""
 
     step: int
     loss: float  # of the latest batch: −ln of the probability of the right word, on average
@@ -35,10 +35,10 @@ class TrainingState:
 
 
 def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iterator[TrainingState]:
-    """Trains a translator from scratch; yields its state before the first step and after each.
+    """Trains a translator from scratch; yields its state before the first step and after each step.
 
-    AdamW on the cross entropy of every word under teacher forcing, with label smoothing, and a learning rate that rises
-    and then falls linearly to 0 (after Vaswani et al. 2017, 5.3 and 5.4). The same seed gives the same losses.
+    AdamW on the cross entropy of every word under teacher forcing, with label smoothing, and a learning rate with
+    linear warmup and decay (after Vaswani et al. 2017, 5.3 and 5.4). The losses are reproducible by seed.
     """
     score_class(variant)
     with torch.random.fork_rng(devices=[]):
@@ -76,7 +76,7 @@ def _training_state(model: Transformer, variant: str, step: int, loss: float) ->
 def _scores(
     model: Transformer, english: Int[Tensor, "batch words"], french: Int[Tensor, "batch more"]
 ) -> tuple[Float[Tensor, "words vocabulary"], Int[Tensor, " words"]]:
-    """Returns the logits at every position under teacher forcing, and the right words there."""
+    """Returns the logits at every position under teacher forcing, and the target words."""
     lengths = (english != PAD).sum(-1)
     french = french[:, : (french != PAD).sum(-1).max()]
     forward_pass = ForwardPass(lengths=lengths)
@@ -87,7 +87,7 @@ def _scores(
 
 @lru_cache(maxsize=SAMPLES)
 def sample(number: int) -> tuple[Int[Tensor, "sentences words"], Int[Tensor, "sentences more"]]:
-    """Returns a sample of training sentences as ids, from short to long."""
+    """Returns a sample of training sentences as ids, ordered by length."""
     drawn = islice(generate_sentences("train", seed=number), SAMPLE)
     known = sorted(drawn, key=lambda one: (len(one.english), len(one.french)))
     return source_ids([one.english for one in known]), target_ids([one.french for one in known])

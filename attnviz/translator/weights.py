@@ -1,4 +1,4 @@
-"""The weights that are shipped, and the log of their training."""
+"""The shipped weights, and the logs of their training."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ RETRAIN = "Train it again, with “make train”."
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a translator does on test sentences after so many training steps."""
+    """The quality of a translator on test sentences after a number of training steps."""
 
     step: int
     loss: float  # of the batch that led to this step
@@ -35,13 +35,13 @@ class Evaluation:
 
     @property
     def best(self) -> float:
-        """The agreement of the head that agrees most."""
+        """The agreement of the head with the largest agreement."""
         return max(map(max, self.agreement))
 
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """The loss every `every` steps of a training, from step 0, and evaluations after some of them."""
+    """The loss every `every` training steps, from step 0, and evaluations after some of them."""
 
     every: int
     losses: tuple[float, ...]
@@ -49,7 +49,8 @@ class TrainingLog:
 
 
 def load(variant: str = "scaled dot", step: int | None = None) -> Translator:
-    """Returns the translator whose encoder–decoder attention has this score, after all its training or `step` steps.
+    """Returns the translator with this variant of the encoder–decoder score, after all its training or after `step`
+    steps.
 
     Raises ValueError if there is no such checkpoint; see `checkpoints`. Nothing is unpickled.
 
@@ -122,7 +123,7 @@ def save_training_log(variant: str, log: TrainingLog) -> None:
 
 
 def evaluate(translator: Translator, loss: float, count: int = TEST_SENTENCES, *, new: bool = True) -> Evaluation:
-    """Evaluates a translator on so many test sentences and, if `new`, on as many with new combinations of words."""
+    """Evaluates a translator on `count` test sentences and, if `new`, on `count` with unseen combinations of words."""
     test = _test_sentences("test", count)
     agreement = translator.agreement(test).tolist()
     return Evaluation(

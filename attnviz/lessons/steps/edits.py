@@ -1,4 +1,4 @@
-"""Numbers written by hand, and their text in a link."""
+"""Edited numbers, and their text in a link."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ Edits = Mapping[str, Mapping[tuple[int, int], float]]  # {matrix: {(row, column)
 
 
 def format_edits(edits: Edits) -> str:
-    """Returns edits as a short text for a link.
+    """Returns edits as a short text for links.
 
     Example:
         >>> format_edits({"Q0": {(1, 2): 0.5}, "X": {(0, 3): -1.0}})
@@ -21,7 +21,7 @@ def format_edits(edits: Edits) -> str:
 
 
 def parse_edits(text: str) -> dict[str, dict[tuple[int, int], float]]:
-    """Returns the edits in a text of `format_edits`. Raises ValueError for any other text.
+    """Returns the edits in a text made by `format_edits`. Raises ValueError for any other text.
 
     Example:
         >>> parse_edits("Q0.1.2_0.5")

@@ -1,4 +1,4 @@
-"""One head of the small translator, with the numbers it had for a sentence."""
+"""One head of the small translator, with its numbers for a sentence."""
 
 from dataclasses import dataclass
 

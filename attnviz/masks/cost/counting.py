@@ -1,4 +1,4 @@
-"""Pieces of rows counted: keys for each query, blocks with any, and how long each key is held."""
+"""Counting of row intervals: keys of each query, non-empty blocks, and how long each key is cached."""
 
 from dataclasses import dataclass
 
@@ -7,24 +7,26 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """What is counted of a mask."""
+    """The counts of a mask."""
 
     row_counts: np.ndarray  # for each query, how many keys it sees
     occupied: np.ndarray  # for each block, whether a pair in it is allowed
     last: np.ndarray  # for each key, the last query that sees it; -1 if none does
 
     def peak_cache(self) -> int:
-        """How many keys are held at once, each from its own time to that of the last query that sees it."""
+        """Returns the largest number of keys that are cached at once, each from its own time to that of the last query
+        that attends to it."""
         key = np.flatnonzero(self.last >= np.arange(self.last.size))
         come, gone = (np.bincount(time, minlength=self.last.size + 1) for time in (key, self.last[key] + 1))
         return int((come - gone).cumsum().max())
 
 
 class IntervalCounter:
-    """Counts of pieces.
+    """Counts intervals.
 
-    Keys stand on a grid of one period a line. There a piece is up to three rectangles: what it has of its first line,
-    of the lines between, and of its last line; arrays of first line and line after, first column and column after.
+    Keys form a grid whose lines have the length of one period. An interval is up to three rectangles in it: a part of
+    its first line, the lines between, and a part of its last line. Rectangles are arrays of first line and line after,
+    first column and column after.
     """
 
     def __init__(self, distinct_rows: np.ndarray, queries: int, keys: int, period: int, block: int) -> None:
@@ -38,7 +40,7 @@ class IntervalCounter:
         self.last = np.full((lines.bit_length(), lines, period.bit_length(), period), -1, np.int32)
 
     def add(self, pieces: np.ndarray) -> None:
-        """Adds pieces."""
+        """Adds intervals."""
         query, rectangles = self.rectangles(pieces)
         first, after, left, right = rectangles
         until = self.until.take(query)
@@ -47,7 +49,7 @@ class IntervalCounter:
         self.mark(rectangles, query // self.block, until // self.block + 1)
 
     def rectangles(self, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The query of each rectangle, and the rectangles."""
+        """Returns the query of each rectangle, and the rectangles."""
         query, start, stop, low, high = pieces
         first, begin = np.divmod(start, self.period)
         last, end = np.divmod(stop - 1, self.period)
@@ -62,7 +64,8 @@ class IntervalCounter:
         return np.tile(query, 3).compress(is_filled), rectangles.compress(is_filled, axis=1)
 
     def paint(self, rectangles: np.ndarray, query: np.ndarray) -> None:
-        """Notes that a query sees these keys: four rectangles with powers of two as sides cover one."""
+        """Records the last query that attends to these keys: each rectangle is covered by four whose sides are powers
+        of two."""
         first, after, left, right = rectangles
         _, lines, widths, columns = self.last.shape
         tall, wide = (np.frexp(size)[1] - 1 for size in (after - first, right - left))
@@ -73,7 +76,7 @@ class IntervalCounter:
                 np.maximum.at(self.last.reshape(-1), place, query)
 
     def mark(self, rectangles: np.ndarray, top: np.ndarray, bottom: np.ndarray) -> None:
-        """Notes which blocks have keys of these rectangles, from the row of blocks `top` to that before `bottom`."""
+        """Records the non-empty blocks of these rectangles, from block row `top` to before `bottom`."""
         first, after, left, right = rectangles
         if self.period > self.block:
             # Lines may lie farther apart than a block: each for itself. Rectangles of neighbors mostly overlap.
@@ -88,7 +91,7 @@ class IntervalCounter:
             np.add.at(self.changes.reshape(-1), row * self.changes.shape[1] + column, np.int32(step))
 
     def counts(self) -> Counts:
-        """The counts of all that was added."""
+        """Returns the counts of all intervals."""
         row_counts = np.repeat(
             self.row_counts[self.distinct_rows], self.until[self.distinct_rows] - self.distinct_rows + 1
         )
@@ -98,7 +101,7 @@ class IntervalCounter:
 
 
 def _spread(sizes: np.ndarray) -> np.ndarray:
-    """What is noted at the beginnings of stretches of 1, 2, 4, … places: the greatest number at each place."""
+    """Returns the maximum at each place of values that were recorded at the starts of runs of 1, 2, 4, … places."""
     for i in range(len(sizes) - 1, 0, -1):
         half = 1 << (i - 1)
         np.maximum(sizes[i - 1], sizes[i], out=sizes[i - 1])
@@ -107,7 +110,7 @@ def _spread(sizes: np.ndarray) -> np.ndarray:
 
 
 def _merged_rectangles(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The same with fewer rectangles: those that overlap or touch are one, where all but left and right is equal."""
+    """Merges rectangles that overlap or touch and are equal except for left and right."""
     *same, left, right = arrays
     order = np.lexsort((left, *same))
     *same, left, right = (array.take(order) for array in arrays)
@@ -121,5 +124,5 @@ def _merged_rectangles(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def concatenated_ranges(lengths: np.ndarray) -> np.ndarray:
-    """0, 1, 2, … for each of the lengths, one after the other."""
+    """Returns 0, 1, 2, … for each of the lengths, concatenated."""
     return np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)

@@ -1,4 +1,4 @@
-"""A rule in the form that rows are cut by: any and all of comparisons of one term with 0."""
+"""The normal form of a rule: conjunctions and disjunctions of comparisons of one term with 0."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from attnviz.masks.terms import Arithmetic, Bounds, Function, Lookup, Number, Te
 
 
 class UnstructuredRule(Exception):
-    """A rule that does not cut rows into pieces; the message says why, as what follows “the rule of this mask”."""
+    """A rule whose rows cannot be split into intervals. The message continues the sentence “the rule of this mask”."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ NormalForm = RuleGroup | Compare  # a comparison is of one term with 0
 
 
 def normal_form(mask: Mask, queries: int, keys: int, head: int) -> NormalForm:
-    """Returns the rule of one head of a mask for these numbers of queries and keys.
+    """Returns the normal form of the rule of one head of a mask for these numbers of queries and keys.
 
     Raises UnstructuredRule if it is not made of terms, and ValueError if a divisor may be 0 or a number may need more
     than 64 bits.
@@ -44,7 +44,7 @@ def normal_form(mask: Mask, queries: int, keys: int, head: int) -> NormalForm:
 
 
 def _grouped(rule: Mask, ranges: Mapping[str, Bounds], positive: bool = True) -> NormalForm:
-    """A rule as groups of comparisons of one term with 0; the opposite of the rule if not wanted."""
+    """Returns a rule as groups of comparisons of one term with 0; its negation if not `positive`."""
     match rule:
         case Not(inner):
             return _grouped(inner, ranges, not positive)
@@ -60,7 +60,7 @@ def _grouped(rule: Mask, ranges: Mapping[str, Bounds], positive: bool = True) ->
 
 
 def _group(every: bool, rules: Iterable[NormalForm]) -> NormalForm:
-    """Rules together, without groups of the same kind inside each other."""
+    """Returns a group of rules, merged with inner groups of the same kind."""
     flat: list[NormalForm] = []
     for one in rules:
         flat += one.rules if isinstance(one, RuleGroup) and one.every == every else (one,)
@@ -68,7 +68,7 @@ def _group(every: bool, rules: Iterable[NormalForm]) -> NormalForm:
 
 
 def _compared_with_zero(left: Term, right: Term, sign: ComparisonSign, ranges: Mapping[str, Bounds]) -> Compare:
-    """Two terms compared as their difference with 0."""
+    """Returns a comparison of two terms as one of their difference with 0."""
     term = left if right == Number(0) else Arithmetic("-", left, right)
     for part in term.subterms():
         # The arguments of min and max are compared as their difference, too.
@@ -77,7 +77,7 @@ def _compared_with_zero(left: Term, right: Term, sign: ComparisonSign, ranges: M
 
 
 def _folded(term: Term, ranges: Mapping[str, Bounds]) -> Term:
-    """A term worked out as far as it is of positions with one value only, and tables as arrays."""
+    """Returns a term with constants folded, and tables as arrays."""
     if isinstance(term, Variable):
         least, greatest = ranges[term.name]
         return Number(least) if least == greatest else term
@@ -92,10 +92,11 @@ def _folded(term: Term, ranges: Mapping[str, Bounds]) -> Term:
 
 
 def _ordered(rule: NormalForm, queries: int, keys: int) -> NormalForm:
-    """The rule with what depends on the query alone first and on the key alone last, several as one table.
+    """Returns the rule ordered for splitting: first what depends on the query alone, last what depends on the key
+    alone, each merged into one table.
 
-    So a list of positions, each compared with the key, cuts a row once rather than once for each. What repeats
-    comes after what does not, and what repeats often last, when few pieces are left to cut.
+    So a list of positions, each compared with the key, splits a row once. Periodic rules come after others, and those
+    with short periods last, when few intervals are left.
     """
     if isinstance(rule, Compare):
         return rule
@@ -115,7 +116,7 @@ def _ordered(rule: NormalForm, queries: int, keys: int) -> NormalForm:
 
 
 def allows(rule: NormalForm, query: np.ndarray, key: np.ndarray | int) -> np.ndarray:
-    """What a rule says of these queries and keys."""
+    """Returns whether a rule allows these pairs of queries and keys."""
     if isinstance(rule, Compare):
         holds = COMPARISONS[rule.signs[0]](value(rule.terms[0], query, key), 0)
         return np.broadcast_to(holds, query.shape)
@@ -124,7 +125,7 @@ def allows(rule: NormalForm, query: np.ndarray, key: np.ndarray | int) -> np.nda
 
 
 def comparisons(rule: NormalForm) -> Iterator[Compare]:
-    """The comparisons that a rule is made of."""
+    """Yields the comparisons of a rule."""
     if isinstance(rule, Compare):
         yield rule
     else:
@@ -132,13 +133,13 @@ def comparisons(rule: NormalForm) -> Iterator[Compare]:
 
 
 def terms(rule: NormalForm) -> Iterator[Term]:
-    """The terms that a rule compares with 0."""
+    """Yields the terms that a rule compares with 0."""
     return (one.terms[0] for one in comparisons(rule))
 
 
 def common_period(rule: NormalForm, keys: int) -> int:
-    """After how many keys terms of a rule repeat, as many of them as do so within the keys; as many as there are if
-    none does."""
+    """Returns the common period of the terms of a rule that fit within the keys; the number of keys if there is
+    none."""
     common = 1
     for size in sorted(set(map(period, terms(rule))) - {0}):
         if lcm(common, size) <= keys:
@@ -147,5 +148,5 @@ def common_period(rule: NormalForm, keys: int) -> int:
 
 
 def _shortest(rule: NormalForm) -> int | float:
-    """The fewest keys after which a term of a rule repeats."""
+    """Returns the shortest period of the terms of a rule."""
     return min((size for size in map(period, terms(rule)) if size > 1), default=inf)

@@ -1,10 +1,10 @@
-"""The rows of a mask, cut into pieces of which its rule says one thing.
+"""The rows of a mask, split into intervals in which its rule is constant.
 
-A comparison changes along the keys only where its term crosses 0, and where the term only rises or only falls, a
-division or a search finds that place. So many rows are cut at once. What repeats along the keys, as
-`(q - k) % 362 == 0` does, is cut within one period: a piece is a range of keys and a range of their remainders,
+A comparison changes along the keys only where its term crosses 0; where the term is monotonic, a division or a binary
+search finds that place. Many rows are split at once. What repeats along the keys, as `(q - k) % 362 == 0` does, is
+split within one period: an interval is a range of keys and a range of their remainders,
 
-    start ≤ k < stop  and  low ≤ k % period < high.
+start ≤ k < stop and low ≤ k % period < high.
 """
 
 from collections.abc import Callable
@@ -25,13 +25,13 @@ KEYS, REMAINDERS = START, LOW  # what pieces are cut along
 
 
 class _TooManyPieces(Exception):
-    """More pieces than are in memory at once."""
+    """More intervals than fit into memory at once."""
 
 
 class RowIntervals:
-    """The rows of a mask, and the pieces that its rule cuts them into: arrays of query, start, stop, low and high.
+    """The rows of a mask and the intervals in which its rule is constant: arrays of query, start, stop, low and high.
 
-    Raises UnstructuredRule where so many pieces as `patience` have been looked at.
+    Raises UnstructuredRule after examining `patience` intervals.
     """
 
     def __init__(self, mask: Mask, queries: int, keys: int, head: int, patience: int) -> None:
@@ -40,7 +40,7 @@ class RowIntervals:
         self.period = common_period(self.rule, keys)
 
     def counts(self, block: int) -> Counts:
-        """The counts, from the pieces of as many rows at a time as memory allows."""
+        """Returns the counts, from the intervals of as many rows at a time as memory allows."""
         distinct_rows = self.distinct_rows()
         counter = IntervalCounter(distinct_rows, self.queries, self.keys, self.period, block)
         first, step = 0, 2**14
@@ -55,7 +55,7 @@ class RowIntervals:
         return counter.counts()
 
     def distinct_rows(self) -> np.ndarray:
-        """The queries of which the rule says something else than of the one before; those in between are alike."""
+        """Returns the queries whose row differs from the row before."""
         query = np.arange(self.queries)
         changes = query == 0
         for one in comparisons(self.rule):
@@ -66,12 +66,12 @@ class RowIntervals:
         return np.flatnonzero(changes)
 
     def allowed_pieces(self, query: np.ndarray) -> np.ndarray:
-        """The pieces that these queries see."""
+        """Returns the intervals that the rule allows for these queries."""
         zero = np.zeros_like(query)
         return self.split(self.rule, np.stack([query, zero, zero + self.keys, zero, zero + self.period]))[0]
 
     def split(self, rule: NormalForm, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The pieces that the rule allows, and those that it does not, cut where need be."""
+        """Splits intervals into those that the rule allows, and the others."""
         if isinstance(rule, Compare):
             return self.split_by_sign(rule.terms[0], rule.signs[0], pieces)
         settled = []
@@ -83,7 +83,7 @@ class RowIntervals:
         return (pieces, done) if rule.every else (done, pieces)
 
     def split_by_sign(self, term: Term, sign: ComparisonSign, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The pieces where `term sign 0` holds, and the others."""
+        """Splits intervals into those where `term sign 0` holds, and the others."""
         if not pieces.size:
             return pieces, pieces
         if function := bend(term):
@@ -102,7 +102,7 @@ class RowIntervals:
         return pieces.compress(holds, axis=1), pieces.compress(~holds, axis=1)
 
     def monotone(self, term: Term, pieces: np.ndarray, along: int) -> np.ndarray:
-        """The pieces cut until the term only rises or only falls along each."""
+        """Splits intervals until the term is monotonic along each."""
         if linear(term):
             return pieces
         for part in term.parts():
@@ -143,9 +143,9 @@ class RowIntervals:
         mark: Callable[[np.ndarray], np.ndarray],
         least: Callable[[np.ndarray], np.ndarray],
     ) -> np.ndarray:
-        """The pieces cut wherever the mark of a term changes, which only rises or only falls along each.
+        """Splits intervals wherever the mark of a term changes, which must be monotonic along each.
 
-        A mark is a whole number that never falls where the term rises; `least` is the least term of a mark.
+        A mark is an integer that does not decrease where the term rises; `least` returns the smallest term of a mark.
         """
         query, start, end = pieces[QUERY], pieces[along], pieces[along + 1] - 1
         at_start, at_end = value(term, query, start), value(term, query, end)
@@ -184,7 +184,7 @@ class RowIntervals:
         high: np.ndarray,
         ends: tuple[np.ndarray, np.ndarray],
     ) -> np.ndarray:
-        """The first places where sign · term reaches its target, as it does at `high` and does not at `low`."""
+        """Returns the first places where sign · term reaches its target, as it does at `high` and does not at `low`."""
         # A division gives the place for a linear term, and the place before it proves that. Others are searched.
         estimate = low - (ends[0] - target) * (high - low) // (ends[1] - ends[0])
         for place in (estimate, estimate - 1):
