@@ -46,6 +46,11 @@ class ALiBi(Bias):
 
     Keys after the query gain by this rule, so it belongs with a causal mask. "symmetric" is another one,
     −m · |q − k|, for attention in both directions.
+
+    Example:
+        >>> q, k, zero = torch.tensor([[3]]), torch.arange(4), torch.tensor(0)
+        >>> ALiBi().bind(4, 4, heads=8)(torch.ones(1, 4), zero, zero, q, k)
+        tensor([[-0.5000,  0.0000,  0.5000,  1.0000]])
     """
 
     NAME: ClassVar[str] = "ALiBi"
@@ -76,6 +81,10 @@ class T5Buckets(TensorIdentity, Bias):
 
     The numbers are learned in T5. Here they are drawn from the seed, with mean 0 and variance 1, unless a table of
     shape (buckets, heads) is given.
+
+    Example:
+        >>> T5Buckets(buckets=8, max_distance=16).bucket(torch.tensor(9), torch.arange(10))
+        tensor([3, 3, 3, 3, 2, 2, 2, 2, 1, 0])
     """
 
     NAME: ClassVar[str] = "T5 buckets"
@@ -136,6 +145,13 @@ class Distances(TensorIdentity, Bias):
 
     `table` has, for each head, the numbers of the distances k − q from 1 − queries to keys − 1: what is left of a
     whole bias (heads, queries, keys) that depends on the distance alone, such as T5's.
+
+    Example:
+        >>> q, k, zero = torch.arange(2)[:, None], torch.arange(2), torch.tensor(0)
+        >>> bias = Distances(torch.tensor([[1.0, 2.0, 3.0]]), queries=2)
+        >>> bias(torch.zeros(2, 2), zero, zero, q, k)
+        tensor([[2., 3.],
+                [1., 2.]])
     """
 
     table: Float[Tensor, "heads distances"]
@@ -169,6 +185,11 @@ class KERPLE(Bias):
     Chi et al. 2022, "KERPLE: Kernelized Relative Positional Embedding". The "power" form is −r₁ · |q − k|^r₂,
     with r₂ at most 2; r₂ = 1 is ALiBi's line. In the paper each head learns its own r₁ and r₂; here one pair
     stands for all heads, and begins at the means of what the authors' code starts from.
+
+    Example:
+        >>> q, k, zero = torch.tensor([[3]]), torch.arange(4), torch.tensor(0)
+        >>> KERPLE(r1=1.0, r2=1.0)(torch.ones(1, 4), zero, zero, q, k)
+        tensor([[-0.3863, -0.0986,  0.3069,  1.0000]])
     """
 
     form: Literal["logarithmic", "power"] = field(default="logarithmic", metadata={"label": "Form"})
@@ -195,6 +216,11 @@ class Sandwich(Bias):
     Chi et al. 2023, "Dissecting Transformer Length Extrapolation via the Lens of Receptive Field Analysis", as
     NVIDIA's NeMo has it, but for a constant −d/2 under the sum, which no softmax sees. It falls about as the
     logarithm of the distance, and nothing in it is learned.
+
+    Example:
+        >>> q, k, zero = torch.tensor([[3]]), torch.arange(4), torch.tensor(0)
+        >>> Sandwich().bind(4, 4, heads=8)(torch.zeros(1, 4), zero, zero, q, k)
+        tensor([[54.1762, 58.7980, 62.5534, 64.0000]])
     """
 
     width: int = field(default=128, metadata={"min": 2, "max": 1024, "label": "Width d of the sinusoids"})
@@ -221,6 +247,11 @@ class SoftCap(Bias):
     """Squeezes every score between −cap and cap: cap · tanh(score / cap), before the mask.
 
     Gemma 2 (Gemma Team 2024), where cap is 50.
+
+    Example:
+        >>> zero = torch.tensor(0)
+        >>> SoftCap(cap=50.0)(torch.tensor([10.0, 100.0, 1000.0]), zero, zero, zero, zero)
+        tensor([ 9.8688, 48.2014, 50.0000])
     """
 
     cap: float = field(default=50.0, metadata={"min": 0.1, "max": 1000.0})
@@ -241,6 +272,11 @@ class SSMax(Bias):
     SSMax, of Nakanishi 2025, "Scalable-Softmax Is Superior for Attention". A query that sees one key alone has
     log n = 0. In the paper each head of each layer learns its own s; here one stands for all, at first the 0.43
     of the paper's first figure.
+
+    Example:
+        >>> zero = torch.tensor(0)
+        >>> SSMax(s=1.0).bind(1, 8, heads=1)(torch.tensor([1.0, 2.0]), zero, zero, zero, zero)
+        tensor([2.0794, 4.1589])
     """
 
     NAME: ClassVar[str] = "Scalable softmax"

@@ -17,6 +17,11 @@ class Inputs:
     Heads may share keys and values: query head h uses key head h // (heads / kv_heads) (grouped-query attention,
     Ainslie et al. 2023). Values may be float16 while queries and keys have another type; `value_of` converts them.
     Raises ValueError if shapes disagree or a number is not finite.
+
+    Example:
+        >>> inputs = Inputs(torch.zeros(4, 3, 8), *torch.zeros(2, 2, 3, 8), tuple("abc"), tuple("abc"))
+        >>> inputs.heads, inputs.queries, inputs.keys, inputs.kv_head(3)
+        (4, 3, 3, 1)
     """
 
     query: Float[Tensor, "heads queries d_q"]
@@ -88,7 +93,12 @@ class Inputs:
 
 def cut_heads(vectors: Float[Tensor, "tokens width"], heads: int) -> Float[Tensor, "heads tokens d_head"]:
     """Splits vectors into `heads` parts of equal width, as in multi-head attention (Vaswani et al. 2017). Raises
-    ValueError if the width is not divisible by `heads`."""
+    ValueError if the width is not divisible by `heads`.
+
+    Example:
+        >>> cut_heads(torch.arange(8.0).reshape(2, 4), heads=2).tolist()
+        [[[0.0, 1.0], [4.0, 5.0]], [[2.0, 3.0], [6.0, 7.0]]]
+    """
     width = vectors.shape[-1]
     if heads < 1 or width % heads:
         divisors = ", ".join(str(n) for n in range(1, min(width, 64) + 1) if width % n == 0)

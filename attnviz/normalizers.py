@@ -43,6 +43,12 @@ class Softmax(Normalizer):
     """Each weight is exp(score / temperature), divided by the sum of all: positive, and adding up to 1.
 
     A low temperature sharpens the row towards its greatest score, a high one flattens it.
+
+    Example:
+        >>> Softmax(temperature=1.0)(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([0.0900, 0.2447, 0.6652])
+        >>> Softmax(temperature=4.0)(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([0.2543, 0.3265, 0.4192])
     """
 
     temperature: float = field(default=1.0, metadata={"min": 0.01, "max": 100.0, "step": 0.1})
@@ -70,6 +76,10 @@ class Hard(Normalizer):
     """All weight on the greatest score, as a dictionary looks up one entry; ties share it.
 
     The limit of softmax as the temperature goes to 0. It has no gradient.
+
+    Example:
+        >>> Hard()(torch.tensor([1.0, 2.0, 2.0]))
+        tensor([0.0000, 0.5000, 0.5000])
     """
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
@@ -82,6 +92,10 @@ class Uniform(Normalizer):
     """The same weight on every key that is allowed, whatever the scores.
 
     The limit of softmax as the temperature goes to infinity.
+
+    Example:
+        >>> Uniform()(torch.tensor([1.0, 2.0, -torch.inf]))
+        tensor([0.5000, 0.5000, 0.0000])
     """
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
@@ -96,6 +110,10 @@ class SoftmaxPlusOne(Normalizer):
 
     Miller 2023, "Attention Is Off By One", who calls it quiet attention. torch's `add_zero_attn` does the same, by a
     key and a value of zeros.
+
+    Example:
+        >>> SoftmaxPlusOne()(torch.tensor([0.0, 0.0]))
+        tensor([0.3333, 0.3333])
     """
 
     adds_up: ClassVar[bool] = False
@@ -112,6 +130,10 @@ class Sink(TensorIdentity, Normalizer):
 
     gpt-oss (OpenAI 2025), where each head learns its logit. A logit of 0 is softmax plus one. In code, a tensor may
     hold a logit for each head.
+
+    Example:
+        >>> Sink(1.0)(torch.tensor([0.0, 0.0]))
+        tensor([0.2119, 0.2119])
     """
 
     adds_up: ClassVar[bool] = False
@@ -146,6 +168,10 @@ class Sparsemax(Normalizer):
     """The weights nearest to the scores among all that are positive or zero and add up to 1: low scores get exactly 0.
 
     Martins & Astudillo 2016, "From Softmax to Sparsemax", as their `entmax` package computes it.
+
+    Example:
+        >>> Sparsemax()(torch.tensor([0.0, 0.5, 2.0]))
+        tensor([0., 0., 1.])
     """
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
@@ -159,6 +185,10 @@ class Entmax(Normalizer):
 
     Peters et al. 2019, "Sparse Sequence-to-Sequence Models", as their `entmax` package computes it: exactly for
     α = 1.5 and 2, else by bisection in double precision, which leaves an error below 0.00002.
+
+    Example:
+        >>> Entmax(1.5)(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([0.0000, 0.1693, 0.8307])
     """
 
     alpha: float = field(default=1.5, metadata={"min": 1.0, "max": 4.0, "label": "α", "step": 0.25})
@@ -189,6 +219,10 @@ class TopK(Normalizer):
     place all stay. Rows add up to 1.
 
     Zhao et al. 2019, "Explicit Sparse Transformer". Where a query sees no more than k keys it is softmax.
+
+    Example:
+        >>> TopK(2)(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([0.0000, 0.2689, 0.7311])
     """
 
     NAME: ClassVar[str] = "Top-k softmax"
@@ -211,6 +245,10 @@ class Sigmoid(Normalizer):
 
     Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid Self-Attention". Their n is the length of
     the sequence; with a mask, the keys that a query sees are its sequence here.
+
+    Example:
+        >>> Sigmoid()(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([0.2500, 0.4754, 0.7112])
     """
 
     adds_up: ClassVar[bool] = False
@@ -227,6 +265,10 @@ class ReLU(Normalizer):
 
     Wortsman et al. 2023, "Replacing softmax with ReLU in Vision Transformers". Their n is the length of the sequence;
     with a mask, the keys that a query sees are its sequence here.
+
+    Example:
+        >>> ReLU()(torch.tensor([-1.0, 1.0, 2.0]))
+        tensor([0.0000, 0.3333, 0.6667])
     """
 
     NAME: ClassVar[str] = "ReLU"
@@ -244,6 +286,10 @@ class Softpick(Normalizer):
 
     Zuhri et al. 2025, "Softpick: No Attention Sink, No Massive Activations with Rectified Softmax", with the ε of
     the authors' code, 10⁻⁸, added to the sum.
+
+    Example:
+        >>> Softpick()(torch.tensor([-1.0, 1.0, 2.0]))
+        tensor([0.0000, 0.1966, 0.7311])
     """
 
     adds_up: ClassVar[bool] = False
@@ -266,6 +312,10 @@ class StickBreaking(Normalizer):
 
     Tan et al. 2024, "Scaling Stick-Breaking Attention". It needs the order of keys, so it belongs with a causal
     mask; in the paper a query does not see itself.
+
+    Example:
+        >>> StickBreaking()(torch.tensor([0.0, 0.0, 0.0]))
+        tensor([0.1250, 0.2500, 0.5000])
     """
 
     NAME: ClassVar[str] = "Stick-breaking"
@@ -287,6 +337,10 @@ class Differential(Normalizer):
 
     Ye et al. 2024, "Differential Transformer", where λ is learned, and begins at 0.8 − 0.6 · exp(−0.3 · (l − 1)) in
     layer l = 1, 2, …, which nears the 0.8 here. The paper also rescales each head's output, which is no part of this.
+
+    Example:
+        >>> Differential(0.5)(torch.tensor([[[[0.0, 1.0]]], [[[0.0, 0.0]]]]))
+        tensor([[[0.0189, 0.4811]]])
     """
 
     adds_up: ClassVar[bool] = False
@@ -312,7 +366,12 @@ class Differential(Normalizer):
 
 @dataclass(frozen=True)
 class Identity(Normalizer):
-    """The scores themselves as weights, for weights that someone else has finished."""
+    """The scores themselves as weights, for weights that someone else has finished.
+
+    Example:
+        >>> Identity()(torch.tensor([0.25, 0.75]))
+        tensor([0.2500, 0.7500])
+    """
 
     adds_up: ClassVar[bool] = False
     negative: ClassVar[bool] = True

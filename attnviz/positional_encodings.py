@@ -18,6 +18,11 @@ def rotated(
     on their distance only. A pair is (i, i + d/2) with "half split", as in GPT-NeoX and in Hugging Face's Llama, and
     (2i, 2i + 1) with "interleaved", as in RoFormer and GPT-J. "none" returns the vectors unchanged. Raises ValueError
     if d is odd.
+
+    Example:
+        >>> rotated(torch.tensor([[[1.0, 0.0], [1.0, 0.0]]]), "half split")
+        tensor([[[1.0000, 0.0000],
+                 [0.5403, 0.8415]]])
     """
     if convention not in get_args(Rotary):
         raise ValueError(f"Rotary positions are one of {', '.join(get_args(Rotary))}; {convention!r} was asked for.")
@@ -39,6 +44,12 @@ def rotated(
 
 def sinusoids(positions: int, width: int) -> Float[Tensor, "positions width"]:
     """Returns sinusoidal positional encodings: sin and cos of position / 10000^(2i / width), interleaved (Vaswani et
-    al. 2017, 3.5)."""
+    al. 2017, 3.5).
+
+    Example:
+        >>> sinusoids(2, 4)
+        tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+                [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
     angle = torch.arange(positions)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)

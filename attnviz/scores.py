@@ -33,6 +33,10 @@ class ScaledDot(Score):
     """The dot product of query and key, divided by √d_k so that its spread does not grow with the width.
 
     Vaswani et al. 2017, "Attention Is All You Need". `scale` replaces the factor 1/√d_k.
+
+    Example:
+        >>> ScaledDot()(torch.ones(1, 4), torch.eye(2, 4))
+        tensor([[0.5000, 0.5000]])
     """
 
     scale: float | None = field(default=None, metadata={"min": -1000.0, "max": 1000.0, "empty": "1/√d_k"})
@@ -54,6 +58,10 @@ class Dot(Score):
     """The plain dot product of query and key.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation".
+
+    Example:
+        >>> Dot()(torch.ones(1, 4), torch.eye(2, 4))
+        tensor([[1., 1.]])
     """
 
     def __call__(
@@ -69,6 +77,11 @@ class General(TensorIdentity, Score):
 
     Luong et al. 2015. W has shape (d_q, d_k), so queries and keys may differ in width. Without a
     matrix of your own it is drawn from the seed, with a spread that keeps scores of unit vectors near 1.
+
+    Example:
+        >>> swap = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+        >>> General(weight=swap)(torch.tensor([[1.0, 0.0]]), torch.eye(2))
+        tensor([[0., 1.]])
     """
 
     weight: Float[Tensor, "d_q d_k"] | None = None
@@ -90,6 +103,10 @@ class Additive(TensorIdentity, Score):
 
     Bahdanau et al. 2014, "Neural Machine Translation by Jointly Learning to Align and Translate".
     W_q has shape (hidden, d_q), W_k (hidden, d_k), v (hidden). What is not given is drawn from the seed.
+
+    Example:
+        >>> Additive(hidden=8)(torch.ones(1, 4), torch.eye(2, 4)).shape
+        torch.Size([1, 2])
     """
 
     query_weight: Float[Tensor, "hidden d_q"] | None = None
@@ -132,6 +149,10 @@ class Cosine(Score):
     """The cosine of the angle between query and key, divided by τ; lengths do not count.
 
     Swin Transformer V2 (Liu et al. 2022), where τ is learned. A vector of length zero has cosine 0.
+
+    Example:
+        >>> Cosine(tau=1.0)(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [0.0, 3.0]]))
+        tensor([[1., 0.]])
     """
 
     tau: float = field(default=1.0, metadata={"min": 0.01, "max": 100.0, "label": "τ"})

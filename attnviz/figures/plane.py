@@ -87,6 +87,13 @@ def plane(
 
     Dotted lines lead to where `mapped` keys are before they are compared; an arrow at the query's tip has the direction
     of `slope`. The query can be dragged.
+
+    Example:
+        >>> keys, weights = np.eye(2), np.array([0.9, 0.1])
+        >>> scores, result = np.zeros((2, 2, 2)), np.zeros((2, 2))
+        >>> background = plane_background(np.array([-1.0, 1.0]), scores, scores, result, values=np.ones(2))
+        >>> plane(background, keys, ["cat", "hen"], np.ones(2), weights, query=(1.0, 0.5)).spec.drag.start
+        (1.0, 0.5)
     """
     figure = go.Figure(background)
     colors = [COLORS[i % len(COLORS)] for i in range(len(keys))]
@@ -127,7 +134,12 @@ def plane(
 
 
 def winners(weights: Float[np.ndarray, "*grid keys"]) -> Int[np.ndarray, "*grid"]:
-    """Returns the key with the largest weight of each query; TIE if all weights are equal."""
+    """Returns the key with the largest weight of each query; TIE if all weights are equal.
+
+    Example:
+        >>> winners(np.array([[0.7, 0.3], [0.5, 0.5]]))
+        array([ 0, -1])
+    """
     return np.where(np.ptp(weights, axis=-1) > 0, weights.argmax(-1), TIE)
 
 

@@ -54,7 +54,13 @@ class TrainingHistory:
 
 
 def shipped_history() -> TrainingHistory:
-    """Returns the training of the shipped weights."""
+    """Returns the training of the shipped weights.
+
+    Example:
+        >>> history = shipped_history()
+        >>> history.steps, history.checkpoints[0].evaluation.step
+        (2400, 0)
+    """
     log = weights.training_log(TIMELINE)
     checkpoints = [Checkpoint(one, partial(weights.load, TIMELINE, one.step)) for one in log.evaluations]
     return TrainingHistory(TIMELINE, log.evaluations[-1].step, log.losses, tuple(checkpoints))

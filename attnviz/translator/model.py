@@ -29,7 +29,7 @@ def score_class(variant: str) -> type[Score]:
     """Returns the class of a variant's score. Raises ValueError if there is no such variant.
 
     Example:
-        >>> score_of("dot").__name__
+        >>> score_class("dot").__name__
         'Dot'
     """
     if variant not in VARIANTS:

@@ -181,8 +181,8 @@ def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
     shown = maps.use_maps(load().translate(NEGATED), "cross")
     assert f"**{shown.agreed(7)} of 10 words**" in words
     assert "97% in 500 test sentences" in words
-    assert three_uses.TELLING["encoder"] in words
-    assert three_uses.TELLING["decoder"] in words
+    assert three_uses.HEAD_NOTES["encoder"] in words
+    assert three_uses.HEAD_NOTES["decoder"] in words
     other = contents(app.selectbox(key="cross-head").select("Layer 1, head 2").run())
     assert f"**{shown.agreed(6)} of 10 words**" in other
     assert "71% in 500 test sentences" in other
@@ -190,8 +190,8 @@ def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
 
 def test_what_a_sentence_does_not_have_is_not_said() -> None:
     words = contents(page(english=SHORTEST))
-    assert three_uses.TELLING["encoder"] not in words
-    assert three_uses.TELLING["decoder"] not in words
+    assert three_uses.HEAD_NOTES["encoder"] not in words
+    assert three_uses.HEAD_NOTES["decoder"] not in words
 
 
 def test_a_sentence_that_the_grammar_does_not_know_has_no_score() -> None:
