@@ -62,11 +62,10 @@ class Mechanism:
         """
         heads, rows = _select(heads, inputs.heads, "head"), _select(rows, inputs.queries, "row")
         device, shared = inputs.query.device, inputs.heads // inputs.key.shape[0]
-        h = torch.arange(inputs.heads, device=device)[heads, None, None]
-        q = torch.arange(inputs.queries, device=device)[rows, None]
-        positions = h.new_zeros(()), h, q, torch.arange(inputs.keys, device=device)
+        b, h, q, k = (torch.arange(n, device=device) for n in (1, inputs.heads, inputs.queries, inputs.keys))
+        positions = b, h[heads, None, None], q[rows, None], k
         # Of all heads, none that they share is copied.
-        kv_heads = heads if shared == 1 or heads == slice(None) else h.flatten() // shared
+        kv_heads = heads if shared == 1 or heads == slice(None) else h[heads] // shared
         bound = self.bind(inputs.queries, inputs.keys, inputs.heads)
         value = inputs.value[kv_heads].to(inputs.query.dtype)
         return bound.stages(
@@ -78,7 +77,7 @@ class Mechanism:
         heads."""
         mask = self.mask.bind(queries, keys, heads)
         biases = tuple(bias.with_mask(mask).bind(queries, keys, heads) for bias in self.biases)
-        return replace(self, biases=biases, mask=mask, normalizer=self.normalizer.bind(queries, keys, heads))
+        return Mechanism(self.score, biases, mask, self.normalizer.bind(queries, keys, heads))
 
     def updated(self, before: "Mechanism", after: "Mechanism") -> "Mechanism":
         """Returns this mechanism with the parts of `after` that differ from `before`."""
@@ -105,7 +104,7 @@ class Mechanism:
         if not allowed.all():  # the minimum is as exact as torch.where, and four times as fast
             scores = scores.minimum(torch.where(allowed, torch.inf, -torch.inf).to(scores))
         weights = self.normalizer(scores, positions[1])
-        return Attention(raw, scores, allowed.expand(weights.shape), weights, _by_group(torch.matmul, weights, value))
+        return Attention(raw, scores, allowed.expand_as(weights), weights, _by_group(torch.matmul, weights, value))
 
     def _maps(self, vectors: Float[Tensor, "*heads tokens width"]) -> Float[Tensor, "*maps tokens part"]:
         """Splits queries or keys into equal parts along a first axis if the normalizer has several maps of scores."""

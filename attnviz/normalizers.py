@@ -59,7 +59,7 @@ class Softmax(Normalizer):
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         weights = self._weights(scores)
-        if not math.isnan(weights[..., 0].detach().sum()):
+        if not math.isnan(weights.select(-1, 0).sum().item()):
             return weights
         # A row of nothing but −∞ is filled before as well as after, so that no NaN reaches the gradient.
         empty = _empty_rows(scores)

@@ -2,7 +2,9 @@
 
 import inspect
 import re
+import tomllib
 from importlib.metadata import version
+from ipaddress import ip_address
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +46,11 @@ def test_streamlit_binds_widgets_to_the_link() -> None:
 
 def test_streamlit_serves_an_app_with_routes_middleware_and_lifespan() -> None:
     assert {"routes", "middleware", "lifespan"} <= inspect.signature(st.App).parameters.keys()
+
+
+def test_streamlit_listens_on_this_machine_alone() -> None:
+    config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
+    assert ip_address(config["server"]["address"]).is_loopback
 
 
 def test_a_figures_own_json_would_be_text_and_its_traces_keep_arrays() -> None:

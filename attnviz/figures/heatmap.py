@@ -75,12 +75,17 @@ def heatmap(
     figure.update_xaxes(
         range=[-0.5, keys - 0.5],
         title={"text": "keys", "standoff": 24},
+        ticklabelstandoff=3,
         automargin=True,
         autotickangles=[0, 90],  # slanted labels would leave the picture at its right edge, where plotly hides them
         **_ticks(labels[1]),
     )
     figure.update_yaxes(
-        range=[queries - 0.5, -0.5], title={"text": "queries", "standoff": 12}, automargin=True, **_ticks(labels[0])
+        range=[queries - 0.5, -0.5],
+        title={"text": "queries", "standoff": 12},
+        ticklabelstandoff=3,
+        automargin=True,
+        **_ticks(labels[0]),
     )
     spec = HeatmapSpec(
         query_tokens=tuple(visible(token) for token in query_tokens),

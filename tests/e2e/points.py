@@ -1,13 +1,16 @@
-"""Figures whose points are read and clicked, and a map in fewer cells: a page for test_points.py."""
+"""Figures whose points are read and clicked, a map in fewer cells, and figures that are only shown: a page for
+test_points.py."""
 
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 import streamlit as st
 import torch
 
 from attnviz.analysis.downsampling import DownsampledMap
 from attnviz.figures import downsampled_map, head_grid, products, scatter
+from attnviz.figures.chart_spec import Chart, PlainSpec
 from attnviz.ui.chart import Cells, chart
 
 
@@ -39,6 +42,10 @@ figures = {
 }
 st.text(st.session_state.get("clicked", "nothing yet"))
 st.text(f"In view: {tuple(part) if part else 'all'}")
+bars = go.Figure(go.Bar(x=["a", "b", "c"], y=np.array([1, 3, 2])))
+lines = go.Figure([go.Scatter(y=np.arange(4.0)), go.Scatter(y=np.arange(4)[::-1])])
+lines.update_layout(xaxis_tickvals=[0, 1, 2, 3], annotations=[{"x": 1, "y": 1, "text": "here"}])
+lines.add_shape(type="line", x0=0, x1=1, y0=0, y1=1)
 left, right = st.columns(2)
 with left:
     clicked("scatter")
@@ -46,3 +53,5 @@ with left:
 with right:
     clicked("grid")
     clicked("long", on_view=look)
+for key, figure in (("bars", bars), ("lines", lines)):
+    chart(Chart(figure, PlainSpec()), key, label=key, name=key, description="", height=300)

@@ -1,7 +1,6 @@
 """Lessons, predictions and presentation in a real browser."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from attnviz.analysis.head_maps import head_map
 from attnviz.lessons.prediction import total_variation
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
-from tests.support.browser import Browser, Explore, Masks, Shown, opened, serving
+from tests.support.browser import Browser, Explore, Masks, Shown, opened
 
 IT, ANIMAL, STREET = 10, 2, 8
 PAGES = ["Explore", "Lessons", "Lookup", "Steps", "Scores", "Masks", "Transformer", "Models"]
@@ -27,36 +26,35 @@ class Lessons(Shown):
         self.lessons = page.locator(".attnviz-lesson")
 
 
-def test_a_lessons_link_on_a_fresh_server_opens_its_state(browser: Browser, tmp_path: Path) -> None:
-    with serving(tmp_path / "log") as address:
-        with opened(browser, address, kind=Lessons) as lessons:
-            lessons.open()
-            lesson = lessons.lessons.nth(6)
-            answer = lesson.locator("details p").first
-            expect(answer).to_be_hidden()
-            lesson.locator("summary").first.click()
-            expect(answer).to_be_visible()
-            link = lesson.get_by_role("link").evaluate("e => e.href")
-            lesson.get_by_role("link").click()
-            masks = Masks(lessons.page, address).painted(rows=16)
-            expect(masks.words("A")).to_have_value("sliding_window(4)")
-            expect(masks.words("B")).to_have_value("sliding_window(4) | sinks(1)")
+def test_a_lessons_link_opens_its_state(browser: Browser, address: str) -> None:
+    with opened(browser, address, kind=Lessons) as lessons:
+        lessons.open()
+        lesson = lessons.lessons.nth(6)
+        answer = lesson.locator("details p").first
+        expect(answer).to_be_hidden()
+        lesson.locator("summary").first.click()
+        expect(answer).to_be_visible()
+        link = lesson.get_by_role("link").evaluate("e => e.href")
+        assert link.startswith(f"{address}/masks?")
+        lesson.get_by_role("link").click()
+        masks = Masks(lessons.page, address).painted(rows=16)
+        expect(masks.words("A")).to_have_value("sliding_window(4)")
+        expect(masks.words("B")).to_have_value("sliding_window(4) | sinks(1)")
         # What was done before on the page does not come back with a lesson.
-        with opened(browser, address, kind=Lessons) as lessons:
-            masks = Masks(lessons.page, address).open("?mask-a=band(2)&look=Cost")
-            lessons.page.get_by_role("link", name="Lessons").click()
-            expect(lessons.lessons.first).to_be_visible()
-            lessons.lessons.nth(6).get_by_role("link").click()
-            masks.painted(rows=16)
-            expect(masks.words("A")).to_have_value("sliding_window(4)")
-            masks.asked("look", None)
-            assert link.startswith(f"{address}/masks?")
+        masks.open("?mask-a=band(2)&look=Cost")
+        lessons.page.get_by_role("link", name="Lessons").click()
+        expect(lessons.lessons.first).to_be_visible()
+        lessons.lessons.nth(6).get_by_role("link").click()
+        masks.painted(rows=16)
+        expect(masks.words("A")).to_have_value("sliding_window(4)")
+        masks.asked("look", None)
 
 
-@pytest.mark.parametrize("width", [1280, 1024, 900])
-def test_every_page_and_the_way_into_a_presentation_are_in_the_menu(browser: Browser, address: str, width: int) -> None:
-    with opened(browser, address, width, kind=Masks) as masks:
-        masks.open()  # a page with a sidebar, which leaves less of the window to the menu
+def test_every_page_and_the_way_into_a_presentation_are_in_the_menu(masks: Masks) -> None:
+    masks.open()  # a page with a sidebar, which leaves less of the window to the menu
+    for width in (1280, 1024, 900):
+        masks.page.set_viewport_size({"width": width, "height": 800})
+        masks.painted()
         bar, present = masks.page.get_by_test_id("stTopNav"), masks.page.get_by_role("button", name="Present")
         shown = bar.locator(":is(a, button):not([aria-hidden=true] *)")
         present.click(trial=True)  # nothing lies over it
@@ -70,6 +68,7 @@ def test_every_page_and_the_way_into_a_presentation_are_in_the_menu(browser: Bro
             folded.click()
             names += masks.page.get_by_role("menuitem").locator("p").all_inner_texts()
             masks.page.get_by_role("menuitem", name="Models").click(trial=True)
+            masks.page.keyboard.press("Escape")
         else:
             shown.last.click(trial=True)
         assert names == PAGES
@@ -136,6 +135,7 @@ def test_into_a_presentation_and_out_again_by_button_and_by_the_way_back(explore
 
 
 LONG_TOKENS = "?text=Internationalization+antidisestablishmentarianism+WWWWWWWWWW+%E6%97%A5%E6%9C%AC%E8%AA%9E"
+GRAPH = "document.querySelector('.st-key-heatmap .attnviz-graph')"
 GAPS = """graph => {
   const boxes = (some) => [...graph.querySelectorAll(some)].map((e) => e.getBoundingClientRect());
   const [rows] = boxes(".ytitle"), [columns] = boxes(".xtitle");
@@ -146,14 +146,15 @@ GAPS = """graph => {
 }"""
 
 
-@pytest.mark.parametrize(
-    ("width", "height", "present"), [(1280, 800, ""), (1920, 1080, ""), (1920, 1080, "&present=1")]
-)
-def test_names_of_axes_keep_clear_of_the_longest_tokens(
-    browser: Browser, address: str, width: int, height: int, present: str
-) -> None:
-    with opened(browser, address, width, height) as explore:
-        explore.open(LONG_TOKENS + present)
+def test_names_of_axes_keep_clear_of_the_longest_tokens(explore: Explore) -> None:
+    explore.open(LONG_TOKENS)
+    for width, height, present in ((1280, 800, False), (1920, 1080, False), (1920, 1080, True)):
+        explore.page.set_viewport_size({"width": width, "height": height})
+        if present:
+            explore.page.get_by_role("button", name="Present").click()
+            explore.asked("present", "1")
+        explore.page.wait_for_function(f"(graph => graph._fullLayout.width > {width / 3})({GRAPH})")
+        explore.painted()
         assert min(explore.heatmap.locator(".attnviz-graph").evaluate(GAPS)) >= 2
 
 

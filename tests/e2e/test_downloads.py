@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from playwright.sync_api import Download, Locator, expect
 
 from attnviz.sources import Pretrained
-from tests.support.browser import Browser, Explore
+from tests.support.browser import Browser, Explore, opened
 
 
 def taken(explore: Explore, button: Locator, folder: Path) -> Path:
@@ -28,10 +29,11 @@ def expected() -> np.ndarray:
     return layer.mechanism(layer.inputs, heads=[1]).weights[0].numpy()
 
 
-@pytest.fixture
-def take_away(explore: Explore) -> Explore:
-    explore.open().page.get_by_role("button", name="Take away").click()
-    return explore
+@pytest.fixture(scope="module")
+def take_away(browser: Browser, address: str) -> Iterator[Explore]:
+    with opened(browser, address) as explore:
+        explore.open().page.get_by_role("button", name="Take away").click()
+        yield explore
 
 
 def test_weights_as_csv(take_away: Explore, tmp_path: Path) -> None:

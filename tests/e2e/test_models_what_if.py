@@ -24,15 +24,6 @@ class WhatIf(Shown):
     def tries(self, name: str) -> None:
         self.page.locator(".st-key-if-try").get_by_text(name, exact=True).click()
 
-    def shows(self, key: str, expected: np.ndarray) -> None:
-        """Waits until a map has these numbers: it may still be painted when the words above it are there."""
-        same = """([key, expected]) => {
-            const graph = document.querySelector(`.st-key-${key} .attnviz-graph`), rows = graph?.data?.[0].z;
-            return rows?.length === expected.length && expected.every((row, i) => row.every((one, j) =>
-                Object.is(one, rows[i][j]) || Math.abs(one - rows[i][j]) < 2e-6));
-        }"""
-        self.page.wait_for_function(same, arg=[key, expected.astype(float).tolist()])
-
 
 @pytest.fixture
 def what_if(browser: Browser, address: str) -> Iterator[WhatIf]:
@@ -49,8 +40,8 @@ def test_a_change_is_tried_seen_above_it_and_kept_in_the_link(what_if: WhatIf) -
         expect(what_if.page.locator(".attnviz-summary")).to_contain_text(sentence)
         what_if.asked("if-off", "encoder+3%2C+head+1")
         what_if.painted(rows=16)
-        what_if.shows("if-after", np.full((16, 16), np.nan))
-        what_if.shows("if-before", head_map(before[3].inputs, before[3].mechanism, 1).numpy())
+        what_if.shows(np.full((16, 16), np.nan), "if-after")
+        what_if.shows(head_map(before[3].inputs, before[3].mechanism, 1).numpy(), "if-before")
         what_if.page.reload()
         what_if.painted()
 
@@ -64,13 +55,13 @@ def test_a_change_is_tried_seen_above_it_and_kept_in_the_link(what_if: WhatIf) -
     maps = [head_map(layers[5].inputs, layers[5].mechanism, 7).numpy() for layers in (before, after.layers)]
     assert np.abs(maps[0] - maps[1]).max() > 1e-3
     for key, expected in zip(("if-before", "if-after"), maps, strict=True):
-        what_if.shows(key, expected)
+        what_if.shows(expected, key)
 
 
 def test_a_cell_is_marked_on_both_sides(what_if: WhatIf) -> None:
     what_if.open("?inspect=What+if&if-mask=Causal").painted(rows=16)
     layer = run_with_interventions(minilm(), [Intervention(Causal())], EXAMPLE).layers[3]
-    what_if.shows("if-after", head_map(layer.inputs, layer.mechanism, 1).numpy())
+    what_if.shows(head_map(layer.inputs, layer.mechanism, 1).numpy(), "if-after")
     what_if.heatmap.scroll_into_view_if_needed()
     what_if.page.mouse.move(*what_if.cell(2, 10))
     expect(what_if.sentence).to_have_text("animal may not look at it.")

@@ -4,7 +4,6 @@ import io
 from pathlib import Path
 
 import numpy as np
-import pytest
 from playwright.sync_api import expect
 
 from attnviz.sources import Upload
@@ -14,15 +13,13 @@ from tests.support.browser import ROOT, Explore
 SAMPLES = sorted(path for path in (ROOT / "assets" / "samples").iterdir() if path.suffix != ".py")
 
 
-@pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.suffix)
-def test_an_upload_of_each_kind(explore: Explore, file: Path) -> None:
+def test_an_upload_of_each_kind(explore: Explore) -> None:
     explore.open("?source=Upload&head=Head+0")
-    explore.upload(file)
-    layer = Upload(File(file.name, file.read_bytes())).layers()[0]
-    expected = layer.mechanism(layer.inputs, heads=[0]).weights[0].numpy()
-    explore.painted(rows=len(expected))
-    np.testing.assert_allclose(np.array(explore.weights(), dtype=float), expected, atol=2e-6)
-    expect(explore.alert.filter(has_text="cannot be changed")).to_have_count(1 if layer.locked else 0)
+    for file in SAMPLES:
+        explore.upload(file)
+        layer = Upload(File(file.name, file.read_bytes())).layers()[0]
+        explore.shows(layer.mechanism(layer.inputs, heads=[0]).weights[0])
+        expect(explore.alert.filter(has_text="cannot be changed")).to_have_count(1 if layer.locked else 0)
 
 
 def test_a_bad_upload_is_said_and_the_last_picture_stays(explore: Explore) -> None:

@@ -2,21 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { apart, heaviest, namedKeys } from "../../attnviz/ui/chart/fan.js";
-import { ticks, visibleCells } from "../../attnviz/ui/chart/heatmap.js";
+import { visibleCells } from "../../attnviz/ui/chart/heatmap.js";
 import { line } from "../../attnviz/ui/chart/painting.js";
 import { snap } from "../../attnviz/ui/chart/plane.js";
 
 const letters = [..."abcdefghij"];
-
-test("an axis has as many labels as are a line apart", () => {
-  assert.deepEqual(ticks(letters, [-0.5, 9.5], 150, 15).ticktext, letters);
-  assert.deepEqual(ticks(letters, [-0.5, 9.5], 149, 15).ticktext, ["a", "c", "e", "g", "i"]);
-  assert.deepEqual(ticks(letters, [9.5, -0.5], 75, 15).tickvals, [0, 2, 4, 6, 8]);
-});
-
-test("a part in view has labels of its own cells only", () => {
-  assert.deepEqual(ticks(letters, [2.5, 5.5], 150, 15).tickvals, [3, 4, 5]);
-});
 
 test("the cells in view are those that a range shows, even in part", () => {
   assert.deepEqual(visibleCells([-0.5, 9.5], [-0.5, 9.5]), [0, 9]);

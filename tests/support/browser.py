@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 from urllib.error import URLError
 
+import numpy as np
 from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
@@ -211,6 +212,17 @@ class Shown:
         """The numbers in the browser's heatmap; None where not allowed."""
         script = "e => e.data[0].z.map(row => Array.from(row, w => Number.isNaN(w) ? null : w))"
         return (chart or self.heatmap).locator(".attnviz-graph").evaluate(script)
+
+    def shows(self, expected: object, key: str = "") -> None:
+        """Waits until the heatmap of a chart has these weights, NaN where masked, to within what the number of threads
+        changes in a sum of float32."""
+        script = """([key, expected]) => {
+            const rows = document.querySelector(`.st-key-${key} .attnviz-graph`)?.data?.[0].z;
+            return rows?.length === expected.length && expected.every((row, i) => row.length === rows[i].length
+                && row.every((weight, j) => Object.is(weight, rows[i][j]) || Math.abs(weight - rows[i][j]) < 2e-6));
+        }"""
+        self.page.wait_for_function(script, arg=[key or self.charts[0], np.asarray(expected, dtype=float).tolist()])
+        self.painted()
 
     def zoom(self, chart: Locator | None = None) -> list[float]:
         script = "e => [...e._fullLayout.xaxis.range, ...e._fullLayout.yaxis.range]"

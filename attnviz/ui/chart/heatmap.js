@@ -2,18 +2,19 @@
 // weights of its query. Maps of one link share the cell and the part in view. A map can be zoomed; of a downsampled map
 // a zoom asks for the figure of its viewport.
 
+import { bottomMargin, keyTicks, leftMargin, ticks, widths } from "./axes.js";
 import { changeOf, strongest } from "./change.js";
 import { ReadingController } from "./controller.js";
 import { drawFan } from "./fan.js";
 import { number } from "./number.js";
 
+/** @typedef {import("./axes.js").Axis} Axis */
 /** @typedef {import("./types").Cell} Cell */
 /** @typedef {import("./types").Pair} Pair */
 /** @typedef {import("./types").Header & { spec: import("./types").HeatmapSpec }} HeatmapHeader */
 
 const DOUBLE_CLICK = 300; // milliseconds, as plotly has it
 const AXES = /** @type {const} */ (["xaxis", "yaxis"]);
-const EDGES = 70; // pixels that labels and titles take, before they are drawn
 /** @type {Set<HeatmapController>} */
 const open = new Set();
 
@@ -26,6 +27,8 @@ export class HeatmapController extends ReadingController {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   waiting; // a click that may be the first half of a double click
   released = 0;
+  /** @type {{ x: number[], y: number[] }} of the labels, in pixels */
+  widths = { x: [], y: [] };
   /** @type {Map<string, string>} */
   cellSentences = new Map();
 
@@ -82,13 +85,32 @@ export class HeatmapController extends ReadingController {
   arrange(layout) {
     const { chart, spec } = this;
     if (spec.fan && chart.isWide) layout.margin.r = Math.max(200, Math.min(330 * chart.letters, chart.width * 0.4));
-    if (this.below) layout.margin.b = this.below + 96;
     if (spec.zoomKey === this.zoomKey && !chart.reset.hidden) this.#keepZoom(layout);
     this.zoomKey = spec.zoomKey;
-    const { l = 0, r = 0, t = 0, b = 0 } = layout.margin;
-    const area = chart.graph.area ?? { w: chart.width - l - r - EDGES, h: chart.height - t - b - EDGES };
-    Object.assign(layout.xaxis, ticks(spec.keyLabels, layout.xaxis.range, area.w, chart.lineHeight));
-    Object.assign(layout.yaxis, ticks(spec.queryLabels, layout.yaxis.range, area.h, chart.lineHeight));
+    const { margin, xaxis, yaxis, font, template } = layout;
+    this.widths = {
+      x: widths(spec.keyLabels, font.size, template.layout.font.family),
+      y: widths(spec.queryLabels, font.size, template.layout.font.family),
+    };
+    const [keys, queries] = this.#axes(xaxis.range, yaxis.range);
+    margin.l = leftMargin(queries, yaxis.title.standoff, font.size);
+    const width = chart.width - margin.l - margin.r;
+    Object.assign(xaxis, keyTicks(keys, width, chart.lineHeight), { automargin: false });
+    margin.b = this.below + bottomMargin(keys, xaxis.tickangle, xaxis.title.standoff, font.size);
+    Object.assign(yaxis, ticks(queries, chart.height - margin.t - margin.b, chart.lineHeight), { automargin: false });
+  }
+
+  /**
+   * @param {Pair} x
+   * @param {Pair} y
+   * @returns {[Axis, Axis]} those of keys and queries
+   */
+  #axes(x, y) {
+    const { keyLabels, queryLabels } = this.spec;
+    return [
+      { labels: keyLabels, widths: this.widths.x, range: x },
+      { labels: queryLabels, widths: this.widths.y, range: y },
+    ];
   }
 
   async drawn() {
@@ -118,13 +140,14 @@ export class HeatmapController extends ReadingController {
       const isHome = AXES.every((axis) => graph.range(axis).every((end, i) => Math.abs(end - home[axis].range[i]) < 1e-6));
       chart.reset.hidden = isHome && !spec.downsampled?.viewport;
       const { w = 0, h = 0 } = graph.area ?? {};
-      const x = ticks(spec.keyLabels, graph.range("xaxis"), w, chart.lineHeight);
-      const y = ticks(spec.queryLabels, graph.range("yaxis"), h, chart.lineHeight);
+      const [keys, queries] = this.#axes(graph.range("xaxis"), graph.range("yaxis"));
+      const [x, y] = [keyTicks(keys, w, chart.lineHeight), ticks(queries, h, chart.lineHeight)];
       if (String([graph.tickvals("xaxis"), graph.tickvals("yaxis")]) !== String([x.tickvals, y.tickvals])) {
         this.isRelabelling = true;
         await graph.relayout({
           "xaxis.tickvals": x.tickvals,
           "xaxis.ticktext": x.ticktext,
+          "xaxis.tickangle": x.tickangle,
           "yaxis.tickvals": y.tickvals,
           "yaxis.ticktext": y.ticktext,
         });
@@ -326,20 +349,6 @@ export class HeatmapController extends ReadingController {
     if (height > 0 && height < 6) [top, height] = [top - 3, height + 6]; // around a thin row, not over it
     if (height > 0 && right > left) this.chart.add("rect", { x: left, y: top, width: right - left, height, ...style });
   }
-}
-
-/**
- * As many labels as fit a range, at least a line apart.
- * @param {string[]} labels
- * @param {Pair} range
- * @param {number} pixels
- * @param {number} lineHeight
- */
-export function ticks(labels, range, pixels, lineHeight) {
-  const [from, to] = [Math.min(...range), Math.max(...range)];
-  const step = Math.max(1, Math.ceil((lineHeight * (to - from)) / pixels));
-  const tickvals = labels.map((_, i) => i).filter((i) => i % step === 0 && i >= from && i <= to);
-  return { tickvals, ticktext: tickvals.map((i) => labels[i]) };
 }
 
 /**

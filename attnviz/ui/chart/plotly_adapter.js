@@ -1,5 +1,5 @@
 // All that is known of plotly.js: how it is loaded and called, and the parts of it that it does not document, which
-// tests/e2e/test_chart.py pins.
+// tests/e2e/test_points.py pins.
 
 /** @typedef {"xaxis" | "yaxis"} Axis */
 /** @typedef {import("./types").Pair} Pair */

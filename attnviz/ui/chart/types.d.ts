@@ -65,11 +65,21 @@ export interface PlaneSpec {
 }
 export type Spec = PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec;
 
+interface Axis {
+  range: Pair;
+  title: { standoff: number };
+  [name: string]: any;
+}
+interface Template {
+  layout: { font: { family: string } };
+}
 /** A layout of plotly; the rest of it is passed on as it is. */
 export interface Layout {
-  margin: { l?: number; r?: number; t?: number; b?: number };
-  xaxis: { range: Pair; [name: string]: unknown };
-  yaxis: { range: Pair; [name: string]: unknown };
+  margin: { l: number; r: number; t: number; b: number };
+  xaxis: Axis;
+  yaxis: Axis;
+  font: { size: number };
+  template: Template;
   coloraxis: { cmax?: number };
   dragmode?: string | false;
   [name: string]: unknown;
@@ -82,7 +92,7 @@ export interface Header {
   figure: Figure;
   spec: Spec;
   stamp: number;
-  themes: Record<string, unknown>;
+  themes: Record<string, Template>;
   label: string;
   description: string;
   height: number;
