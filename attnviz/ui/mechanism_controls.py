@@ -32,7 +32,7 @@ MASK_MENU: dict[str, type[Mask]] = {
 
 
 def choose_mechanism(start: Mechanism) -> Mechanism:
-    """Returns the mechanism that is chosen; each part opens as `start` has it."""
+    """Draws the widgets of a mechanism, which begin with `start`; returns the chosen one."""
     score = choose_object("Score", by_title(SCORES), start.score)
     biases = choose_biases("Biases", start.biases)
     mask = choose_object("Mask", MASK_MENU, start.mask)
@@ -57,12 +57,12 @@ def choose_score_and_normalizer(start: Mechanism) -> Mechanism:
 
 
 def choose_biases(label: str, start: Sequence[Bias], prefix: str = "") -> tuple[Bias, ...]:
-    """Returns the chosen biases; `prefix` tells the widgets of two mechanisms on one page apart."""
+    """Draws the widgets of biases and returns the biases; `prefix` distinguishes the widgets of two mechanisms."""
     return tuple(choose_several(label, BIASES, start, prefix, "What is done to the scores before the mask."))
 
 
 def choose_unlinked_mask(key: str, label: str, text: str, mask: Mask) -> Mask:
-    """Returns a mask of the catalogue from a menu and the widgets of its parameters, none of them in the link.
+    """Draws a menu of masks and the widgets of its parameters, none of them in the link; returns the mask.
 
     They show `mask`, which was parsed from `text`, whenever the text is new and was not written by them.
     """

@@ -1,7 +1,7 @@
-"""The one chart component: shows any figure with its specification, keeps its zoom, and reports clicks.
+"""The chart component: shows a figure with its specification, keeps its zoom, and reports clicks.
 
-`st.plotly_chart` draws anew whenever a figure changes, loses the zoom and reports no click on a heatmap; this
-component owns its graph. What it does in the browser begins in streamlit.js.
+`st.plotly_chart` redraws whenever a figure changes, loses the zoom and reports no click on a heatmap; this component
+owns its graph. Its browser code begins in streamlit.js.
 """
 
 import json
@@ -23,7 +23,7 @@ SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an 
 
 
 class Cells(NamedTuple):
-    """A part of a heatmap: the first and the last row and column of it."""
+    """A part of a heatmap: its first and last row and column."""
 
     top: int
     bottom: int
@@ -128,7 +128,7 @@ def chart(
 
 
 def _packed(header: dict[str, Any]) -> bytes:
-    """Returns a header of JSON, and the arrays in it as raw bytes behind it: no array is written as text."""
+    """Returns a JSON header followed by the arrays in it as raw bytes."""
     arrays: list[np.ndarray] = []
 
     def encoded(value: object) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _packed(header: dict[str, Any]) -> bytes:
 
 
 def _as_json(spec: Any) -> dict[str, Any]:
-    """Returns the fields of a specification in camel case; a mapping by row and column as a list of triples."""
+    """Returns the fields of a specification in camel case; mappings by row and column become lists of triples."""
     values = {field.name: getattr(spec, field.name) for field in fields(spec)}
     values |= {
         name: [(*key, one) for key, one in value.items()]

@@ -1,4 +1,4 @@
-"""The plane of all queries, with the keys and the query, which can be dragged."""
+"""The plane with the keys and the query, which can be dragged."""
 
 import numpy as np
 import plotly.graph_objects as go
@@ -16,7 +16,7 @@ HEIGHT = 520
 
 
 def show(selection: LookupSelection) -> None:
-    """Draws the plane; the query moves to where its arrow is dropped."""
+    """Draws the plane."""
     dictionary, query, mechanism = selection.dictionary, selection.query, selection.mechanism
     background = cache.once(lambda: _background(selection), "plane", dictionary, mechanism, selection.colored_by)
     keys, mapped = dictionary.keys, None

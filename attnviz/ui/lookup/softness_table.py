@@ -1,4 +1,4 @@
-"""The weights at every softness: softmax becomes hard, and hard is the dictionary if the query is the best key."""
+"""The weights at every softness, from uniform through softmax and hard to the dictionary."""
 
 import streamlit as st
 
@@ -22,7 +22,7 @@ def show(selection: LookupSelection) -> None:
 
 
 def limit_sentence(dictionary: Dictionary, hard: LookupResult, exact: LookupResult) -> Markup:
-    """How the hard look-up and the dictionary compare."""
+    """Returns a sentence that compares hard attention and the dictionary."""
     best = [i for i, weight in enumerate(hard.weights) if weight]
     limit = Markup("As T goes to 0, all the weight goes to {}").format(entries(dictionary, best))
     if exact.result is None:

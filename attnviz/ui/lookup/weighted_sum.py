@@ -1,4 +1,4 @@
-"""What the query gets: the weighted sum of all values, number by number."""
+"""The result of the query: the weighted sum of all values, with its numbers."""
 
 import streamlit as st
 
@@ -37,7 +37,7 @@ def show(selection: LookupSelection) -> None:
 
 
 def result_sentence(selection: LookupSelection) -> Markup:
-    """What comes back, and why."""
+    """Returns a sentence about the result and how it comes about."""
     dictionary, lookup = selection.dictionary, selection.result
     value = element("b", result(lookup.result))
     if lookup.result is None:

@@ -1,4 +1,4 @@
-"""The three maps, A, B and B − A, and how many cells are of each kind."""
+"""The three maps, A, B and B − A, and the number of cells of each outcome."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,7 +27,7 @@ KINDS = {
 
 
 def show_legend(comparison: Comparison) -> None:
-    """Shows the four kinds of cells, counted."""
+    """Draws the outcomes with their numbers of cells."""
     count = outcome_counts(torch.from_numpy(comparison.outcomes))
     items = (
         element("li", element("b", f"{count[kind]:,}"), f" {meaning}", class_=f"attnviz-{kind}")

@@ -1,4 +1,4 @@
-"""Conventions: the same named mask as libraries define it, and where they disagree."""
+"""Conventions: the same named mask as different libraries define it, and where they differ."""
 
 import numpy as np
 import streamlit as st
@@ -15,7 +15,7 @@ AGREED, DISPUTED = 0.35, 1.0  # how strongly a cell is colored
 
 
 def show() -> None:
-    """Shows what libraries mean by one name, and the cells on which they disagree."""
+    """Draws the definitions of a named mask, and the cells on which they differ."""
     masks = {named_mask.name: named_mask for named_mask in NAMED_MASKS}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         named_mask = masks[st.selectbox("Named mask", list(masks), key="idea", bind="query-params")]

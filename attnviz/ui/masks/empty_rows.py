@@ -1,4 +1,4 @@
-"""Empty rows: the queries that may look at nothing, and what each convention makes of them."""
+"""Empty rows: the queries without an allowed key, and what each convention computes for them."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ MOST_TOKENS = 12  # rows, and columns
 
 
 def show(comparison: Comparison) -> None:
-    """Names the empty rows of both masks, and shows what a convention makes of them."""
+    """Draws the empty rows of both masks, and the weights of a convention for them."""
     conventions = {convention.name: convention for convention in EMPTY_ROW_CONVENTIONS}
     name = st.segmented_control(
         "An empty row becomes", list(conventions), default=EMPTY_ROW_CONVENTIONS[0].name, required=True,

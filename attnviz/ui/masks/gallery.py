@@ -1,4 +1,4 @@
-"""The gallery: every mask of the catalogue as a small picture, to be loaded into A or B."""
+"""The gallery: every mask of the catalogue as an image, with buttons that load it into A or B."""
 
 import numpy as np
 import streamlit as st
@@ -13,7 +13,7 @@ ALLOWED, MASKED = (33, 123, 214, 255), (140, 132, 122, 70)  # seen on both theme
 
 
 def show() -> None:
-    """Pictures that are buttons, group by group."""
+    """Draws the gallery, group by group."""
     side = st.segmented_control("Load into", SIDES, default="B", required=True, key="load-into", bind="query-params")
     for group, kinds in GROUPS.items():
         st.markdown(f"**{group}**")
@@ -35,5 +35,5 @@ def _pixels(text: str, _mask: Mask) -> np.ndarray:
 
 
 def mask_image(mask: Mask) -> np.ndarray:
-    """A mask as a small picture in red, green, blue and opacity."""
+    """Returns a mask as an RGBA image."""
     return _pixels(repr(mask), mask)

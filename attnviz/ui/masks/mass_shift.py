@@ -1,4 +1,4 @@
-"""Where the mass went: what B took from the pinned query's keys, and what the others got of it."""
+"""The mass shift of the pinned query: which attention B removes, and which keys gain it."""
 
 import streamlit as st
 
@@ -15,7 +15,7 @@ LEAST = 1e-4  # of mass that is worth a word
 
 
 def show(comparison: Comparison, row: int | None) -> None:
-    """Shows sentences about the pinned query, and its weights under A and under B."""
+    """Draws sentences about the pinned query, and its weights under A and under B."""
     if row is None:
         st.info("Pin a query above, or click its row in a map.")
         return
@@ -38,7 +38,7 @@ def show(comparison: Comparison, row: int | None) -> None:
 
 
 def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], mean: bool = False) -> list[Markup]:
-    """Returns what happened to one query's attention; `mean` if the weights are means of several heads."""
+    """Returns sentences about the mass shift of one query; `mean` if the weights are means of several heads."""
     token, mass = element("b", visible(query)), _bold_number
     sides = [side for side, count in (("A", shift.keys_before), ("B", shift.keys_after)) if count]
     if len(sides) < 2:

@@ -1,6 +1,6 @@
-"""Linked matrices with their numbers, and what each number was computed from, stage by stage.
+"""Linked matrices with their numbers and operands, stage by stage.
 
-Formulas, links and colors are made here; what happens in the browser begins in streamlit.js.
+Formulas, links and colors are made here; the browser code begins in streamlit.js.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Grouped-query attention, drawn: which query heads share keys and values."""
+"""A diagram of grouped-query attention: which query heads share keys and values."""
 
 from attnviz.inputs import Inputs
 from attnviz.ui import html
@@ -10,7 +10,7 @@ def is_grouped(inputs: Inputs) -> bool:
 
 
 def diagram(inputs: Inputs, head: int | None) -> html.Markup:
-    """Returns a box for each key-value head with the query heads that share it; `head` is marked."""
+    """Returns a box for each key-value head with its query heads; `head` is marked."""
     boxes = []
     for kv_head in range(inputs.key.shape[0]):
         sharing = [i for i in range(inputs.heads) if inputs.kv_head(i) == kv_head]
@@ -26,7 +26,7 @@ def diagram(inputs: Inputs, head: int | None) -> html.Markup:
 
 
 def sharing_sentence(inputs: Inputs) -> str:
-    """Returns how many heads share keys and values, in a sentence."""
+    """Returns a sentence about how many heads share keys and values."""
     heads, kv_heads = inputs.heads, inputs.key.shape[0]
     if kv_heads == 1:
         return f"All {heads} query heads share one head of keys and values (multi-query attention)."

@@ -1,4 +1,4 @@
-"""Several heads or layers as one map: the methods of aggregation."""
+"""The methods of aggregation of heads and layers."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ ROLLOUT, VALUE_WEIGHTED = "Rollout", "Value-weighted"
 
 @dataclass(frozen=True)
 class AggregationMethod:
-    """A way to make one map of several heads or layers, and its texts."""
+    """A method that aggregates heads or layers, and its texts."""
 
     about: str
     sentence: str  # of one cell
@@ -59,9 +59,9 @@ METHODS = {
 
 
 def aggregate_map(selection: ModelSelection, stack: Sequence[int], heads: Sequence[LayerHead], method: str) -> HeadMap:
-    """Returns the map of several heads as one, by the method of that name.
+    """Returns the map of several heads, aggregated by the method of that name.
 
-    `stack` are the layers that can be chosen from. Raises ValueError if that takes too much work or cannot be done.
+    `stack` are the layers that can be chosen from. Raises ValueError if it takes too much work or cannot be computed.
     """
     inputs, aggregation = selection.layer.inputs, METHODS[method]
     work = len(heads) * inputs.queries * inputs.keys
@@ -76,7 +76,7 @@ def aggregate_map(selection: ModelSelection, stack: Sequence[int], heads: Sequen
 
 
 def _computation(selection: ModelSelection, heads: Sequence[LayerHead], method: str) -> Callable[[slice], Map]:
-    """Returns what computes the weights of the queries in a slice, at all keys that are shown."""
+    """Returns a function that computes the weights of the queries in a slice, at all shown keys."""
     layers, mechanisms, special = selection.layers, selection.mechanisms, selection.special
     inputs, aggregate = selection.layer.inputs, METHODS[method].aggregate
     if aggregate is not None:
@@ -112,7 +112,7 @@ def _title(selection: ModelSelection, stack: Sequence[int], heads: Sequence[Laye
 
 
 def of_stack(selection: ModelSelection, stack: Sequence[int]) -> str:
-    """Returns “ of” with the layer or the kind of attention, or nothing where the stack is all layers."""
+    """Returns “ of” with the layer or the kind of attention; empty if the stack has all layers."""
     if len(stack) == 1:
         return f" of {selection.layer.name}"
     if len(stack) == len(selection.layers):
@@ -121,7 +121,7 @@ def of_stack(selection: ModelSelection, stack: Sequence[int]) -> str:
 
 
 def layer_head_names(layers: Sequence[Layer], heads: Collection[LayerHead]) -> list[str]:
-    """Returns the names of heads; a layer's own name stands for all of its heads."""
+    """Returns the names of heads, or the layer's name for all of its heads."""
     names: list[str] = []
     for i, layer in enumerate(layers):
         chosen = sorted(head for index, head in heads if index == i)

@@ -1,4 +1,4 @@
-"""Heads by what they do: a table and a scatter, in which each point is a head."""
+"""The metrics of heads as a table and a scatter plot, in which each point is a head."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -50,12 +50,12 @@ class MetricsTable:
 
     @property
     def values(self) -> dict[str, Float[np.ndarray, " heads"]]:
-        """The metrics that have a number for at least one head."""
+        """The metrics that are defined for at least one head."""
         return {name: values for name, values in self.metrics.values.items() if not np.isnan(values).all()}
 
 
 def show(selection: ModelSelection) -> None:
-    """Draws the heads as points and as rows of a table, and the selected one as a map."""
+    """Draws the heads as points and as rows of a table, and the map of the selected one."""
     places = st.columns(3, gap="medium")
     with places[0]:
         across = _choose_metric("Across", ACROSS)
@@ -113,7 +113,7 @@ def _title(metric: HeadMetric) -> str:
 
 
 def value_text(metric: HeadMetric, value: float) -> str:
-    """Returns a head's number with its unit."""
+    """Returns a metric's value with its unit."""
     if np.isnan(value):
         return "none"
     return number(value) if metric.unit == "share" else f"{number(value)} {metric.unit}"
@@ -127,7 +127,7 @@ def _numbered_kinds(layers: Sequence[Layer]) -> list[tuple[int, int]]:
 
 
 def _kinds_legend(selection: ModelSelection) -> list[str]:
-    """Returns which shape is which kind of attention, if there are several."""
+    """Returns the legend of the shapes of points; empty if there is one kind of attention."""
     names = {
         kind: attention_kinds.kind_name(layer, selection.model.is_encoder_decoder)
         for layer, (kind, _) in zip(selection.layers, _numbered_kinds(selection.layers), strict=True)
@@ -137,7 +137,7 @@ def _kinds_legend(selection: ModelSelection) -> list[str]:
 
 
 def _missing_points(table: MetricsTable, metrics: Sequence[HeadMetric]) -> list[str]:
-    """Returns how many heads have no point, and why."""
+    """Returns notes on the heads without a point."""
     counts = {metric.name: int(np.isnan(table.metrics.values[metric.name]).sum()) for metric in metrics}
     total = len(table.heads)
     return [
@@ -225,7 +225,7 @@ def _show_table(table: MetricsTable, selected: int | None) -> None:
 
 
 def _column(metric: HeadMetric, values: Float[np.ndarray, " heads"]) -> ColumnConfig:
-    """A bar and a number for each head."""
+    """Returns the column of a metric, with bars."""
     most = 1.0 if metric.unit == "share" else float(np.nanmax(values)) or 1.0
     return st.column_config.ProgressColumn(
         _title(metric), width=WIDTH, help=plain(_definition(metric)), format="%.2f", min_value=0.0, max_value=most

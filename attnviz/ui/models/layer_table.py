@@ -1,4 +1,4 @@
-"""The layers of a model in a table: who sees whom in each, and its fidelity."""
+"""A table of the layers of a model: their attention and their fidelity."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ MEANINGS = {
 
 
 def layers_table(layers: Sequence[Layer], selected: int) -> html.Markup:
-    """Returns a table in which layers that are alike share a row; that of the selected layer is marked."""
+    """Returns a table in which equal layers share a row; the row of the selected layer is marked."""
     rows: dict[tuple[str, ...], list[int]] = {}
     for i, layer in enumerate(layers):
         rows.setdefault(_layer_cells(layer), []).append(i)
@@ -27,13 +27,13 @@ def layers_table(layers: Sequence[Layer], selected: int) -> html.Markup:
 
 
 def fidelity_legend(layers: Sequence[Layer]) -> str:
-    """Returns what each fidelity of these layers means, in a line."""
+    """Returns a legend of the fidelities of these layers."""
     present = {layer.fidelity for layer in layers}
     return " · ".join(f"**{LABELS[one]}**: {meaning}" for one, meaning in MEANINGS.items() if one in present)
 
 
 def layer_ranges(layers: Sequence[LayerId]) -> str:
-    """Returns the names of layers, neighbors as one: “encoder 0–5, decoder 0”."""
+    """Returns the names of layers, with ranges of consecutive ones: “encoder 0–5, decoder 0”."""
     runs: list[list[LayerId]] = []
     for layer in layers:
         if runs and _follows(layer, runs[-1][-1]):
