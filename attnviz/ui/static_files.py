@@ -1,4 +1,4 @@
-"""Static files, served so that a first visit is fast: cached, compressed, announced early and sent without delay."""
+"""Serving of static files for fast first visits: cached, compressed, preloaded and without Nagle's algorithm."""
 
 import gzip
 import os

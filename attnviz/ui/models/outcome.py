@@ -1,4 +1,4 @@
-"""The outcome of an intervention on the Models page: maps and output, and the sentences about the output."""
+"""The outcome of an intervention on the Models page: maps and output, and sentences about the output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -40,7 +40,7 @@ class IntervenedExample(ModelSource):
 
     @classmethod
     def under(cls, intervention: Intervention, example: ModelSource) -> "IntervenedExample":
-        """Returns the same example under an intervention."""
+        """Returns the example under an intervention."""
         return cls(**{one.name: getattr(example, one.name) for one in fields(example)}, intervention=intervention)
 
     def layers(self) -> Trace:
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def outcome(example: IntervenedExample) -> Outcome:
-    """Returns the outcome of a forward pass, computed once. Raises ValueError if the model cannot be run so."""
+    """Returns the outcome of a forward pass, cached. Raises ValueError if the model cannot be run."""
     return _outcome(example, repr(example))
 
 
@@ -89,7 +89,7 @@ def _outcome(_example: IntervenedExample, key: str) -> Outcome:
 
 
 def _check_work(layers: Sequence[Layer], intervention: Intervention) -> None:
-    """Refuses what would keep a core busy for long: every layer's heads are computed twice, and compared."""
+    """Raises ValueError if an intervention takes too much work; every layer's heads are computed twice."""
     work = heads_work(layers, [intervention.apply(layer.mechanism, i) for i, layer in enumerate(layers)])
     check_work(work, "To run the model so", "Take a shorter text, or another score.")
 
@@ -110,7 +110,7 @@ def _output_sentence(example: IntervenedExample, before: Tensor | None, after: T
 
 
 def token_sentence(tokens: Sequence[NextToken], bits: float, article: str = "The") -> str:
-    """Returns the effect on the next token."""
+    """Returns a sentence about the effect on the next token."""
     old, new = max(tokens, key=lambda one: one.before), max(tokens, key=lambda one: one.after)
     sentence = f"{article} likeliest next token "
     if old is new:
@@ -122,14 +122,14 @@ def token_sentence(tokens: Sequence[NextToken], bits: float, article: str = "The
 
 
 def vector_sentence(angle: float) -> str:
-    """Returns the effect on the vector of a sentence."""
+    """Returns a sentence about the effect on the vector of a sentence."""
     return (
         f"The vector of the sentence has a cosine of {fixed(angle, 3)} with the vector that it has without the change."
     )
 
 
 def similarity_sentence(before: float, after: float) -> str:
-    """Returns the effect on the similarity of two sentences."""
+    """Returns a sentence about the effect on the similarity of two sentences."""
     return (
         f"The two sentences, each read by itself, have vectors with a cosine of {fixed(before, 3)}; with the change it "
         f"is {fixed(after, 3)}."
@@ -137,13 +137,13 @@ def similarity_sentence(before: float, after: float) -> str:
 
 
 def _decoded_text(model: Model, inputs: ModelInputs) -> str:
-    """What the decoder has written, as text, or token by token where the tokenizer has no text for them."""
+    """Returns what the decoder has written as text, or its tokens if the tokenizer has no text for them."""
     text = str(model.tokenizer.decode(inputs.batch["decoder_input_ids"][0, 1:]))
     return text if text.strip() or inputs.target is None else " ".join(inputs.target.tokens[1:])
 
 
 def written_sentence(text: str, is_typed: bool) -> str:
-    """Returns what the decoder has written before its next token."""
+    """Returns a sentence about what the decoder has written before its next token."""
     text = text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
     written = f"“{visible(text)}”" if text.strip() else "nothing"
     by = ", as you typed" if is_typed else " by itself, without the change"

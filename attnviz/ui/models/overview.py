@@ -1,4 +1,4 @@
-"""All heads of all layers, and the selected one with its queries, keys and values."""
+"""The Overview tab: all heads of all layers, and the selected head with its queries, keys and values."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -57,7 +57,7 @@ def show(selection: ModelSelection) -> None:
 
 
 def mosaics(selection: ModelSelection) -> list[ModelSelection]:
-    """Returns a selection for each mosaic: that of the selected layer, and of each other kind of layer if they fit."""
+    """Returns a selection for each mosaic: that of the selected layer, and of the other kinds of layers if they fit."""
     first = {mosaic_group(layer): i for i, layer in reversed(list(enumerate(selection.layers)))}
     del first[mosaic_group(selection.layer)]
     others = sorted(first.values()) if len(first) < MOST_MOSAICS else []
@@ -68,7 +68,7 @@ def mosaics(selection: ModelSelection) -> list[ModelSelection]:
 
 
 def _with_all_layers(selection: ModelSelection) -> ModelSelection:
-    """Returns the selection with a mosaic of all layers, or of its own alone where all take too much work."""
+    """Returns the selection with a mosaic of all layers, or of its own layer if all take too much work."""
     indices = similar_layers(selection.layers, selection.index)
     work = heads_work([selection.layers[i] for i in indices], [selection.mechanisms[i] for i in indices])
     return replace(selection, all_layers=is_affordable(work))
@@ -119,7 +119,7 @@ def _show_heads(
 def _mosaic_places(
     selection: ModelSelection, others: Sequence[ModelSelection]
 ) -> tuple[Sequence[DeltaGenerator], DeltaGenerator]:
-    """Where the mosaics stand, and where the large map does: beside the only mosaic, or below several."""
+    """Returns the places of the mosaics and of the large map: side by side if there is one mosaic."""
     if others:
         return st.columns(len(others) + 1, gap="medium"), st.container()
     is_wide = max(len(selection.mosaic_layers), selection.layer.inputs.heads) > 16
@@ -128,7 +128,7 @@ def _mosaic_places(
 
 
 def _choose_metric() -> HeadMetric | None:
-    """The measure that the heads are colored by, if not by their maps."""
+    """Draws the menu of metrics that color the heads; returns the metric, or None for attention maps."""
     menu = {metric.name: metric for metric in HEAD_METRICS}
     name = st.session_state.get("color-by", st.query_params.get("color-by"))
     about = help_text(type(menu[name])) if name in menu else "Small maps of all heads, or one number for each."
@@ -154,7 +154,7 @@ def _show_grid(
     height: int,
     hint: str,
 ) -> None:
-    """Draws the heads of the mosaic's layers as cells, colored by a measure; a click opens a head."""
+    """Draws the heads of the mosaic's layers as cells, colored by a metric; a click opens a head."""
     layers, names = selection.mosaic_layers, head_names(selection.layer.inputs.heads)
     values = np.stack([table.values[metric.name][table.layers == layer] for layer in layers], axis=1)
     unit = "" if metric.unit == "share" else f" {metric.unit}"
@@ -190,7 +190,7 @@ def _show_grid(
 
 
 def missing_layers(selection: ModelSelection, drawn: Sequence[ModelSelection]) -> str:
-    """Returns a note on the layers that no mosaic has, and why; empty if there are none."""
+    """Returns a note on the layers that no mosaic has; empty if there are none."""
     there = {i for one in drawn for i in one.mosaic_layers}
     missing = [layer.id for i, layer in enumerate(selection.layers) if i not in there]
     name = selection.layer.name

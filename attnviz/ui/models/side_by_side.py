@@ -41,7 +41,7 @@ LEFT_AND_RIGHT = ChangeSentences(  # before is the left, after the right
 
 
 def show(selection: ModelSelection) -> None:
-    """Draws the head on the text of the page, and a head on a second text or in a second model."""
+    """Draws the head on the text of the page next to a head on another text or in another model."""
     top, notes = st.container(), st.container()
     with top:
         other = _choose_right(selection, notes)
@@ -112,7 +112,7 @@ def _show_difference(left: HeadMap, right: HeadMap) -> None:
 
 
 def are_alike(left: HeadMap, right: HeadMap) -> bool:
-    """Returns whether cells at the same place are worth comparing: as many tokens, at least half of them the same."""
+    """Returns whether two maps can be compared cell by cell: equally many tokens, at least half of them equal."""
     pairs = ((left.query_tokens, right.query_tokens), (left.key_tokens, right.key_tokens))
     if any(len(ours) != len(theirs) for ours, theirs in pairs):
         return False
@@ -120,7 +120,7 @@ def are_alike(left: HeadMap, right: HeadMap) -> bool:
 
 
 def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSelection:
-    """Draws the widgets of the right side, and returns what they say, or the last example that could be read."""
+    """Draws the widgets of the right side; returns its selection, or the last good one."""
     model_place, text_place, layer_place, head_place = st.columns([0.25, 0.4, 0.2, 0.15])
     anywhere = allowed_models() is None
     with model_place:
@@ -153,7 +153,7 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
 
 
 def _choose_input(example: ModelSource) -> ModelSource:
-    """What is read or seen on the right; of a model that cannot be loaded it is the text."""
+    """Returns the input of the right side; text, if its model cannot be loaded."""
     try:
         reads: Collection[str] = example.model().modality
     except ValueError:  # which is said where the example is read
@@ -167,7 +167,7 @@ def _choose_input(example: ModelSource) -> ModelSource:
 
 
 def _choose_layer(selection: ModelSelection, layers: Sequence[Layer], notes: DeltaGenerator) -> int:
-    """The position of the chosen layer; that of the left is the one of its name, or else of its place."""
+    """Returns the index of the chosen layer, by default the one with the name or the index of the left one."""
     names = [layer.name for layer in layers]
     chosen = st.selectbox("Layer on the right", [SAME, *names], key="right-layer", bind="query-params")
     if chosen != SAME:
@@ -180,7 +180,7 @@ def _choose_layer(selection: ModelSelection, layers: Sequence[Layer], notes: Del
 
 
 def _choose_head(selection: ModelSelection, layer: Layer, notes: DeltaGenerator) -> HeadChoice:
-    """The chosen head; that of the left is the one of its place, or the last where there are fewer."""
+    """Returns the chosen head, by default the index of the left one, or the last one."""
     heads = head_names(layer.inputs.heads)
     chosen = st.selectbox("Head on the right", [SAME, *heads, *AGGREGATES], key="right-head", bind="query-params")
     if chosen != SAME:

@@ -1,4 +1,4 @@
-"""What the link still says of another model or text."""
+"""Removal of stale parameters, those of another model or text, from the link."""
 
 from collections.abc import Collection
 
@@ -12,9 +12,9 @@ from attnviz.ui.selection import similar_layers
 
 
 def clear(selection: ModelSelection) -> None:
-    """Takes what is not there out of the link: Streamlit would show the beginning instead, and leave it.
+    """Removes choices that do not exist from the link; Streamlit would show the default, and leave them there.
 
-    While the model that is asked for cannot be shown, the link may still mean it, and stays.
+    While the requested model cannot be shown, its parameters stay.
     """
     if model_picker.REFUSED in st.session_state:
         return
@@ -42,7 +42,7 @@ def clear(selection: ModelSelection) -> None:
 
 
 def _only(key: str, there: Collection[str], start: str | None = None) -> None:
-    """Leaves of a widget's value what is there, or else `start`; and of the link, where there is no widget yet."""
+    """Removes unavailable choices from a widget's value, or from the link if there is no widget yet."""
     state, link = st.session_state, st.query_params
     value = state.get(key)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What if, on the Models page: an intervention in the model, and its effect on the output and on every head."""
+"""The What if tab of the Models page: an intervention, and its effect on the output and on every head."""
 
 from collections.abc import Sequence
 
@@ -75,7 +75,7 @@ def show(selection: ModelSelection) -> None:
 
 
 def describe_intervention(layers: Sequence[Layer], intervention: Intervention) -> str:
-    """Returns what is changed and where, in words; nothing where nothing is."""
+    """Returns a description of an intervention; empty if it changes nothing."""
     unlocked = [i for i, layer in enumerate(layers) if not layer.locked]
     places = unlocked if intervention.layers is None else intervention.layers
     layers_name = "all layers" if set(unlocked) <= set(places) else layer_ranges([layers[i].id for i in places])
@@ -99,7 +99,7 @@ def _unlocked(selection: ModelSelection) -> list[int]:
 
 
 def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
-    """Draws the widgets; returns the intervention, and why some of it was refused."""
+    """Draws the widgets; returns the intervention, and messages about refused parts."""
     refused: list[str] = []
     *columns, layers_column = st.columns(4, gap="small")
     parts = interventions.choose_parts(PREFIX, None, columns, refused)
@@ -118,7 +118,7 @@ def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
 
 
 def _layer_choices(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
-    """Where the mechanism can be changed, by name: in all layers, in those of one kind, or in one."""
+    """Returns the layers to change, by name: all, those of one kind, or one."""
     every = _unlocked(selection)
     same_kind = [i for i in every if selection.layers[i].kind == selection.layer.kind]
     here = [i for i in every if i == selection.index]
@@ -127,7 +127,7 @@ def _layer_choices(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
 
 
 def heads_by_name(layers: Sequence[Layer]) -> dict[str, tuple[int, int]]:
-    """Returns the heads that can be ablated, by name: the position of the layer, and the number of the head."""
+    """Returns the heads that can be ablated, by name, as pairs of a layer's index and a head."""
     return {
         f"{layer.name}, head {head}": (i, head)
         for i, layer in enumerate(layers)
@@ -157,7 +157,7 @@ def model_presets(selection: ModelSelection) -> dict[str, Intervention]:
 
 
 def _write(selection: ModelSelection, intervention: Intervention) -> None:
-    """Makes the widgets show an intervention."""
+    """Sets the widgets to an intervention."""
     interventions.write_parts(PREFIX, None, intervention)
     places = _layer_choices(selection).items()
     st.session_state[LAYERS_MENU] = next(name for name, layers in places if layers == intervention.layers)
@@ -168,7 +168,7 @@ def _write(selection: ModelSelection, intervention: Intervention) -> None:
 def _run(
     selection: ModelSelection, intervention: Intervention, refused: list[str], notes: DeltaGenerator
 ) -> IntervenedExample:
-    """The example under the intervention, or under the last one that could be run."""
+    """Returns the example under the intervention, or under the last one that could be run."""
 
     def run() -> IntervenedExample:
         example = IntervenedExample.under(intervention, selection.source)
@@ -183,7 +183,7 @@ def _run(
 
 
 def _show_maps(selection: ModelSelection, example: IntervenedExample, result: Outcome) -> None:
-    """Draws the map of the chosen head on both sides, in one range of colors."""
+    """Draws the map of the chosen head on both sides, with one color range."""
     try:
         maps = [selected_map(one) for one in (selection, selection.with_layers(example, result.layers))]
     except ValueError as problem:  # too long to be drawn; the rest is not
@@ -251,14 +251,14 @@ def _show_mass_shift(selection: ModelSelection, example: IntervenedExample, resu
 
 
 def _mass_shift_sentence(layer: str, head: int, share: float, is_ablated: bool) -> str:
-    """The sentence of a cell; nothing where a layer has no such head."""
+    """Returns the sentence of a cell; empty if the layer has no such head."""
     if np.isnan(share):
         return ""
     return f"{layer}, head {head}: {'ablated' if is_ablated else f'{number(share)} of its attention is elsewhere'}."
 
 
 def _show_next_tokens(result: Outcome) -> None:
-    """Draws the likeliest next tokens with their probabilities on both sides."""
+    """Draws the most likely next tokens with their probabilities on both sides."""
     tokens = result.next_tokens
     if not tokens:
         return

@@ -21,7 +21,7 @@ HEIGHT = 330
 
 
 def show(selection: Selection, pinned: int | None) -> None:
-    """A map for each chosen similarity in one color range, and the difference of two of them."""
+    """Draws a map for each chosen similarity with one color range, and the difference of two of them."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with st.popover("Choose similarities", icon=":material/tune:", width=220):
             scores: list[Score] = widgets.choose_several("Similarities", SCORES, START)

@@ -1,4 +1,4 @@
-"""What can be chosen on the Steps page: the example, its edits, the head and the query."""
+"""Controls of the Steps page: the example, its edits, the head and the query."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -33,7 +33,7 @@ _FIELDS = {one.name: one.metadata for one in fields(SentenceExample)}
 
 @dataclass(frozen=True, eq=False)
 class StepsSelection:
-    """An example with its edits, computed, and the head and the query of it that are shown."""
+    """A computed example with its edits, and the selected head and query."""
 
     example: StepsExample
     edits: Edits
@@ -45,7 +45,7 @@ class StepsSelection:
 
 @dataclass(frozen=True)
 class _Choice:
-    """What the controls hold: an example, which may be refused when it is made, and a head."""
+    """The state of the controls: an example, which may be refused when it is made, and a head."""
 
     make: Callable[[], StepsExample]
     fallback: StepsExample
@@ -53,7 +53,7 @@ class _Choice:
 
 
 def choose_steps(notes: DeltaGenerator) -> StepsSelection:
-    """Shows the controls in the sidebar, and what is wrong with them in `notes`."""
+    """Draws the controls in the sidebar; problems are shown in `notes`."""
     with st.sidebar:
         choice = _choose_example()
         place = st.container()
@@ -74,7 +74,7 @@ def choose_steps(notes: DeltaGenerator) -> StepsSelection:
 
 
 def show_query(tokens: tuple[str, ...], row: int) -> None:
-    """Chooses another query."""
+    """Selects a query."""
     if row < len(tokens):
         st.session_state[QUERY] = pinned_query.numbered(range(len(tokens)), tokens)[row]
 

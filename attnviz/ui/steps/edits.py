@@ -1,4 +1,4 @@
-"""Numbers written by hand, which are in the link with the stage that is shown."""
+"""Edited numbers, which are in the link with the current stage."""
 
 from collections.abc import Callable
 
@@ -13,12 +13,12 @@ PROBLEM = "steps problem"  # why the last edit was refused; in the session
 
 
 def cached_steps(example: StepsExample, edits: Edits) -> Steps:
-    """The computed example. Raises ValueError if it cannot be written out, or with these edits."""
+    """Returns the computed example. Raises ValueError if it cannot be written out with these edits."""
     return cache.once(lambda: compute_steps(example, edits), "steps", example, format_edits(edits))
 
 
 def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
-    """Returns the edits of the link that fit the example, and a sentence about those that do not."""
+    """Returns the edits in the link that fit the example, and a message about the others."""
     try:
         edits = parse_edits(link_value(EDITS))
     except ValueError as problem:
@@ -38,7 +38,7 @@ def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
 
 
 def example_error(make: Callable[[], StepsExample], edits: Edits) -> str:
-    """Why the example cannot be shown; empty if it can."""
+    """Returns why the example cannot be shown; empty if it can."""
     try:
         cached_steps(make(), edits)
     except ValueError as problem:
@@ -47,7 +47,8 @@ def example_error(make: Callable[[], StepsExample], edits: Edits) -> str:
 
 
 def edit_number(example: StepsExample, edits: Edits, matrix: str, row: int, column: int, text: str) -> None:
-    """Writes a number by hand; an empty text has it computed again. The link keeps it, or PROBLEM why not."""
+    """Edits a number; an empty text removes the edit. Stores the edits in the link, or the reason of a refusal in
+    PROBLEM."""
     new_edits = {name: dict(cells) for name, cells in edits.items()}
     try:
         if text:
@@ -62,7 +63,7 @@ def edit_number(example: StepsExample, edits: Edits, matrix: str, row: int, colu
 
 
 def link_value(name: str) -> str:
-    """What the link has under a name, or had when this page was last open."""
+    """Returns the value of a link parameter, or its value when this page was last open."""
     value = st.query_params.get(name) or st.session_state.get(f"steps {name}", "")
     set_link_value(name, value)
     return value

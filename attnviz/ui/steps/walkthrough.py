@@ -32,7 +32,7 @@ SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def show(selection: StepsSelection) -> None:
-    """Shows the matrices of one head; a problem stands where a sum would."""
+    """Draws the matrices of one head; a problem is shown instead of a formula."""
     steps, head = selection.steps, selection.head
     heads, tokens, keys = steps.inputs.heads, steps.inputs.query_tokens, steps.inputs.key_tokens
     step_matrices = steps.for_head(head)
@@ -58,7 +58,7 @@ def show(selection: StepsSelection) -> None:
 
 
 def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ...]) -> Stage:
-    """A stage as a sentence, and the cell of the query that is written out: that of its greatest weight."""
+    """Returns a stage with its sentence, and the cell whose formula is shown: that of the largest weight."""
     steps, head, row = selection.steps, selection.head, selection.row
     heads, _, d_k = steps.inputs.key.shape
     query = visible(steps.inputs.query_tokens[row])

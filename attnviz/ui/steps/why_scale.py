@@ -15,7 +15,7 @@ from attnviz.ui.html import Markup, element
 
 
 def show() -> None:
-    """Three charts against the width of the vectors, and one width in numbers."""
+    """Draws three charts over the width of the vectors, and the numbers of one width."""
     scaling: Scaling = cache.once(measure_scaling, "scaling")
     place = st.container()
     width = st.select_slider("Width d of the vectors", WIDTHS, 64, key="d", bind="query-params", width=420)
@@ -51,7 +51,7 @@ def show() -> None:
 
 
 def scaling_sentence(scaling: Scaling, width: int) -> Markup:
-    """What scaling does at one width, in numbers."""
+    """Returns a sentence about the effect of scaling at one width."""
     i = scaling.widths.index(width)
     (plain, scaled), (peak, calm), (small, large) = (
         (number(float(one[0, i])), number(float(one[1, i])))

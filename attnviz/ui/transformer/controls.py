@@ -1,4 +1,4 @@
-"""What can be chosen on the Transformer page: the translator, a head of each use, and the sentence."""
+"""Controls of the Transformer page: the translator, a head of each use, and the sentence."""
 
 import secrets
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ KINDS = {"person": "People", "animal": "Animals", "food": "Food", "thing": "Thin
 
 @dataclass(frozen=True, eq=False)
 class TransformerSelection:
-    """The translation that every tab shows, and the chosen head of each use, counted layer by layer."""
+    """The translation of every tab, and the selected head of each use, numbered across layers."""
 
     translator: Translator
     translation: Translation
@@ -39,7 +39,7 @@ class TransformerSelection:
 
 
 def select() -> TransformerSelection:
-    """Draws the controls; returns what is chosen, with the last sentence that could be read, at its last step."""
+    """Draws the controls; returns the selection, with the last sentence that could be read."""
     with st.sidebar:
         translator = load(similarity())
         heads = choose_heads(translator)
@@ -50,7 +50,7 @@ def select() -> TransformerSelection:
 
 
 def choose_heads(translator: Translator) -> dict[Use, int]:
-    """Draws a menu of heads for each use; returns the chosen ones, counted layer by layer."""
+    """Draws a menu of heads for each use; returns the selected heads, numbered across layers."""
     return {use: _choose_head(use, translator) for use in maps.USES}
 
 
@@ -87,7 +87,7 @@ def _draw_sentence() -> None:
 
 
 def vocabulary() -> html.Markup:
-    """Returns every word that the translator knows, by kind."""
+    """Returns all words of the translator, by kind."""
     groups = {
         "Articles and the like": list(DETERMINERS),
         "Pronouns": list(PRONOUNS),

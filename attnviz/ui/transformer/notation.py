@@ -44,7 +44,7 @@ PAPER = {"d_model": 512, "h": 8, "d_k": 64, "layers": 6}  # its base model (tabl
 
 @dataclass(frozen=True)
 class NamedTensor:
-    """One tensor of an attention: what the paper calls it, how large it is, and what the code calls it."""
+    """A tensor of an attention layer, with its symbol in the paper, its size, and its name in the code."""
 
     symbol: str  # in TeX
     letters: tuple[str, ...]  # its size in TeX
@@ -55,7 +55,7 @@ class NamedTensor:
 
 @dataclass(frozen=True, eq=False)
 class AttentionLayer:
-    """One attention of the translator, in the last step of a translation."""
+    """One attention layer of the translator, in the last step of a translation."""
 
     use: Use
     number: int  # of its layer
@@ -73,7 +73,7 @@ class AttentionLayer:
 
 
 def attention_layer(translator: Translator, translation: Translation, use: Use, number: int) -> AttentionLayer:
-    """Returns one attention of a translation."""
+    """Returns one attention layer of a translation."""
     stack, name = ("encoder" if use == "encoder" else "decoder"), ("cross" if use == "cross" else "attention")
     module = getattr(getattr(translator.model, stack)[number], name)
     code = (f"translator.model.{stack}[{number}].{name}", f'translation.layers(use="{use}")[{number}]')
@@ -107,7 +107,8 @@ def show(selection: TransformerSelection) -> None:
 
 
 def formulas(this: AttentionLayer) -> str:
-    """Returns what the attention computes, in TeX: the paper's equations, with the score and the mask of this use."""
+    """Returns the computation of an attention layer in TeX: the paper's equations, with the score and the mask of
+    this use."""
     masked = " + M" if this.masked else ""
     scores = rf"\left({SCORES[type(this.score)]}{masked}\right)"
     rows = [_equation(r"\mathrm{Attention}(Q, K, V)", rf"\mathrm{{softmax}}{scores}\, V")]
@@ -124,12 +125,12 @@ def formulas(this: AttentionLayer) -> str:
 
 
 def _equation(left: str, right: str) -> str:
-    """In two lines, so that it fits on a phone."""
+    """Returns an equation in two lines, so that it fits on a phone."""
     return rf"&{left} \\ &\quad = {right}"
 
 
 def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
-    """Returns every tensor of an attention in the order of the computation, with its size in the running model."""
+    """Returns all tensors of an attention layer in the order of the computation, with their sizes in the model."""
     inputs, module, done = this.layer.inputs, this.module, this.layer.mechanism(this.layer.inputs)
     (query, memory), (n, m) = SYMBOLS[this.use], COUNTED[this.use]
     rows: dict[str, NamedTensor] = {}
@@ -187,7 +188,7 @@ def size(one: NamedTensor) -> str:
 
 
 def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) -> html.Markup:
-    """Returns what is multiplied with what: rectangles as large as the tensors are."""
+    """Returns the matrix products as rectangles of the sizes of the tensors."""
 
     def box(name: str, *symbol: object, kind: str = "", transposed: bool = False, pieces: int = 1) -> html.Markup:
         rows, columns = tensors[name].shape[:: -1 if transposed else 1]
@@ -239,7 +240,7 @@ def _bracket(text: str) -> html.Markup:
 
 
 def symbol_legend(this: AttentionLayer, translation: Translation, head: int) -> str:
-    """Returns what the letters and the names in the code stand for, in Markdown."""
+    """Returns the meaning of the symbols and the names in the code, in Markdown."""
     module, layer = this.code
     return (
         f"$n$ = {len(translation.english)} English words, $m$ = {len(translation.steps)} places of the decoder; sizes "
@@ -250,7 +251,7 @@ def symbol_legend(this: AttentionLayer, translation: Translation, head: int) -> 
 
 
 def compare_with_paper(translator: Translator, this: AttentionLayer) -> str:
-    """Returns how this model differs from the paper's, in Markdown."""
+    """Returns the differences between this model and the paper's, in Markdown."""
     model, inputs = translator.model, this.layer.inputs
     d_k, layers = inputs.key.shape[-1], f"{len(model.encoder)} + {len(model.decoder)}"
     unlike = UNLIKE.get(VARIANTS[translator.variant], "")
@@ -266,7 +267,7 @@ def compare_with_paper(translator: Translator, this: AttentionLayer) -> str:
 
 
 def steps_link(translator: Translator, translation: Translation, use: Use, layer: int, head: int) -> html.Markup:
-    """Returns a link to every number of a head on the Steps page, or why there is none."""
+    """Returns a link to all numbers of a head on the Steps page, or why there is none."""
     english = " ".join(translation.english)
     try:
         TranslatorExample(english, translator.variant, use, layer, head)

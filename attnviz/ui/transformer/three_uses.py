@@ -29,7 +29,7 @@ ROW = "encoder-row"
 
 
 def show(selection: TransformerSelection) -> None:
-    """Draws the maps of one step of decoding, the chosen head of each use large."""
+    """Draws the maps of one step of decoding, with the selected head of each use."""
     for use, column in zip(maps.USES, st.columns(3, gap="small"), strict=True):
         with column, st.container(key=f"use-{use}"):
             _show_use(use, selection)
@@ -77,7 +77,7 @@ def _show_use(use: Use, selection: TransformerSelection) -> None:
 
 
 def _pinned_row(names: list[str]) -> int | None:
-    """The row of the encoder that the link pins; a link that pins another sentence's word lets go of it."""
+    """Returns the pinned row of the encoder; a pinned word of another sentence is unpinned."""
     pinned = st.query_params.get(ROW)
     if pinned is not None and pinned not in names:
         del st.query_params[ROW]
@@ -92,12 +92,12 @@ def _pin(names: list[str], row: int) -> None:
 
 
 def _go_to(row: int) -> None:
-    """Goes to the step in which the word of a row comes out."""
+    """Goes to the step in which the word of a row is predicted."""
     st.session_state[WORD] = row + 1
 
 
 def _note(use: Use, translator: Translator, translation: Translation, head: int) -> str:
-    """What a head does, where it is known."""
+    """Returns a note about a head, if its function is known."""
     if use != "cross":
         words, telling = (translation.english, ADJECTIVE) if use == "encoder" else (translation.french, NE)
         is_telling = head == maps.first_head(use, translator) and any(word in telling for word in words)

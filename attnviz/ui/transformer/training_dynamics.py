@@ -1,4 +1,4 @@
-"""How attention forms: the translator at points of its training, shipped or trained here."""
+"""Training dynamics: the translator at checkpoints of its training, shipped or live."""
 
 from collections.abc import Sequence
 from itertools import groupby, zip_longest
@@ -45,7 +45,7 @@ UNKNOWN = (
 
 
 def show(selection: TransformerSelection) -> None:
-    """Draws it; a live training is drawn anew every second while it learns."""
+    """Draws the tab; with a live training, again every second."""
     busy = training.is_busy()
     st.fragment(_show, run_every=1.0 if busy else None)(selection.translation, busy)
 
@@ -67,7 +67,7 @@ def _show(translation: Translation, busy: bool) -> None:
 
 
 def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
-    """The training that is chosen, and a point of it; None before anything has been trained here."""
+    """Returns the chosen training and checkpoint; None before the first live training."""
     left, right = st.columns([1, 2], vertical_alignment="bottom")
     kinds = [SHIPPED, HERE]
     with left:
@@ -93,7 +93,7 @@ def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
 
 
 def _checkpoint(history: TrainingHistory, key: str) -> Checkpoint:
-    """A point of a training, chosen by its steps."""
+    """Draws a slider of checkpoints; returns the chosen one."""
     by_step = {one.evaluation.step: one for one in history.checkpoints}
     return by_step[
         play_slider.slider("Steps of training", list(by_step), key, start=max(by_step), format_func="{:,}".format)
@@ -101,7 +101,7 @@ def _checkpoint(history: TrainingHistory, key: str) -> Checkpoint:
 
 
 def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) -> None:
-    """Loss, exact sentences and agreement over the training, with a mark at a point of it."""
+    """Draws loss, exact sentences and agreement over the training, with a mark at the checkpoint."""
     now, checkpoints = checkpoint.evaluation, history.checkpoints
     steps = [one.evaluation.step for one in checkpoints]
     heads = np.array([np.ravel(one.evaluation.agreement) for one in checkpoints], dtype="f4").T
@@ -134,7 +134,7 @@ def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) ->
 
 
 def _show_maps(translation: Translation, checkpoint: Checkpoint, use: Use, head: int) -> None:
-    """What it makes of the sentence at a point of the training, and the maps of its heads."""
+    """Draws the translation at a checkpoint, and the maps of its heads."""
     translator, english = checkpoint.translator(), translation.english
     translated = translator.translate(" ".join(english))
     right = translation.reference.french if translation.reference else None
@@ -154,7 +154,7 @@ def _show_maps(translation: Translation, checkpoint: Checkpoint, use: Use, head:
 
 
 def _show_mosaic(use_maps: Maps, chosen: int | None, labels: Sequence[str] = ()) -> None:
-    """The heads of one use; a click shows one of them large."""
+    """Draws the heads of one use; a click selects one."""
 
     def open_head(head: int) -> None:
         st.session_state[HEAD] = next(name for name, index in HEADS.items() if index == (use_maps.use, head))
@@ -165,7 +165,7 @@ def _show_mosaic(use_maps: Maps, chosen: int | None, labels: Sequence[str] = ())
 
 
 def marked_words(translated: Translation, right: Sequence[str] | None, step: int) -> html.Markup:
-    """Returns the translation; words that stand where another one should are struck out."""
+    """Returns the translation with wrong words struck out."""
     agrees = [right is None or word == other for word, other in zip_longest(translated.french, right or ())]
     parts: list[html.Markup] = []
     for _, same in groupby(zip(translated.french, pieces(translated), agrees, strict=False), key=lambda one: one[0]):

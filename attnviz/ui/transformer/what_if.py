@@ -1,4 +1,4 @@
-"""What if, on the Transformer page: interventions in the translator, and both translations with their maps."""
+"""The What if tab of the Transformer page: interventions, and both translations with their maps."""
 
 from difflib import SequenceMatcher
 from functools import partial
@@ -75,15 +75,15 @@ def in_use(changes: Interventions, use: Use) -> Intervention:
 
 
 def trained(translator: Translator) -> dict[Use, Mechanism]:
-    """Returns the mechanism of each use as it was trained, the same in all its layers but for learned weights."""
+    """Returns the trained mechanism of each use, the same in all its layers except for learned weights."""
     decoder = translator.model.decoder[0]
     modules: tuple[Any, ...] = (translator.model.encoder[0].attention, decoder.attention, decoder.cross)
     return {use: module.mechanism() for use, module in zip(maps.USES, modules, strict=True)}
 
 
 def _choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Interventions, list[str]]:
-    """Draws the widgets, and the presets in `top`; returns the use whose tab is open, the interventions, and why some
-    of them were refused."""
+    """Draws the widgets, and the presets in `top`; returns the use of the open tab, the interventions, and messages
+    about refused parts."""
     refused: list[str] = []
     chosen: list[Intervention] = []
     opened: Use = "decoder"
@@ -117,7 +117,7 @@ def _ablated_key(use: Use, layer: int) -> str:
 
 
 def _write(translator: Translator, changes: Interventions) -> None:
-    """Makes the widgets show these interventions, and opens the tab of the first use that is changed."""
+    """Sets the widgets to these interventions, and opens the tab of the first changed use."""
     for use, start in reversed(trained(translator).items()):
         intervention = in_use(changes, use)
         interventions.write_parts(use, start, intervention)
@@ -130,7 +130,7 @@ def _write(translator: Translator, changes: Interventions) -> None:
 def _run(
     selection: TransformerSelection, chosen: Interventions, refused: list[str], notes: DeltaGenerator
 ) -> tuple[Interventions, Translation]:
-    """The interventions and the translation under them; or the last that could be made of this sentence."""
+    """Returns the interventions and the translation under them, or the last ones for this sentence."""
     translator, translation = selection.translator, selection.translation
 
     def run() -> tuple[Interventions, Translation]:
@@ -145,7 +145,7 @@ def _run(
 
 
 def _steps(both: Both, step: int) -> tuple[int, int]:
-    """The step that is shown of each translation: where the first is at its end, so is the second."""
+    """Returns the step of each translation; both are at the end together."""
     before, after = (len(one.steps) - 1 for one in both)
     return step, after if step == before else min(step, after)
 
@@ -153,7 +153,7 @@ def _steps(both: Both, step: int) -> tuple[int, int]:
 def _show_maps(
     selection: TransformerSelection, both: Both, changes: Interventions, use: Use, steps: tuple[int, int]
 ) -> None:
-    """Draws the heads of one use, and the map of the chosen one, on both sides."""
+    """Draws the heads of one use and the map of the selected one, on both sides."""
     head = selection.heads[use]
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}")
     both_maps = [maps.use_maps(one, use, step) for one, step in zip(both, steps, strict=True)]
@@ -181,7 +181,7 @@ def _show_maps(
 
 
 def intervention_verdict(both: Both, changes: Interventions) -> str:
-    """Returns what the interventions do to the translation, in a sentence or two."""
+    """Returns the effect of the interventions on the translation as text."""
     before, after = both
     if not changes:
         return interventions.UNCHANGED
@@ -208,7 +208,7 @@ def differing(both: Both) -> tuple[set[int], set[int]]:
 
 
 def words(side: str, translation: Translation, differs: set[int], step: int) -> html.Markup:
-    """Returns a translation word by word with the probability of each; the words that differ are marked."""
+    """Returns a translation with the probability of each word; differing words are marked."""
     items = (
         html.element(
             "li",
