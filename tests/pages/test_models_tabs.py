@@ -391,7 +391,7 @@ def test_only_heads_of_one_kind_are_taken_together(drawn, bart: str) -> None:
     assert "of all 4 heads" in contents(ok(app))
     assert cells(drawn["together-map"]).shape[0] != cells(drawn["together-map"]).shape[1]
     app.segmented_control(key="together").set_value("Rollout").run()
-    assert "Rollout goes through layers in which the same" in contents(healthy(app))
+    assert "Rollout needs layers in which the same" in contents(healthy(app))
 
 
 def test_heads_that_look_across_have_no_distance(drawn, bart: str) -> None:
