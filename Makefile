@@ -4,6 +4,7 @@
 PYTHON ?= python3
 PORT ?= 8501
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
 .PHONY: install run test quick check js fix bench mutate train
 

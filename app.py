@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attnviz.sources import Pretrained
 from attnviz.ui import scripts
-from attnviz.ui.static_files import PreloadLinks, StaticFileCache, disable_nagle
+from attnviz.ui.static_files import Cache, PageHead, StaticFileCache, disable_nagle, preload_modules
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
@@ -61,13 +61,14 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
     yield
 
 
+cache: Cache = {}
 app = st.App(
     Path(__file__).parent / "attnviz" / "ui" / "router.py",
     routes=scripts.routes(),
     middleware=[
         Middleware(SecurityHeaders),
-        Middleware(PreloadLinks, links=scripts.preloads()),
-        Middleware(StaticFileCache),
+        Middleware(PageHead, elements=lambda: scripts.early_elements() + preload_modules(cache)),
+        Middleware(StaticFileCache, cache=cache),
     ],
     lifespan=lifespan,
 )

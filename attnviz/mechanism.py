@@ -101,7 +101,8 @@ class Mechanism:
         raw = scores = _by_group(self.score, self._maps(query), self._maps(key))
         for bias in self.biases:
             scores = bias(scores, *positions)
-        if not allowed.all():  # the minimum is as exact as torch.where, and four times as fast
+        if not allowed.min():  # on booleans this is all(), several times as fast
+            # The minimum is as exact as torch.where, and four times as fast.
             scores = scores.minimum(torch.where(allowed, torch.inf, -torch.inf).to(scores))
         weights = self.normalizer(scores, positions[1])
         return Attention(raw, scores, allowed.expand_as(weights), weights, _by_group(torch.matmul, weights, value))

@@ -10,20 +10,24 @@ mutant costs little more than its tests.
 import argparse
 import ast
 import importlib
-import importlib.util
-import io
 import os
 import random
+import resource
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_loader
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CORE = ("inputs.py", "mechanism.py", "scores.py", "biases.py", "normalizers.py", "masks", "analysis")
-IMPORTED = ("torch", "numpy", "pytest", "hypothesis", "entmax", "jaxtyping", "attn_gym", "plotly.graph_objects")
+IMPORTED = (  # what takes long to import and has no part of the core in it
+    "torch", "numpy", "pytest", "hypothesis", "entmax", "jaxtyping", "attn_gym", "plotly.graph_objects", "streamlit",
+    "streamlit.web.server", "torch.nn.attention.flex_attention", "torch._dynamo", "transformers.modeling_utils",
+)  # fmt: skip
+PYTEST = ("-x", "-q", "-n0", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib")
 SECONDS = 240  # of computing for one mutant
 GOAL = 0.85
 
@@ -31,73 +35,56 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.And: ast.Or, ast.Or: ast.And, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.UAdd: ast.USub, ast.Pow: ast.Mult,
+    ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Pow: ast.Mult,
+    ast.Not: ast.UAdd, ast.Invert: ast.UAdd, ast.USub: ast.UAdd,  # +x is x
 }  # fmt: skip
 
 
 def mutants(source: str) -> Iterator[tuple[int, str, str]]:
     """The line, the description and the source of each mutant of a module."""
-    count = sum(1 for _ in _places(ast.parse(source)))
-    for i in range(count):
+    for i in range(len(list(_changes(ast.parse(source))))):
         tree = ast.parse(source)
-        node, name = next(place for j, place in enumerate(_places(tree)) if j == i)
+        node, field, changed = list(_changes(tree))[i]
         before = ast.unparse(node)
-        _change(node, name)
-        yield node.lineno, f"{before}  →  {ast.unparse(node)}", ast.unparse(ast.fix_missing_locations(tree))
+        setattr(node, field, changed)
+        yield node.lineno, f"{before}  →  {ast.unparse(node)}", ast.unparse(tree)
 
 
-def _places(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
-    """The expressions that can be changed, and what in them; no annotations, no texts, no widgets' limits."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.keyword) and node.arg == "metadata":
-            continue
-        if isinstance(node, ast.AnnAssign):
-            yield from _places(node.value) if node.value else ()
-            continue
-        if isinstance(node, ast.arg) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-            continue
-        if isinstance(node, ast.FunctionDef):
-            for part in (*node.decorator_list, node.args, *node.body):
-                yield from _places(ast.Module([part], []) if isinstance(part, ast.stmt) else part)
-            continue
-        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.BoolOp)) and type(node.op) in SWAPS:
-            yield node, "op"
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert, ast.USub)):
-            yield node, "drop"
-        if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
-            yield node, "ops"
-        if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float)):
-            yield node, "value"
-        if not isinstance(node, (ast.JoinedStr, ast.Raise)):
-            yield from _places(node)
-
-
-def _change(node: ast.expr, name: str) -> None:
-    if name == "op":
-        node.op = SWAPS[type(node.op)]()  # type: ignore[attr-defined]
-    elif name == "ops":
-        node.ops[0] = SWAPS[type(node.ops[0])]()  # type: ignore[attr-defined]
-    elif name == "drop":  # +x is x
-        node.op = ast.UAdd()  # type: ignore[attr-defined]
-    elif isinstance(node.value, bool):  # type: ignore[attr-defined]
-        node.value = not node.value  # type: ignore[attr-defined]
-    else:
-        node.value += 1  # type: ignore[attr-defined]
+def _changes(tree: ast.AST) -> Iterator[tuple[ast.expr, str, object]]:
+    """Expressions, what in them can be changed, and to what; none in annotations, texts, errors or widgets' limits."""
+    children = [child for name, child in ast.iter_fields(tree) if name not in ("annotation", "returns")]
+    for node in (one for child in children for one in (child if isinstance(child, list) else [child])):
+        match node:
+            case ast.keyword(arg="metadata") | ast.Expr(value=ast.Constant()):
+                continue
+            case ast.BinOp(op=op) | ast.UnaryOp(op=op) | ast.BoolOp(op=op) if type(op) in SWAPS:
+                yield node, "op", SWAPS[type(op)]()
+            case ast.Compare(ops=[first, *others]) if type(first) in SWAPS:
+                yield node, "ops", [SWAPS[type(first)](), *others]
+            case ast.Constant(value=bool(value)):
+                yield node, "value", not value
+            case ast.Constant(value=int(value) | float(value)):
+                yield node, "value", value + 1
+        if isinstance(node, ast.AST) and not isinstance(node, (ast.JoinedStr, ast.Raise)):
+            yield from _changes(node)
 
 
 def tests_of(path: Path) -> Path:
-    """The tests that are to kill a mutant of this file: a file of the same name, or else all in the same folder."""
-    inside = path.relative_to(ROOT / "attnviz")
-    own = ROOT / "tests" / inside.parent / f"test_{inside.stem}.py"
-    return own if own.exists() else ROOT / "tests" / inside.parts[0]
+    """The tests that are to kill a mutant of this file: those of its name or its package's, or all in its folder."""
+    parts = path.relative_to(ROOT / "attnviz").with_suffix("").parts
+    for end in range(len(parts), 0, -1):
+        own = ROOT.joinpath("tests", *parts[: end - 1], f"test_{parts[end - 1]}.py")
+        if own.exists():
+            return own
+    return ROOT / "tests" / parts[0]
 
 
-def survivors(files: Iterable[tuple[Path, str]], jobs: int) -> Iterator[int]:
+def survivors(files: Iterable[tuple[Path, str]]) -> Iterator[int]:
     """The positions of those files that no test notices with that source in their place, as they are found."""
     running: dict[int, int] = {}
     waiting = enumerate(files)
     while True:
-        while len(running) < jobs and (one := next(waiting, None)):
+        while len(running) < (os.cpu_count() or 1) and (one := next(waiting, None)):
             child = os.fork()
             if child == 0:
                 os._exit(_run(*one[1]))
@@ -112,31 +99,20 @@ def survivors(files: Iterable[tuple[Path, str]], jobs: int) -> Iterator[int]:
 
 def _run(path: Path, source: str) -> int:
     """In the child: the tests with the mutant imported; 0 if none notices it."""
-    import resource
 
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    inside = path.relative_to(ROOT).with_suffix("").parts
-    name = ".".join(inside[:-1] if inside[-1] == "__init__" else inside)
+    class Mutant(SourceFileLoader):
+        def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
+            return spec_from_loader(fullname, self) if fullname == self.name else None
 
-    class Mutated:
-        @staticmethod
-        def find_spec(fullname: str, *_: object) -> object:
-            return (
-                importlib.util.spec_from_file_location(fullname, path, loader=Loader(fullname, str(path)))
-                if (fullname == name)
-                else None
-            )
-
-    class Loader(importlib.machinery.SourceFileLoader):
         def get_code(self, fullname: str) -> object:
             return compile(source, str(path), "exec")
 
-    sys.meta_path.insert(0, Mutated)  # type: ignore[arg-type]
-    import pytest
-
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib"]
-        return int(pytest.main([*options, str(tests_of(path))]))
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    sys.meta_path.insert(0, Mutant(".".join(parts).removesuffix(".__init__"), str(path)))  # type: ignore[arg-type]
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    for stream in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    return int(importlib.import_module("pytest").main([*PYTEST, str(tests_of(path))]))
 
 
 def main() -> None:
@@ -154,11 +130,12 @@ def main() -> None:
     every = [(file, *mutant) for file in files for mutant in mutants(file.read_text())]
     drawn = random.Random(asked.seed).sample(every, min(asked.sample or len(every), len(every)))
     drawn.sort(key=lambda one: (str(one[0]), one[1]))
-    start, jobs = time.monotonic(), os.cpu_count() or 1
-    if len(list(survivors([(file, file.read_text()) for file in files], jobs))) < len(files):
+    start = time.monotonic()
+    unchanged = {tests_of(file): (file, file.read_text()) for file in files}.values()
+    if len(list(survivors(unchanged))) < len(unchanged):
         sys.exit("Without any mutant, not all of the core's tests pass.")
     done, alive = Counter(file for file, *_ in drawn), Counter[Path]()
-    for position in survivors([(file, source) for file, _, _, source in drawn], jobs):
+    for position in survivors((file, source) for file, _, _, source in drawn):
         file, line, change, _ = drawn[position]
         alive[file] += 1
         print(f"survived  {file.relative_to(ROOT)}:{line}  {change}", flush=True)

@@ -15,7 +15,7 @@ from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from attnviz import Mechanism
-from attnviz.biases import BIASES, KERPLE, ALiBi, Bias, Sandwich, SoftCap, SSMax, T5Buckets
+from attnviz.biases import BIASES, KERPLE, ALiBi, Bias, Distances, Sandwich, SoftCap, SSMax, T5Buckets
 from attnviz.masks import Band, Causal, Full, Mask, Padding, SlidingWindow
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
@@ -144,6 +144,24 @@ def test_a_bias_gives_the_precision_and_the_gradient_of_its_scores(bias, rule):
     assert bias(raw, *at).dtype == torch.float64
     torch.testing.assert_close(bias(raw.float(), *at).double(), bias(raw, *at), atol=1e-5, rtol=1e-5)
     assert torch.autograd.gradcheck(lambda scores: bias(scores, *at), (raw,))
+
+
+@pytest.mark.parametrize(("heads", "queries", "keys"), SIZES)
+def test_distances_adds_what_its_table_has_for_each_head_and_distance(heads, queries, keys):
+    distances = range(1 - queries, keys)
+    bias = Distances(torch.randn(heads, len(distances)), queries).bind(queries, keys, heads)
+    h, q, k = torch.arange(heads)[:, None, None], torch.arange(queries)[:, None], torch.arange(keys)
+    added = bias(torch.zeros(heads, queries, keys), torch.tensor(0), h, q, k)
+    for i in range(heads):
+        for j in range(queries):
+            for other in range(keys):
+                assert added[i, j, other] == bias.table[i, distances.index(other - j)]
+
+
+@pytest.mark.parametrize("queries", [0, 10])
+def test_distances_refuses_a_table_too_small_for_its_queries(queries):
+    with pytest.raises(ValueError, match=f"its table has 9 for {queries} queries"):
+        Distances(torch.zeros(2, 9), queries)
 
 
 @every_rule

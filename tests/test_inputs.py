@@ -6,7 +6,7 @@ import torch
 from torch import ones
 
 from attnviz import Inputs, Mechanism
-from attnviz.inputs import cut_heads
+from attnviz.inputs import LARGEST, cut_heads
 from attnviz.scores import Dot
 
 GOOD = {
@@ -53,8 +53,9 @@ def test_numbers_that_cannot_be_computed_with_are_refused(name, number):
         Inputs(**(GOOD | {name: array}))
 
 
-def test_the_largest_numbers_allowed_give_finite_attention():
-    largest = {name: torch.full_like(GOOD[name], 0.999e12) for name in ("query", "key", "value")}
+@pytest.mark.parametrize("number", [LARGEST, -LARGEST])
+def test_the_largest_numbers_allowed_give_finite_attention(number):
+    largest = {name: torch.full_like(GOOD[name], number) for name in ("query", "key", "value")}
     attention = Mechanism(score=Dot())(Inputs(**(GOOD | largest)))
     assert attention.raw.isfinite().all()
     torch.testing.assert_close(attention.weights, torch.full((2, 3, 5), 1 / 5))
@@ -82,6 +83,17 @@ def test_heads_that_do_not_divide_the_width_are_refused_with_those_that_do(heads
     sentence = f"Vectors of width 12 cannot be cut into {heads} equal heads. Choose one of 1, 2, 3, 4, 6, 12."
     with pytest.raises(ValueError, match=re.escape(sentence)):
         cut_heads(ones(5, 12), heads)
+
+
+def test_the_heads_that_divide_a_width_are_named_up_to_64():
+    with pytest.raises(ValueError, match=re.escape("Choose one of 1, 2, 5, 10, 13, 26.")):
+        cut_heads(ones(5, 130), 3)
+
+
+def test_inputs_are_equal_only_to_themselves():
+    inputs = Inputs(**GOOD)
+    assert inputs == inputs
+    assert inputs != Inputs(**GOOD)
 
 
 @pytest.mark.parametrize(

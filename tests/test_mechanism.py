@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.attention import flex_attention as flex
 from torch.nn.functional import linear, scaled_dot_product_attention
@@ -202,7 +202,6 @@ def assert_picked(how, inputs, heads, rows):
 
 
 @pytest.mark.parametrize("score", EVERY_SCORE, ids=repr)
-@settings(max_examples=40)
 @given(data=st.data())
 def test_what_is_picked_is_what_the_whole_has(random_inputs, score, data):
     heads, kv_heads = data.draw(st.sampled_from([(1, 1), (3, 3), (4, 2), (3, 1)]))
@@ -269,6 +268,9 @@ def test_what_is_not_there_cannot_be_picked(random_inputs, pick, sentence):
 # Gradients
 
 
+# As installed: gradcheck calls a mechanism hundreds of times, whose shapes are checked once above.
+
+
 def example(query, key, value):
     return Inputs(query, key, value, tuple(map(str, range(query.shape[1]))), tuple(map(str, range(key.shape[1]))))
 
@@ -279,7 +281,7 @@ def doubles(*shapes):
 
 @pytest.mark.parametrize("score", EVERY_SCORE, ids=repr)
 @pytest.mark.parametrize("mask", [Full(), Causal(), NOTHING_FOR_THE_LAST], ids=["full", "causal", "an empty row"])
-def test_gradients_of_query_key_and_value(score, mask):
+def test_gradients_of_query_key_and_value(as_installed, score, mask):
     def combine(query, key, value):
         return Mechanism(score, (SoftCap(3.0),), mask)(example(query, key, value)).output
 
@@ -287,7 +289,7 @@ def test_gradients_of_query_key_and_value(score, mask):
 
 
 @pytest.mark.parametrize("bias", BIASES)
-def test_gradients_go_through_every_bias(bias):
+def test_gradients_go_through_every_bias(as_installed, bias):
     def combine(query, key, value):
         return Mechanism(biases=(bias(),), mask=Causal())(example(query, key, value)).output
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import entmax
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as gpt_oss
@@ -164,7 +164,6 @@ def test_as_its_definition_in_a_slow_loop(normalizer, dtype):
 
 
 @pytest.mark.parametrize("normalizer", ALL, ids=repr)
-@settings(max_examples=25)
 @given(rows=ROWS)
 def test_ties_and_lone_keys_as_its_definition(normalizer, rows):
     scores = torch.tensor(rows, dtype=torch.float64)
@@ -174,7 +173,6 @@ def test_ties_and_lone_keys_as_its_definition(normalizer, rows):
 
 @pytest.mark.parametrize("normalizer", ALL, ids=repr)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@settings(max_examples=25)
 @given(rows=EXTREMES)
 def test_what_it_says_of_its_rows_holds_for_any_scores(normalizer, dtype, rows):
     scores = torch.tensor(rows, dtype=dtype, requires_grad=True)
@@ -210,7 +208,6 @@ def test_what_it_says_of_its_rows_is_not_said_in_vain(normalizer):
 
 
 @pytest.mark.parametrize("normalizer", ALL, ids=repr)
-@settings(max_examples=25)
 @given(rows=ROWS, data=st.data())
 def test_keys_that_are_not_allowed_change_nothing_and_only_sticks_see_an_order(normalizer, rows, data):
     scores = torch.tensor(rows[:1], dtype=torch.float64)
@@ -336,7 +333,6 @@ def test_hard_is_the_limit_of_a_small_temperature_and_uniform_of_a_large_one(row
     ],
     ids=repr,
 )
-@settings(max_examples=25)
 @given(rows=ROWS)
 def test_limits(one, other, rows):
     scores = torch.tensor(rows, dtype=torch.float64)

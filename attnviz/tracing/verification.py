@@ -45,13 +45,13 @@ class SampledRows:
 
     def matches(self, mechanism: Mechanism, inputs: Inputs) -> bool:
         """Returns whether a mechanism reproduces these weights and outputs, in rows that are not empty."""
-        weights, output, valid = _attend_rows(mechanism, inputs, self.rows)
-        same = True
+        attention = mechanism(inputs, rows=self.rows)
+        valid, same = attention.allowed.any(-1), True
         if self.weights is not None:
             own = self.weights.transpose(0, 1)[valid]
             # Where a query looks everywhere a little, a small difference is a large one.
-            same = self._near(weights[valid], own, own.amax(-1, keepdim=True))
-        return same and self._near(output[valid], self.output.transpose(0, 1)[valid], self._size)
+            same = self._near(attention.weights[valid], own, own.amax(-1, keepdim=True))
+        return same and self._near(attention.output[valid], self.output.transpose(0, 1)[valid], self._size)
 
     @property
     def _size(self) -> Tensor:
@@ -59,15 +59,3 @@ class SampledRows:
 
     def _near(self, one: Tensor, other: Tensor, size: Tensor) -> bool:
         return bool(((one - other).abs() <= self.tolerance * size).all())
-
-
-def _attend_rows(mechanism: Mechanism, inputs: Inputs, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns weights (heads, rows, keys), output (heads, rows, width), and which rows have an allowed key."""
-    key_heads = [inputs.kv_head(head) for head in range(inputs.heads)]
-    zero, h = torch.tensor(0), torch.arange(inputs.heads)[:, None, None]
-    q, k = torch.tensor(rows)[:, None], torch.arange(inputs.keys)
-    bound = mechanism.bind(inputs.queries, inputs.keys, inputs.heads)
-    allowed = bound.mask(zero, h, q, k).expand(inputs.heads, len(rows), inputs.keys)
-    query, key, value = inputs.query[:, rows], inputs.key[key_heads], inputs.value[key_heads]
-    stages = bound.stages(query, key, value, allowed, (zero, h, q, k))
-    return stages.weights, stages.output, allowed.any(-1)

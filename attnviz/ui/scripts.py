@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from markupsafe import Markup
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from starlette.requests import Request
 from starlette.responses import Response
@@ -47,13 +48,9 @@ def routes() -> list[Route]:
     return [route(path, script) for path, script in files().items()]
 
 
-def preloads(component: str = "chart") -> list[str]:
-    """Returns the `Link` headers that preload the scripts of a component."""
-    modules = [name for name in _MODULES if name.startswith(f"{component}/")]
-    return [
-        f"<{_address(_PLOTLY)}>; rel=preload; as=script",
-        *(f"<{_address(_BASE + name)}>; rel=modulepreload" for name in modules),
-    ]
+def early_elements() -> Markup:
+    """Returns the elements of a page's head that load plotly.js while the page waits for its first message."""
+    return Markup('<script defer src="{}"></script>').format(plotly_address())
 
 
 def plotly_address() -> str:

@@ -1,18 +1,32 @@
-"""Serving of static files for fast first visits: cached, compressed, preloaded and without Nagle's algorithm."""
+"""Serving of static files for fast first visits: cached, compressed, requested early and sent without delay."""
 
 import gzip
 import os
 import socket
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import NamedTuple
 
 from anyio import to_thread
-from starlette.datastructures import Headers
+from markupsafe import Markup
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # What compression makes smaller; fonts and pictures are compressed already.
 COMPRESSIBLE = ("text/", "application/javascript", "application/json", "image/svg+xml")
 CACHE_BYTES = 64 << 20
+# Compressed. What is larger is not part of most pages: tables, syntax highlighting, other charts.
+MODULE_BYTES = 40 << 10
+
+
+class CachedFile(NamedTuple):
+    """A file as it is sent."""
+
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+Cache = dict[str, CachedFile]
 
 
 def disable_nagle() -> None:
@@ -40,17 +54,17 @@ class StaticFileCache:
     threads. At most CACHE_BYTES of what the app has served with `cache-control: immutable` are cached.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, cache: Cache) -> None:
         self.app = app
-        self.files: dict[str, tuple[list[tuple[bytes, bytes]], bytes]] = {}
+        self.cache = cache
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _is_plain_request(scope):
             await self.app(scope, receive, send)
             return
         path = scope["path"]
-        if path in self.files:
-            headers, body = self.files[path]
+        if path in self.cache:
+            headers, body = self.cache[path]
             # A copy, because other middleware may add to it.
             await send({"type": "http.response.start", "status": 200, "headers": [*headers]})
             await send({"type": "http.response.body", "body": body})
@@ -66,25 +80,47 @@ class StaticFileCache:
             await send(message)
 
         await self.app(scope, receive, send_and_copy)
-        if parts and sum(map(len, parts)) + sum(len(body) for _, body in self.files.values()) <= CACHE_BYTES:
-            self.files[path] = await to_thread.run_sync(_compressed, Headers(raw=start["headers"]), b"".join(parts))
+        if parts and sum(map(len, parts)) + sum(len(file.body) for file in self.cache.values()) <= CACHE_BYTES:
+            self.cache[path] = await to_thread.run_sync(_compressed, Headers(raw=start["headers"]), b"".join(parts))
 
 
-class PreloadLinks:
-    """Middleware that adds a `Link` header to HTML pages, so that a browser requests those files before any script
-    has run."""
+class PageHead:
+    """Middleware that adds elements at the end of the head of HTML pages."""
 
-    def __init__(self, app: ASGIApp, links: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, elements: Callable[[], Markup]) -> None:
         self.app = app
-        self.link = (b"link", ", ".join(links).encode())
+        self.elements = elements
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_links(message: Message) -> None:
-            if message["type"] == "http.response.start" and _is_page(message):
-                message["headers"] = [*message["headers"], self.link]
-            await send(message)
+        start: Message = {}
+        page = b""
 
-        await self.app(scope, receive, send_with_links)
+        async def send_with_elements(message: Message) -> None:
+            nonlocal page
+            if message["type"] == "http.response.start" and _is_page(message):
+                start.update(message)
+            elif not start:
+                await send(message)
+            else:
+                page += message.get("body", b"")
+                if not message.get("more_body"):
+                    page = page.replace(b"</head>", self.elements().encode() + b"</head>", 1)
+                    headers = MutableHeaders(raw=start["headers"])
+                    headers["content-length"] = str(len(page))
+                    await send(start)
+                    await send({"type": "http.response.body", "body": page})
+
+        await self.app(scope, receive, send_with_elements)
+
+
+def preload_modules(cache: Cache) -> Markup:
+    """Returns elements that preload the modules which earlier visits have requested.
+
+    Streamlit's client requests the module of a widget when it first draws one, and what that module imports when it
+    is here: several round trips, one after the other.
+    """
+    modules = [path for path, file in cache.items() if path.endswith(".js") and len(file.body) <= MODULE_BYTES]
+    return Markup().join(Markup('<link rel="modulepreload" crossorigin href="{}">').format(path) for path in modules)
 
 
 def _is_page(start: Message) -> bool:
@@ -103,9 +139,9 @@ def _is_immutable(start: Message) -> bool:
     return start["status"] == 200 and "immutable" in headers.get("cache-control", "") and "set-cookie" not in headers
 
 
-def _compressed(headers: Headers, body: bytes) -> tuple[list[tuple[bytes, bytes]], bytes]:
+def _compressed(headers: Headers, body: bytes) -> CachedFile:
     same = {name: headers[name] for name in ("content-type", "cache-control", "content-encoding") if name in headers}
     if "content-encoding" not in same and same["content-type"].startswith(COMPRESSIBLE):
         same["content-encoding"], body = "gzip", gzip.compress(body, 6)
     same |= {"content-length": str(len(body)), "vary": "accept-encoding"}
-    return [(name.encode(), value.encode()) for name, value in same.items()], body
+    return CachedFile([(name.encode(), value.encode()) for name, value in same.items()], body)

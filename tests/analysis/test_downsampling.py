@@ -121,6 +121,7 @@ def test_a_map_of_several_blocks_of_rows_is_pooled_as_the_whole_would_be(random_
     [
         (slice(100, 700), slice(20, 90)),
         (slice(510, 515), slice(None)),
+        (slice(500, BLOCK), slice(None)),
         (slice(None), slice(-1, None)),
         (slice(0, 2), slice(0, 3)),
     ],

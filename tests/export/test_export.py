@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -203,7 +204,9 @@ def refusal(kind, mechanism):
     return NOT_ADDED.format(others[0]) if kind == SDPA and others and mechanism.normalizer != Uniform() else None
 
 
-def script(kind, case):
+@cache
+def script(kind, name):
+    case = CASES[name]
     return EXPORTS[kind](case.mechanism, case.queries, case.keys, **case.sizes)
 
 
@@ -226,7 +229,7 @@ def folders(tmp_path_factory):
         (folder / "alone.py").write_text(alone, encoding="utf-8")
     for kind, name in WRITTEN:
         path = place(folders, kind, name)
-        path.write_text(script(kind, CASES[name]), encoding="utf-8")
+        path.write_text(script(kind, name), encoding="utf-8")
         inputs = CASES[name].inputs
         np.savez(path.with_suffix(".npz"), query=inputs.query[None], key=inputs.key[None], value=inputs.value[None])
     return folders
@@ -261,7 +264,7 @@ def test_everything_of_the_menus_is_tried():
 )
 def test_what_a_function_cannot_do_is_refused_in_words(kind, name):
     with pytest.raises(ValueError, match=re.escape(refusal(kind, CASES[name].mechanism))):
-        script(kind, CASES[name])
+        script(kind, name)
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
@@ -298,7 +301,7 @@ TEXTS = {"cuda", "cpu", "__main__", "output", "weights", export.OUTPUT.strip('"'
 
 @pytest.mark.parametrize(("kind", "name"), WRITTEN)
 def test_a_script_is_made_of_numbers_and_known_words(kind, name):
-    for node in ast.walk(ast.parse(script(kind, CASES[name]))):
+    for node in ast.walk(ast.parse(script(kind, name))):
         match node:
             case ast.Name(word) | ast.Attribute(attr=word) | ast.FunctionDef(word) | ast.arg(word):
                 assert re.sub(r"_\d+$", "", word) in WORDS

@@ -4,12 +4,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import torch
 import transformers as hf
 from streamlit.testing.v1 import AppTest
 
 from attnviz.models import model_cache
-from attnviz.models.hub import MINILM, Hub
+from attnviz.models.hub import MINILM
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.text import EXAMPLE
 from attnviz.ui.models import model_picker
@@ -20,34 +19,21 @@ ROOT = Path(__file__).parents[2]
 LAST, FIRST = "The picture below is the last one that could be made.", "The picture below is the example."
 
 
+pytestmark = pytest.mark.usefixtures("isolated")
 page = partial(open_page, "models")
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+def saved(saved, tmp_path_factory):
     """The folders of tiny models, by name, and two that cannot be shown; never to be changed."""
     root = tmp_path_factory.mktemp("models")
-    torch.manual_seed(0)
     for name in ("bert", "gpt2", "t5"):
-        make, tokenizer = MODELS[name]
-        make().save_pretrained(root / name)
-        tokenizer().save_pretrained(root / name)
+        (root / name).symlink_to(saved / name)
     mamba = hf.MambaConfig(vocab_size=300, hidden_size=32, num_hidden_layers=1, state_size=4)
     hf.MambaForCausalLM(mamba).save_pretrained(root / "mamba")  # without attention
     byte_level().save_pretrained(root / "mamba")
     (root / "empty").mkdir()
     return root
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch, tmp_path):
-    """No setting from outside, an empty model cache, nothing from the hub here, and no network."""
-    for name in ("ATTNVIZ_MODELS", "ATTNVIZ_MODEL_MB", "ATTNVIZ_MODELS_KEPT"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(model_cache, "HUB", Hub("http://127.0.0.1:9", tmp_path / "hub"))
-    model_cache.shared_cache.cache_clear()
 
 
 def named(app: AppTest, name: object) -> AppTest:

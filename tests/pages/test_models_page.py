@@ -4,7 +4,6 @@ What is drawn is compared with what the models themselves say of their attention
 """
 
 import http.server
-import json
 import re
 import threading
 import time
@@ -33,7 +32,7 @@ from attnviz.ui import head_charts
 from attnviz.ui.models import grouped_query, layer_table, model_picker, model_source, overview, products, side_by_side
 from tests.support.app import contents, ok, open_page
 from tests.support.tiny_hub import Played
-from tests.support.tiny_models import MODELS, TEXT, byte_level, png
+from tests.support.tiny_models import TEXT, byte_level, png
 
 ROOT = Path(__file__).parents[2]
 BELOW = "The picture below is the example."
@@ -41,51 +40,8 @@ LONGER = f"{TEXT} {TEXT} {TEXT}"
 USES = ("Encoder self-attention", "Decoder self-attention", "Encoder–decoder attention")
 
 
+pytestmark = pytest.mark.usefixtures("isolated")
 page = partial(open_page, "models")
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    """The folders of tiny models, by name; never to be changed."""
-    root = tmp_path_factory.mktemp("models")
-    torch.manual_seed(0)
-    for name, (make, tokenizer) in MODELS.items():
-        made = make()
-        for parameter in made.parameters():
-            if parameter.ndim == 2:
-                parameter.data *= 4  # rows of attention that are far from uniform
-        made.save_pretrained(root / name)
-        if tokenizer:
-            tokenizer().save_pretrained(root / name)
-    return root
-
-
-@pytest.fixture
-def copied(saved, tmp_path):
-    """A function that gives a folder of its own with a tiny model, its config changed."""
-
-    def copy(name="bert", without=(), **config):
-        folder = tmp_path / name
-        folder.mkdir()
-        for file in (saved / name).iterdir():
-            if file.name not in without:
-                (folder / file.name).write_bytes(file.read_bytes())
-        said = json.loads((folder / "config.json").read_text()) | config
-        (folder / "config.json").write_text(json.dumps(said))
-        return folder
-
-    return copy
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch, tmp_path):
-    """No setting from outside, an empty model cache, nothing from the hub here, and no network."""
-    for name in ("ATTNVIZ_MODELS", "ATTNVIZ_MODEL_MB", "ATTNVIZ_MODELS_KEPT"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(model_cache, "HUB", Hub("http://127.0.0.1:9", tmp_path / "hub"))
-    model_cache.shared_cache.cache_clear()
 
 
 @pytest.fixture

@@ -1,12 +1,16 @@
 """Tiny models with tokenizers of the five kinds that there are, and what reading them needs in tests."""
 
 import io
+import json
 
 import pytest
+import torch
 import transformers as hf
 from PIL import Image
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from attnviz.models import model_cache
+from attnviz.models.hub import Hub
 from attnviz.models.loading import inspect_folder
 
 TEXT = "The quick brown fox doesn't stop."
@@ -125,3 +129,46 @@ def refusal(folder, load=False):
     with pytest.raises(ValueError, match=r"\w") as refused:
         look()
     return str(refused.value)
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory):
+    """The folders of the tiny models, by name; never to be changed."""
+    root = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    for name, (make, tokenizer) in MODELS.items():
+        model = make()
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.data *= 8  # rows of attention that are far from uniform, and texts that go on
+        model.save_pretrained(root / name)
+        if tokenizer:
+            tokenizer().save_pretrained(root / name)
+    return root
+
+
+@pytest.fixture
+def copied(saved, tmp_path):
+    """A function that gives a folder of its own with a tiny model, its config changed."""
+
+    def copy(name="bert", without=(), **config):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in (saved / name).iterdir():
+            if file.name not in without:
+                (folder / file.name).write_bytes(file.read_bytes())
+        settings = json.loads((folder / "config.json").read_text()) | config
+        (folder / "config.json").write_text(json.dumps(settings))
+        return folder
+
+    return copy
+
+
+@pytest.fixture
+def isolated(monkeypatch, tmp_path):
+    """No setting from outside, an empty model cache, nothing from the hub here, and no network."""
+    proxies = ("http_proxy", "https_proxy", "all_proxy")
+    for name in ("ATTNVIZ_MODELS", "ATTNVIZ_MODEL_MB", "ATTNVIZ_MODELS_KEPT", *proxies, *map(str.upper, proxies)):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(model_cache, "HUB", Hub("http://127.0.0.1:9", tmp_path / "hub"))
+    model_cache.shared_cache.cache_clear()

@@ -459,9 +459,10 @@ def test_training_again_gives_what_the_log_says(as_installed):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_training_can_be_repeated_and_learns(variant, as_installed):
-    first, again, other = ([one.loss for one in train(seed, variant, 30)] for seed in (1, 1, 2))
-    assert first == pytest.approx(again, rel=1e-4)
-    assert first != pytest.approx(other, rel=1e-2)
+    runs = ((1, 31), (1, 11), (2, 11))
+    first, again, other = ([one.loss for one in islice(train(seed, variant, 30), count)] for seed, count in runs)
+    assert first[:11] == pytest.approx(again, rel=1e-4)
+    assert first[:11] != pytest.approx(other, rel=1e-2)
     assert len(first) == 31
     assert first[-1] < first[0] - 1.5
 

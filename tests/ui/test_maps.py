@@ -40,23 +40,16 @@ def test_maps_are_what_ran_and_keep_their_size(use: Use, text: str) -> None:
     translation = load().translate(text)
     english, words = len(translation.english), len(translation.steps)
     for step, at in enumerate(translation.steps):
-        shown = maps.use_maps(translation, use, step)
-        ran = [one.weights[0] for one in at.records if one.use == use]
-        there = english if use == "encoder" else step + 1
-        keys = step + 1 if use == "decoder" else english
-        assert shown.weights.shape == (
-            8,
-            *{"encoder": (english,) * 2, "decoder": (words,) * 2}.get(use, (words, english)),
-        )
-        for head in range(8):
-            for i, j in np.ndindex(shown.weights.shape[1:]):
-                allowed = use != "decoder" or j <= i
-                cell = shown.weights[head, i, j]
-                if i < there and j < keys and allowed:
-                    assert cell == pytest.approx(float(ran[head // 4][head % 4, i, j]), abs=1e-6)
-                else:
-                    assert np.isnan(cell)
-                assert shown.coming[head, i, j] == (allowed and not (i < there and j < keys))
+        actual = maps.use_maps(translation, use, step)
+        ran = torch.cat([one.weights[0] for one in at.records if one.use == use]).numpy()
+        rows, keys = english if use == "encoder" else step + 1, step + 1 if use == "decoder" else english
+        size = {"encoder": (english, english), "decoder": (words, words)}.get(use, (words, english))
+        allowed = np.tri(*size, dtype=bool) if use == "decoder" else np.ones(size, dtype=bool)
+        done = allowed & (np.arange(size[0])[:, None] < rows) & (np.arange(size[1]) < keys)
+        expected = np.full((8, *size), np.nan)
+        expected[:, done] = ran[:, done[:rows, :keys]]
+        np.testing.assert_allclose(actual.weights, expected, atol=1e-6)
+        np.testing.assert_array_equal(actual.coming, np.broadcast_to(allowed & ~done, (8, *size)))
 
 
 def test_rows_are_named_by_what_goes_in_or_comes_out() -> None:

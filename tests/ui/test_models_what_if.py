@@ -1,7 +1,7 @@
 """What if, on the Models page, without a browser: what is drawn and said is what the library gives."""
 
 import re
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -83,10 +83,15 @@ def cells(chart):
     return np.array(chart.figure.data[0].z, dtype=float)
 
 
+@cache
+def trained_layers(text, pair):
+    return minilm().layers(text, pair)
+
+
 def check(drawn, intervention, layer=3, head=1, text=EXAMPLE, pair=None):
     """Both maps and the grid are those of the library; gives the cosine of the vectors with and without."""
     result = run_with_interventions(minilm(), [intervention], text, pair)
-    before, after = minilm().layers(text, pair), result.layers
+    before, after = trained_layers(text, pair), result.layers
     for key, layers in (("if-before", before), ("if-after", after)):
         one = layers[layer]
         np.testing.assert_allclose(cells(drawn[key]), head_map(one.inputs, one.mechanism, head), atol=2e-6)

@@ -32,15 +32,10 @@ def test_every_import_of_a_module_is_served(client: TestClient) -> None:
             assert f"{path.rpartition('/')[0]}/{name}" in modules
 
 
-def test_what_a_page_asks_for_beforehand_is_served(client: TestClient) -> None:
-    first, *modules = scripts.preloads()
-    assert first.endswith("; rel=preload; as=script")
-    assert all(link.endswith("; rel=modulepreload") for link in modules)
-    for link in (first, *modules):
-        assert client.get(link[1 : link.index(">")]).status_code == 200
+def test_the_script_in_the_head_is_the_one_that_charts_use() -> None:
+    assert re.findall(r'src="(.*?)"', scripts.early_elements()) == [scripts.plotly_address()]
 
 
 def test_modules_have_an_address_below_that_of_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scripts.st, "get_option", lambda name: "/below/")
     assert scripts.plotly_address().startswith("/below/vendor/plotly-")
-    assert all(link.startswith("</below/vendor/") for link in scripts.preloads())

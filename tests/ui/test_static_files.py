@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from attnviz.ui.static_files import PreloadLinks, StaticFileCache, disable_nagle
+from attnviz.ui.static_files import Cache, PageHead, StaticFileCache, disable_nagle, preload_modules
 
 FOREVER = {"cache-control": "public, immutable, max-age=31536000"}
 SCRIPT = b"let a = 1;\n" * 500
@@ -35,17 +35,19 @@ def client(requests: list[str]) -> TestClient:
 
     async def page(request: Request) -> Response:
         requests.append(request.url.path)
-        return HTMLResponse("<p>", headers={"cache-control": "no-cache"})
+        return HTMLResponse("<head></head><p>", headers={"cache-control": "no-cache"})
 
     async def gone(request: Request) -> Response:
         requests.append(request.url.path)
         return Response(status_code=404, headers=FOREVER)
 
     routes = [Route("/a.js", script), Route("/a.woff2", font), Route("/", page), Route("/gone", gone)]
-    links = ["</a.js>; rel=preload; as=script", "</b.js>; rel=modulepreload"]
-    return TestClient(
-        Starlette(routes=routes, middleware=[Middleware(PreloadLinks, links=links), Middleware(StaticFileCache)])
-    )
+    cache: Cache = {}
+    middleware = [
+        Middleware(PageHead, elements=lambda: preload_modules(cache)),
+        Middleware(StaticFileCache, cache=cache),
+    ]
+    return TestClient(Starlette(routes=routes, middleware=middleware))
 
 
 def test_an_immutable_file_is_compressed_once_and_cached(client: TestClient, requests: list[str]) -> None:
@@ -85,9 +87,19 @@ def test_what_may_change_is_not_cached(client: TestClient, requests: list[str], 
     assert requests == [path] * 2
 
 
-def test_only_pages_have_preload_links(client: TestClient) -> None:
-    assert client.get("/").headers["link"] == "</a.js>; rel=preload; as=script, </b.js>; rel=modulepreload"
-    assert "link" not in client.get("/a.js").headers
+def test_a_page_preloads_the_modules_that_were_requested_before(client: TestClient) -> None:
+    assert client.get("/").text == "<head></head><p>"
+    client.get("/a.js")
+    client.get("/a.woff2")
+    page = client.get("/")
+    assert page.text == '<head><link rel="modulepreload" crossorigin href="/a.js"></head><p>'
+    assert int(page.headers["content-length"]) == len(page.content)
+
+
+def test_a_large_module_is_not_preloaded(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.ui.static_files.MODULE_BYTES", 10)
+    client.get("/a.js")
+    assert client.get("/").text == "<head></head><p>"
 
 
 def test_accepted_connections_have_no_delay() -> None:

@@ -10,19 +10,20 @@ const CONFIG = { displayModeBar: false, doubleClick: false, showTips: false };
 let loading;
 
 /**
- * Loads plotly.js once for all charts.
+ * Loads plotly.js once for all charts; a page may have begun to load it.
  * @param {string} url
  */
 export function load(url) {
   loading ??= new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = url;
-    script.onload = () => resolve(plotly());
-    script.onerror = () => {
+    if (plotly()) return resolve(plotly());
+    const early = document.readyState === "complete" ? null : document.querySelector(`script[src="${url}"]`);
+    const script = early ?? Object.assign(document.createElement("script"), { src: url });
+    script.addEventListener("load", () => resolve(plotly()));
+    script.addEventListener("error", () => {
       loading = undefined;
       reject(new Error(`${url} did not load`));
-    };
-    document.head.append(script);
+    });
+    if (!early) document.head.append(script);
   });
   return loading;
 }
