@@ -24,6 +24,7 @@ check: .venv/tested js
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -o addopts= --noconftest tests/test_vocabulary.py
 
 js: node_modules/.installed
 	node_modules/.bin/tsc --project jsconfig.json

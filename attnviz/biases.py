@@ -1,4 +1,4 @@
-"""What position, or anything else, adds to or does to a score."""
+"""Biases: terms and transformations of scores that may depend on positions."""
 
 import math
 from collections.abc import Callable
@@ -9,31 +9,30 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnviz.tensor_identity import ByContent
+from attnviz.tensor_identity import TensorIdentity
 
 T = TypeVar("T")
 Scores = Float[Tensor, "*scores"]
-At = Int[Tensor, "*#scores"]  # positions that broadcast against the scores
-Allowed = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # a mask, as FlexAttention's `mask_mod`
+Position = Int[Tensor, "*#scores"]  # positions that broadcast against the scores
+MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # a mask, as FlexAttention's `mask_mod`
 
 
 class Bias:
-    """A change of scores that may look at positions: FlexAttention's `score_mod`.
+    """A transformation of scores that may depend on positions, as FlexAttention's `score_mod`.
 
-    b, h, q and k are the positions of batch, head, query and key, as whole-number tensors that
-    broadcast against the scores. Queries and keys are each counted from 0, so that the first of
-    both stand at the same place. `NAME` is what a menu calls a bias whose class is not named in plain words.
+    b, h, q and k are the positions of batch, head, query and key: integer tensors that broadcast against the scores.
+    Queries and keys are both counted from 0. `NAME` is the name in menus, if it differs from the class name.
     """
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         raise NotImplementedError
 
     def bind(self, queries: int, keys: int, heads: int) -> "Bias":
-        """Returns this bias for so many queries, keys and heads: itself, unless it depends on them."""
+        """Returns this bias for these numbers of queries, keys and heads; itself, if it does not depend on them."""
         return self
 
-    def with_mask(self, mask: Allowed) -> "Bias":
-        """Returns this bias for scores under a bound mask: itself, unless it depends on what is allowed."""
+    def with_mask(self, mask: MaskMod) -> "Bias":
+        """Returns this bias for scores under a bound mask; itself, if it does not depend on the mask."""
         return self
 
 
@@ -47,6 +46,11 @@ class ALiBi(Bias):
 
     Keys after the query gain by this rule, so it belongs with a causal mask. "symmetric" is another one,
     −m · |q − k|, for attention in both directions.
+
+    Example:
+        >>> q, k, zero = torch.tensor([[3]]), torch.arange(4), torch.tensor(0)
+        >>> ALiBi().bind(4, 4, heads=8)(torch.ones(1, 4), zero, zero, q, k)
+        tensor([[-0.5000,  0.0000,  0.5000,  1.0000]])
     """
 
     NAME: ClassVar[str] = "ALiBi"
@@ -60,7 +64,7 @@ class ALiBi(Bias):
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, heads=heads)
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         power = 1 << _bound(self, self.heads).bit_length() - 1
         exponent = torch.where(h < power, 8 * (h + 1), 8 * (h - power) + 4).to(scores.dtype) / power
         back = q - k if self.form == "causal" else abs(q - k)
@@ -68,7 +72,7 @@ class ALiBi(Bias):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class T5Buckets(ByContent, Bias):
+class T5Buckets(TensorIdentity, Bias):
     """Adds a number for each head and each bucket of distances: near keys have a bucket each, far ones share.
 
     Raffel et al. 2020 (T5). Half of the buckets hold one distance each, the others grow by a constant factor up
@@ -77,6 +81,10 @@ class T5Buckets(ByContent, Bias):
 
     The numbers are learned in T5. Here they are drawn from the seed, with mean 0 and variance 1, unless a table of
     shape (buckets, heads) is given.
+
+    Example:
+        >>> T5Buckets(buckets=8, max_distance=16).bucket(torch.tensor(9), torch.arange(10))
+        tensor([3, 3, 3, 3, 2, 2, 2, 2, 1, 0])
     """
 
     NAME: ClassVar[str] = "T5 buckets"
@@ -99,12 +107,12 @@ class T5Buckets(ByContent, Bias):
 
     @property
     def _side(self) -> int:
-        """How many buckets the keys on one side of the query have."""
+        """The number of buckets for the keys on one side of the query."""
         return self.buckets // 2 if self.direction == "bidirectional" else self.buckets
 
     @property
     def _near(self) -> int:
-        """How many of them hold one distance each."""
+        """The number of buckets that hold a single distance, on one side."""
         return self._side // 2
 
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
@@ -119,7 +127,7 @@ class T5Buckets(ByContent, Bias):
         return self
 
     def bucket(self, q: Int[Tensor, "*#at"], k: Int[Tensor, "*#at"]) -> Int[Tensor, "*at"]:
-        """The bucket that each pair of positions falls in."""
+        """Returns the bucket of each pair of positions."""
         both = self.direction == "bidirectional"
         distance = abs(k - q) if both else (q - k).clamp(min=0)
         growth = torch.log(distance.clamp(min=self._near).float() / self._near)
@@ -127,16 +135,23 @@ class T5Buckets(ByContent, Bias):
         bucket = torch.where(distance < self._near, distance, (self._near + far.long()).clamp(max=self._side - 1))
         return bucket + (k > q) * self._side if both else bucket
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         return scores + _bound(self, self.table).to(scores.device, scores.dtype)[self.bucket(q, k), h]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Distances(ByContent, Bias):
+class Distances(TensorIdentity, Bias):
     """Adds a number for each head and each distance from query to key, as a model has learned it.
 
     `table` has, for each head, the numbers of the distances k − q from 1 − queries to keys − 1: what is left of a
     whole bias (heads, queries, keys) that depends on the distance alone, such as T5's.
+
+    Example:
+        >>> q, k, zero = torch.arange(2)[:, None], torch.arange(2), torch.tensor(0)
+        >>> bias = Distances(torch.tensor([[1.0, 2.0, 3.0]]), queries=2)
+        >>> bias(torch.zeros(2, 2), zero, zero, q, k)
+        tensor([[2., 3.],
+                [1., 2.]])
     """
 
     table: Float[Tensor, "heads distances"]
@@ -158,7 +173,7 @@ class Distances(ByContent, Bias):
             )
         return self
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         return scores + self.table.to(scores)[h, k - q + self.queries - 1]
 
 
@@ -170,6 +185,11 @@ class KERPLE(Bias):
     Chi et al. 2022, "KERPLE: Kernelized Relative Positional Embedding". The "power" form is −r₁ · |q − k|^r₂,
     with r₂ at most 2; r₂ = 1 is ALiBi's line. In the paper each head learns its own r₁ and r₂; here one pair
     stands for all heads, and begins at the means of what the authors' code starts from.
+
+    Example:
+        >>> q, k, zero = torch.tensor([[3]]), torch.arange(4), torch.tensor(0)
+        >>> KERPLE(r1=1.0, r2=1.0)(torch.ones(1, 4), zero, zero, q, k)
+        tensor([[-0.3863, -0.0986,  0.3069,  1.0000]])
     """
 
     form: Literal["logarithmic", "power"] = field(default="logarithmic", metadata={"label": "Form"})
@@ -183,7 +203,7 @@ class KERPLE(Bias):
         if self.form == "power" and self.r2 > 2:
             raise ValueError(f"KERPLE's power form needs an r₂ of at most 2; it got {self.r2}.")
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         distance = abs(q - k).to(scores.dtype)
         return scores - self.r1 * (torch.log1p(self.r2 * distance) if self.form == "logarithmic" else distance**self.r2)
 
@@ -196,6 +216,11 @@ class Sandwich(Bias):
     Chi et al. 2023, "Dissecting Transformer Length Extrapolation via the Lens of Receptive Field Analysis", as
     NVIDIA's NeMo has it, but for a constant −d/2 under the sum, which no softmax sees. It falls about as the
     logarithm of the distance, and nothing in it is learned.
+
+    Example:
+        >>> q, k, zero = torch.tensor([[3]]), torch.arange(4), torch.tensor(0)
+        >>> Sandwich().bind(4, 4, heads=8)(torch.zeros(1, 4), zero, zero, q, k)
+        tensor([[54.1762, 58.7980, 62.5534, 64.0000]])
     """
 
     width: int = field(default=128, metadata={"min": 2, "max": 1024, "label": "Width d of the sinusoids"})
@@ -209,7 +234,7 @@ class Sandwich(Bias):
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, heads=heads, span=max(queries, keys))
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         heads, span = _bound(self, self.heads), _bound(self, self.span)
         wavelength = 10000 ** (torch.arange(2, self.width + 1, 2, dtype=torch.float64, device=q.device) / self.width)
         # Once for each distance, not for each pair.
@@ -222,6 +247,11 @@ class SoftCap(Bias):
     """Squeezes every score between −cap and cap: cap · tanh(score / cap), before the mask.
 
     Gemma 2 (Gemma Team 2024), where cap is 50.
+
+    Example:
+        >>> zero = torch.tensor(0)
+        >>> SoftCap(cap=50.0)(torch.tensor([10.0, 100.0, 1000.0]), zero, zero, zero, zero)
+        tensor([ 9.8688, 48.2014, 50.0000])
     """
 
     cap: float = field(default=50.0, metadata={"min": 0.1, "max": 1000.0})
@@ -230,7 +260,7 @@ class SoftCap(Bias):
         if not 0 < self.cap < math.inf:
             raise ValueError(f"SoftCap needs a finite cap above 0; it got {self.cap}.")
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         return torch.tanh(scores / self.cap) * self.cap
 
 
@@ -242,12 +272,17 @@ class SSMax(Bias):
     SSMax, of Nakanishi 2025, "Scalable-Softmax Is Superior for Attention". A query that sees one key alone has
     log n = 0. In the paper each head of each layer learns its own s; here one stands for all, at first the 0.43
     of the paper's first figure.
+
+    Example:
+        >>> zero = torch.tensor(0)
+        >>> SSMax(s=1.0).bind(1, 8, heads=1)(torch.tensor([1.0, 2.0]), zero, zero, zero, zero)
+        tensor([2.0794, 4.1589])
     """
 
     NAME: ClassVar[str] = "Scalable softmax"
 
     s: float = field(default=0.43, metadata={"min": 0.0, "max": 10.0, "label": "s", "step": 0.1})
-    mask: Allowed | None = None  # whose allowed keys are counted; None allows all
+    mask: MaskMod | None = None  # whose allowed keys are counted; None allows all
     keys: int | None = None  # what `bind` fills in
 
     def __post_init__(self) -> None:
@@ -257,10 +292,10 @@ class SSMax(Bias):
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, keys=keys)
 
-    def with_mask(self, mask: Allowed) -> Bias:
+    def with_mask(self, mask: MaskMod) -> Bias:
         return replace(self, mask=mask)
 
-    def __call__(self, scores: Scores, b: At, h: At, q: At, k: At) -> Scores:
+    def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         keys = _bound(self, self.keys)
         if self.mask is None:
             return scores * (self.s * math.log(keys))
@@ -279,7 +314,7 @@ def _one_of(bias: Bias, name: str, value: str, choices: tuple[str, ...]) -> None
 
 
 def _bound(bias: Bias, value: T | None) -> T:
-    """What `bind` has filled in."""
+    """Returns a value that `bind` has set. Raises ValueError if it has not."""
     if value is None:
         raise ValueError(f"{type(bias).__name__} depends on what it is for: call bind(queries, keys, heads) first.")
     return value

@@ -1,4 +1,4 @@
-"""Numbers, sizes and text from outside as they stand in a sentence."""
+"""Numbers, sizes and text from outside, formatted for sentences."""
 
 import math
 import unicodedata
@@ -8,7 +8,7 @@ TWO_DIGITS = Context(prec=2, rounding=ROUND_HALF_UP)
 
 
 def number(weight: float | int) -> str:
-    """A weight: two decimals, or the first two significant digits of a small one.
+    """Formats a weight with two decimals, or with two significant digits if it is small.
 
     >>> number(0.125), number(0.0123), number(-0.5)
     ('0.13', '0.012', '−0.50')
@@ -22,7 +22,7 @@ def number(weight: float | int) -> str:
 
 
 def fixed(value: float | int, decimals: int = 2) -> str:
-    """A number with always the same decimals, so that numbers stand below each other; zero has no sign.
+    """Formats a number with a fixed number of decimals. Zero has no sign.
 
     >>> fixed(-1.5), fixed(-0.001), fixed(0.12345, 3)
     ('−1.50', '0.00', '0.123')
@@ -31,7 +31,7 @@ def fixed(value: float | int, decimals: int = 2) -> str:
 
 
 def significant(value: float | int, digits: int = 6) -> str:
-    """A number with at most so many significant digits, and no zeros at its end.
+    """Formats a number with at most so many significant digits, without trailing zeros.
 
     >>> significant(-2.50), significant(0.123456, 3), significant(3)
     ('−2.5', '0.123', '3')
@@ -40,7 +40,7 @@ def significant(value: float | int, digits: int = 6) -> str:
 
 
 def percent(share: float | int, digits: int = 3) -> str:
-    """A share as percent; only the whole is 100%.
+    """Formats a share as a percentage. Only 1 gives 100%.
 
     >>> percent(0.125), percent(0.8765, 2), percent(0.9999), percent(1)
     ('12.5%', '88%', '99.9%', '100%')
@@ -52,7 +52,7 @@ def percent(share: float | int, digits: int = 3) -> str:
 
 
 def byte_size(count: float | int) -> str:
-    """A number of bytes, with at most three significant digits; 1 KB is 1,024 bytes, as Streamlit counts uploads.
+    """Formats a number of bytes with at most three significant digits. 1 KB is 1,024 bytes, as in Streamlit.
 
     >>> byte_size(500), byte_size(64 << 20), byte_size(1_500_000_000)
     ('500 bytes', '64 MB', '1.4 GB')
@@ -76,7 +76,7 @@ def visible(token: str) -> str:
 
 
 def quoted(text: object, longest: int = 40) -> str:
-    """Text from outside, safe to stand in a sentence: short, printable, and in quotation marks of its own.
+    """Formats text from outside for use in a sentence: short, printable, and in quotation marks.
 
     >>> quoted("a“b”"), quoted("abcdef", 4)
     ('“a�b�”', '“abc…”')
@@ -87,7 +87,7 @@ def quoted(text: object, longest: int = 40) -> str:
 
 
 def _signed(text: str) -> str:
-    """The text of a number with a minus sign for each hyphen, and ∞."""
+    """Returns the text of a number with minus signs instead of hyphens, and ∞."""
     return text.replace("-", "−").replace("inf", "∞")
 
 

@@ -14,10 +14,14 @@ LARGEST = 1e12
 class Inputs:
     """The queries, keys and values of one example, for all heads of one layer.
 
-    Heads may share keys and values: query head h reads key head h // (heads / kv_heads)
-    (grouped-query attention, Ainslie et al. 2023). Values may be held in float16 beside queries and
-    keys of another type; `value_of` gives them in that one. Raises ValueError, in words for the person
-    who brought the numbers, when shapes disagree or a number is not finite.
+    Heads may share keys and values: query head h uses key head h // (heads / kv_heads) (grouped-query attention,
+    Ainslie et al. 2023). Values may be float16 while queries and keys have another type; `value_of` converts them.
+    Raises ValueError if shapes disagree or a number is not finite.
+
+    Example:
+        >>> inputs = Inputs(torch.zeros(4, 3, 8), *torch.zeros(2, 2, 3, 8), tuple("abc"), tuple("abc"))
+        >>> inputs.heads, inputs.queries, inputs.keys, inputs.kv_head(3)
+        (4, 3, 3, 1)
     """
 
     query: Float[Tensor, "heads queries d_q"]
@@ -79,16 +83,22 @@ class Inputs:
         return self.key.shape[1]
 
     def kv_head(self, head: int) -> int:
-        """The key and value head that query head `head` reads."""
+        """Returns the key and value head that query head `head` uses."""
         return head * self.key.shape[0] // self.heads
 
     def value_of(self, head: int) -> Float[Tensor, "keys d_v"]:
-        """The values that query head `head` reads, in the type of the queries."""
+        """Returns the values that query head `head` uses, in the type of the queries."""
         return self.value[self.kv_head(head)].to(self.query.dtype)
 
 
 def cut_heads(vectors: Float[Tensor, "tokens width"], heads: int) -> Float[Tensor, "heads tokens d_head"]:
-    """Cuts each vector into `heads` equal pieces, as multi-head attention does (Vaswani et al. 2017)."""
+    """Splits vectors into `heads` parts of equal width, as in multi-head attention (Vaswani et al. 2017). Raises
+    ValueError if the width is not divisible by `heads`.
+
+    Example:
+        >>> cut_heads(torch.arange(8.0).reshape(2, 4), heads=2).tolist()
+        [[[0.0, 1.0], [4.0, 5.0]], [[2.0, 3.0], [6.0, 7.0]]]
+    """
     width = vectors.shape[-1]
     if heads < 1 or width % heads:
         divisors = ", ".join(str(n) for n in range(1, min(width, 64) + 1) if width % n == 0)

@@ -1,4 +1,4 @@
-"""The attention layers of one example: what every source and every model gives."""
+"""The attention layers of one example."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Kind(StrEnum):
 
 
 class Fidelity(StrEnum):
-    """How sure it is that a layer captured from a model has the model's own weights."""
+    """How certain it is that a captured layer has the model's own weights."""
 
     VERIFIED = "verified"  # recomputed from queries and keys; some rows were compared with the model's own
     UNVERIFIED = "unverified"  # recomputed from queries and keys; the model gives nothing to compare with
@@ -55,7 +55,7 @@ class Fidelity(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One attention layer of one example: its inputs, and how it attends."""
+    """One attention layer of one example: its inputs and its mechanism."""
 
     id: LayerId
     kind: Kind
@@ -76,7 +76,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Trace(Sequence[Layer]):
-    """The attention of one model on one input: its layers in the order in which they ran, and what is missing."""
+    """The attention of one model on one input: the layers in the order in which they ran, and what is missing."""
 
     layers: tuple[Layer, ...] = ()
     missing: tuple[str, ...] = ()  # what cannot be shown and why, in a sentence each

@@ -1,4 +1,4 @@
-"""The whole computation of attention, every stage kept."""
+"""The whole computation of attention, with every stage."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -22,10 +22,10 @@ Positions = tuple[Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."], In
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """Every stage of attention, for the heads and query rows that were asked for.
+    """All stages of attention, for the selected heads and query rows. weights = normalizer(scores).
 
-    weights = normalizer(scores). A normalizer of several maps of scores, such as Differential, has them along a first
-    axis of `raw` and `scores`, before the heads.
+    A normalizer of several maps of scores, such as Differential, adds a first axis to `raw` and `scores`, before the
+    heads.
     """
 
     raw: Float[Tensor, "*maps rows keys"]  # what the score function gives
@@ -60,7 +60,7 @@ class Mechanism:
         Raises IndexError when a position is out of range, ValueError when widths do not fit the score or
         the normalizer.
         """
-        heads, rows = _pick(heads, inputs.heads, "head"), _pick(rows, inputs.queries, "row")
+        heads, rows = _select(heads, inputs.heads, "head"), _select(rows, inputs.queries, "row")
         device, shared = inputs.query.device, inputs.heads // inputs.key.shape[0]
         b, h, q, k = (torch.arange(n, device=device) for n in (1, inputs.heads, inputs.queries, inputs.keys))
         positions = b, h[heads, None, None], q[rows, None], k
@@ -73,13 +73,14 @@ class Mechanism:
         )
 
     def bind(self, queries: int, keys: int, heads: int) -> "Mechanism":
-        """Returns this mechanism with its mask, biases and normalizer bound to so many queries, keys and heads."""
+        """Returns this mechanism with its mask, biases and normalizer bound to these numbers of queries, keys and
+        heads."""
         mask = self.mask.bind(queries, keys, heads)
         biases = tuple(bias.with_mask(mask).bind(queries, keys, heads) for bias in self.biases)
         return Mechanism(self.score, biases, mask, self.normalizer.bind(queries, keys, heads))
 
-    def swapped(self, before: "Mechanism", after: "Mechanism") -> "Mechanism":
-        """This mechanism with those parts exchanged in which `after` differs from `before`."""
+    def updated(self, before: "Mechanism", after: "Mechanism") -> "Mechanism":
+        """Returns this mechanism with the parts of `after` that differ from `before`."""
         parts = {part.name: getattr(after, part.name) for part in fields(self)}
         return replace(self, **{name: part for name, part in parts.items() if part != getattr(before, name)})
 
@@ -107,7 +108,7 @@ class Mechanism:
         return Attention(raw, scores, allowed.expand_as(weights), weights, _by_group(torch.matmul, weights, value))
 
     def _maps(self, vectors: Float[Tensor, "*heads tokens width"]) -> Float[Tensor, "*maps tokens part"]:
-        """Queries or keys, cut into equal parts along a first axis where the normalizer has several maps of scores."""
+        """Splits queries or keys into equal parts along a first axis if the normalizer has several maps of scores."""
         count, width = self.normalizer.maps, vectors.shape[-1]
         if width % count:
             raise ValueError(
@@ -122,7 +123,8 @@ def _by_group(
     left: Float[Tensor, "*heads rows left_width"],
     right: Float[Tensor, "*kv_heads keys right_width"],
 ) -> Float[Tensor, "*heads rows width"]:
-    """A function of all rows with what they share: the heads of one group stand one below the other, uncopied."""
+    """Applies a function to all rows that share keys or values, without copying: the heads of one group are
+    concatenated."""
     if left.shape[-3:-2] == right.shape[-3:-2]:
         return function(left, right)
     stacked = left.unflatten(-3, (right.shape[-3], -1)).flatten(-3, -2)
@@ -140,8 +142,8 @@ def blocks(count: int) -> Iterator[tuple[int, int]]:
         yield first, min(first + BLOCK, count)
 
 
-def _pick(pick: Pick, count: int, name: str) -> slice | list[int]:
-    """Returns what was picked as a slice that goes forward, which copies nothing, or as positions from 0."""
+def _select(pick: Pick, count: int, name: str) -> slice | list[int]:
+    """Returns a selection as a forward slice, which copies nothing, or as non-negative positions."""
     if isinstance(pick, slice):
         positions: Sequence[int] = range(count)[pick]
     else:

@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from attnviz.tensor_identity import ByContent
+from attnviz.tensor_identity import TensorIdentity
 
-Scores = Float[Tensor, "*batch keys"]
+ScoreRows = Float[Tensor, "*batch keys"]
 Weights = Float[Tensor, "*batch keys"]
 Heads = Int[Tensor, "..."] | None  # positions of heads, which broadcast against the scores
 ALMOST_1 = 1 + 1e-8  # an α below it is softmax, to all digits that a root of 1 / (α − 1) leaves
@@ -30,7 +30,7 @@ class Normalizer:
     row: ClassVar[str] = "A row adds up to 1."  # what its weights add up to, for a person
     maps: ClassVar[int] = 1  # how many maps of scores it makes weights of, from so many equal parts of a head
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         raise NotImplementedError
 
     def bind(self, queries: int, keys: int, heads: int) -> "Normalizer":
@@ -43,6 +43,12 @@ class Softmax(Normalizer):
     """Each weight is exp(score / temperature), divided by the sum of all: positive, and adding up to 1.
 
     A low temperature sharpens the row towards its greatest score, a high one flattens it.
+
+    Example:
+        >>> Softmax(temperature=1.0)(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([0.0900, 0.2447, 0.6652])
+        >>> Softmax(temperature=4.0)(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([0.2543, 0.3265, 0.4192])
     """
 
     temperature: float = field(default=1.0, metadata={"min": 0.01, "max": 100.0, "step": 0.1})
@@ -51,15 +57,15 @@ class Softmax(Normalizer):
         if not 0 < self.temperature < math.inf:
             raise ValueError(f"Softmax needs a finite temperature above 0; it got {self.temperature}.")
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         weights = self._weights(scores)
         if not math.isnan(weights.select(-1, 0).sum().item()):
             return weights
         # A row of nothing but −∞ is filled before as well as after, so that no NaN reaches the gradient.
-        empty = _empty(scores)
+        empty = _empty_rows(scores)
         return self._weights(scores.masked_fill(empty, 0)).masked_fill(empty, 0)
 
-    def _weights(self, scores: Scores) -> Weights:
+    def _weights(self, scores: ScoreRows) -> Weights:
         if self.temperature != 1:  # the greatest becomes 0, so that no temperature is too low
             scores = (scores - scores.detach().amax(-1, keepdim=True)) / self.temperature
         return torch.softmax(scores, dim=-1)
@@ -70,9 +76,13 @@ class Hard(Normalizer):
     """All weight on the greatest score, as a dictionary looks up one entry; ties share it.
 
     The limit of softmax as the temperature goes to 0. It has no gradient.
+
+    Example:
+        >>> Hard()(torch.tensor([1.0, 2.0, 2.0]))
+        tensor([0.0000, 0.5000, 0.5000])
     """
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         greatest = (scores == scores.amax(-1, keepdim=True)) & ~scores.isneginf()
         return greatest.to(scores.dtype) / greatest.sum(-1, keepdim=True).clamp(min=1)
 
@@ -82,9 +92,13 @@ class Uniform(Normalizer):
     """The same weight on every key that is allowed, whatever the scores.
 
     The limit of softmax as the temperature goes to infinity.
+
+    Example:
+        >>> Uniform()(torch.tensor([1.0, 2.0, -torch.inf]))
+        tensor([0.5000, 0.5000, 0.0000])
     """
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         allowed = ~scores.isneginf()
         return allowed.to(scores.dtype) / allowed.sum(-1, keepdim=True).clamp(min=1)
 
@@ -96,22 +110,30 @@ class SoftmaxPlusOne(Normalizer):
 
     Miller 2023, "Attention Is Off By One", who calls it quiet attention. torch's `add_zero_attn` does the same, by a
     key and a value of zeros.
+
+    Example:
+        >>> SoftmaxPlusOne()(torch.tensor([0.0, 0.0]))
+        tensor([0.3333, 0.3333])
     """
 
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest goes nowhere."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         return _with_sink(scores, scores.new_zeros(()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sink(ByContent, Normalizer):
+class Sink(TensorIdentity, Normalizer):
     """Softmax with one more entry, of its own logit, whose weight is then dropped: a place for attention that no key
     deserves. Rows add up to less than 1; the higher the logit, the less.
 
     gpt-oss (OpenAI 2025), where each head learns its logit. A logit of 0 is softmax plus one. In code, a tensor may
     hold a logit for each head.
+
+    Example:
+        >>> Sink(1.0)(torch.tensor([0.0, 0.0]))
+        tensor([0.2119, 0.2119])
     """
 
     adds_up: ClassVar[bool] = False
@@ -130,7 +152,7 @@ class Sink(ByContent, Normalizer):
             )
         return self
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         logit = torch.as_tensor(self.logit).to(scores)
         if logit.ndim:
             if h is None:
@@ -146,9 +168,13 @@ class Sparsemax(Normalizer):
     """The weights nearest to the scores among all that are positive or zero and add up to 1: low scores get exactly 0.
 
     Martins & Astudillo 2016, "From Softmax to Sparsemax", as their `entmax` package computes it.
+
+    Example:
+        >>> Sparsemax()(torch.tensor([0.0, 0.5, 2.0]))
+        tensor([0., 0., 1.])
     """
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         return Entmax(2.0)(scores)
 
 
@@ -159,6 +185,10 @@ class Entmax(Normalizer):
 
     Peters et al. 2019, "Sparse Sequence-to-Sequence Models", as their `entmax` package computes it: exactly for
     α = 1.5 and 2, else by bisection in double precision, which leaves an error below 0.00002.
+
+    Example:
+        >>> Entmax(1.5)(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([0.0000, 0.1693, 0.8307])
     """
 
     alpha: float = field(default=1.5, metadata={"min": 1.0, "max": 4.0, "label": "α", "step": 0.25})
@@ -167,10 +197,10 @@ class Entmax(Normalizer):
         if not 1 <= self.alpha <= 4:
             raise ValueError(f"Entmax needs an α from 1 to 4; it got {self.alpha}.")
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         if self.alpha < ALMOST_1:
             return Softmax()(scores)
-        empty = _empty(scores)
+        empty = _empty_rows(scores)
         scores = scores.masked_fill(empty, 0)
         if self.alpha == 1.5:
             weights = entmax15(scores, dim=-1)
@@ -189,6 +219,10 @@ class TopK(Normalizer):
     place all stay. Rows add up to 1.
 
     Zhao et al. 2019, "Explicit Sparse Transformer". Where a query sees no more than k keys it is softmax.
+
+    Example:
+        >>> TopK(2)(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([0.0000, 0.2689, 0.7311])
     """
 
     NAME: ClassVar[str] = "Top-k softmax"
@@ -199,7 +233,7 @@ class TopK(Normalizer):
         if self.k < 1:
             raise ValueError(f"TopK needs to keep 1 key or more; it got {self.k}.")
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         greatest = scores.detach().topk(min(self.k, scores.shape[-1]), dim=-1).values
         return Softmax()(scores.masked_fill(scores < greatest[..., -1:], -torch.inf))
 
@@ -211,13 +245,17 @@ class Sigmoid(Normalizer):
 
     Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid Self-Attention". Their n is the length of
     the sequence; with a mask, the keys that a query sees are its sequence here.
+
+    Example:
+        >>> Sigmoid()(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([0.2500, 0.4754, 0.7112])
     """
 
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row may add up to more or less than 1: each key is weighed by itself, between 0 and 1."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
-        return torch.sigmoid(scores - torch.log(_seen(scores)))
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
+        return torch.sigmoid(scores - torch.log(_allowed_counts(scores)))
 
 
 @dataclass(frozen=True)
@@ -227,14 +265,18 @@ class ReLU(Normalizer):
 
     Wortsman et al. 2023, "Replacing softmax with ReLU in Vision Transformers". Their n is the length of the sequence;
     with a mask, the keys that a query sees are its sequence here.
+
+    Example:
+        >>> ReLU()(torch.tensor([-1.0, 1.0, 2.0]))
+        tensor([0.0000, 0.3333, 0.6667])
     """
 
     NAME: ClassVar[str] = "ReLU"
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row may add up to anything: each key is weighed by itself, and a weight may be above 1."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
-        return torch.relu(scores) / _seen(scores)
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
+        return torch.relu(scores) / _allowed_counts(scores)
 
 
 @dataclass(frozen=True)
@@ -244,12 +286,16 @@ class Softpick(Normalizer):
 
     Zuhri et al. 2025, "Softpick: No Attention Sink, No Massive Activations with Rectified Softmax", with the ε of
     the authors' code, 10⁻⁸, added to the sum.
+
+    Example:
+        >>> Softpick()(torch.tensor([-1.0, 1.0, 2.0]))
+        tensor([0.0000, 0.1966, 0.7311])
     """
 
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to at most 1: keys of negative scores get none, and take from the others."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         # Above and below the line multiplied by exp(−greatest), so that nothing is too large.
         greatest = scores.detach().amax(-1, keepdim=True).clamp(min=0)
         above, below = scores.clamp(min=0), scores.masked_fill(scores.isneginf(), 0).clamp(max=0)
@@ -266,13 +312,17 @@ class StickBreaking(Normalizer):
 
     Tan et al. 2024, "Scaling Stick-Breaking Attention". It needs the order of keys, so it belongs with a causal
     mask; in the paper a query does not see itself.
+
+    Example:
+        >>> StickBreaking()(torch.tensor([0.0, 0.0, 0.0]))
+        tensor([0.1250, 0.2500, 0.5000])
     """
 
     NAME: ClassVar[str] = "Stick-breaking"
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest of the stick is left over."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         # In logarithms; the cumulated ones begin with a key's next, as a large score of its own would drown theirs.
         refused = logsigmoid(-scores[..., 1:])
         left = torch.cat([refused.flip(-1).cumsum(-1).flip(-1), torch.zeros_like(scores[..., :1])], dim=-1)
@@ -287,6 +337,10 @@ class Differential(Normalizer):
 
     Ye et al. 2024, "Differential Transformer", where λ is learned, and begins at 0.8 − 0.6 · exp(−0.3 · (l − 1)) in
     layer l = 1, 2, …, which nears the 0.8 here. The paper also rescales each head's output, which is no part of this.
+
+    Example:
+        >>> Differential(0.5)(torch.tensor([[[[0.0, 1.0]]], [[[0.0, 0.0]]]]))
+        tensor([[[0.0189, 0.4811]]])
     """
 
     adds_up: ClassVar[bool] = False
@@ -312,13 +366,18 @@ class Differential(Normalizer):
 
 @dataclass(frozen=True)
 class Identity(Normalizer):
-    """The scores themselves as weights, for weights that someone else has finished."""
+    """The scores themselves as weights, for weights that someone else has finished.
+
+    Example:
+        >>> Identity()(torch.tensor([0.25, 0.75]))
+        tensor([0.2500, 0.7500])
+    """
 
     adds_up: ClassVar[bool] = False
     negative: ClassVar[bool] = True
     row: ClassVar[str] = "A row adds up to whatever it was given, and weights may be negative."
 
-    def __call__(self, scores: Scores, h: Heads = None) -> Weights:
+    def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         return scores.masked_fill(scores.isneginf(), 0)
 
 
@@ -329,12 +388,12 @@ NORMALIZERS = (
 )  # fmt: skip
 
 
-def _empty(scores: Float[Tensor, "*batch keys"]) -> Bool[Tensor, "*batch 1"]:
+def _empty_rows(scores: Float[Tensor, "*batch keys"]) -> Bool[Tensor, "*batch 1"]:
     """Which rows have nothing allowed."""
     return scores.detach().amax(-1, keepdim=True).isneginf()
 
 
-def _seen(scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch 1"]:
+def _allowed_counts(scores: Float[Tensor, "*batch keys"]) -> Float[Tensor, "*batch 1"]:
     """How many keys each row allows; 1 where it allows none."""
     return (~scores.isneginf()).sum(-1, keepdim=True).clamp(min=1).to(scores.dtype)
 

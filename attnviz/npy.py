@@ -1,4 +1,4 @@
-"""A safe reader of .npy files from strangers: nothing is believed before it is checked, and no pickle is opened."""
+"""A safe reader of untrusted .npy files: sizes are checked before memory is allocated, and no pickle is loaded."""
 
 import io
 import math
@@ -23,10 +23,9 @@ def read_npy(
 ) -> np.ndarray:
     """Returns the array in the bytes of a .npy file, as a view of them.
 
-    `check` is called with the type and the shape of the header, before its numbers are looked at; it raises
-    ValueError for an array that is not wanted. `name` is what sentences call the array. Raises ValueError if the
-    header cannot be read, if it promises more numbers than follow, and if the array holds Python objects, which
-    only a pickle could give.
+    `check` is called with the type and shape in the header before any number is read, and raises ValueError to refuse
+    them. `name` is the name of the array in error messages. Raises ValueError if the header is damaged, if there are
+    fewer numbers than it declares, and if the array holds Python objects, which would need a pickle.
 
     Example:
         >>> file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Positional encodings: sinusoids that are added to vectors, and rotations of queries and keys."""
+"""Positional encodings: sinusoids and rotary position embeddings."""
 
 from typing import Literal, get_args
 
@@ -12,12 +12,17 @@ Rotary = Literal["none", "half split", "interleaved"]
 def rotated(
     vectors: Float[Tensor, "heads tokens d"], convention: Rotary, base: float = 10000.0
 ) -> Float[Tensor, "heads tokens d"]:
-    """Queries or keys whose pairs of numbers are turned by an angle that grows with the token's position.
+    """Returns queries or keys with rotary position embeddings (Su et al. 2021, "RoFormer").
 
-    Pair i of token t turns by t / base^(2i/d), so that a dot product of a query and a key depends on where they
-    stand only by how far apart they are (Su et al. 2021, "RoFormer"). A pair is (i, i + d/2) by "half split", as
-    in GPT-NeoX and in Hugging Face's Llama, and (2i, 2i + 1) by "interleaved", as in RoFormer and GPT-J.
-    "none" leaves them as they are. Raises ValueError, in words, when d is odd.
+    Pair i of the numbers of token t is rotated by t / base^(2i/d), so that a dot product of a query and a key depends
+    on their distance only. A pair is (i, i + d/2) with "half split", as in GPT-NeoX and in Hugging Face's Llama, and
+    (2i, 2i + 1) with "interleaved", as in RoFormer and GPT-J. "none" returns the vectors unchanged. Raises ValueError
+    if d is odd.
+
+    Example:
+        >>> rotated(torch.tensor([[[1.0, 0.0], [1.0, 0.0]]]), "half split")
+        tensor([[[1.0000, 0.0000],
+                 [0.5403, 0.8415]]])
     """
     if convention not in get_args(Rotary):
         raise ValueError(f"Rotary positions are one of {', '.join(get_args(Rotary))}; {convention!r} was asked for.")
@@ -38,6 +43,13 @@ def rotated(
 
 
 def sinusoids(positions: int, width: int) -> Float[Tensor, "positions width"]:
-    """Positional encodings: sin and cos of position / 10000^(2i / width), in turn (Vaswani et al. 2017, 3.5)."""
+    """Returns sinusoidal positional encodings: sin and cos of position / 10000^(2i / width), interleaved (Vaswani et
+    al. 2017, 3.5).
+
+    Example:
+        >>> sinusoids(2, 4)
+        tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+                [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
     angle = torch.arange(positions)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)

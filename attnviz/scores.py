@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from attnviz.tensor_identity import ByContent
+from attnviz.tensor_identity import TensorIdentity
 
-ROWS_AT_ONCE = 16  # queries that an additive score expands at a time: (rows, keys, hidden) numbers
+ROWS_PER_STEP = 16  # queries that an additive score expands at a time: (rows, keys, hidden) numbers
 
 
 class Score:
@@ -33,6 +33,10 @@ class ScaledDot(Score):
     """The dot product of query and key, divided by √d_k so that its spread does not grow with the width.
 
     Vaswani et al. 2017, "Attention Is All You Need". `scale` replaces the factor 1/√d_k.
+
+    Example:
+        >>> ScaledDot()(torch.ones(1, 4), torch.eye(2, 4))
+        tensor([[0.5000, 0.5000]])
     """
 
     scale: float | None = field(default=None, metadata={"min": -1000.0, "max": 1000.0, "empty": "1/√d_k"})
@@ -54,6 +58,10 @@ class Dot(Score):
     """The plain dot product of query and key.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation".
+
+    Example:
+        >>> Dot()(torch.ones(1, 4), torch.eye(2, 4))
+        tensor([[1., 1.]])
     """
 
     def __call__(
@@ -64,11 +72,16 @@ class Dot(Score):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class General(ByContent, Score):
+class General(TensorIdentity, Score):
     """Query times a matrix times key, qᵀWk: the matrix maps keys into the queries' space.
 
     Luong et al. 2015. W has shape (d_q, d_k), so queries and keys may differ in width. Without a
     matrix of your own it is drawn from the seed, with a spread that keeps scores of unit vectors near 1.
+
+    Example:
+        >>> swap = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+        >>> General(weight=swap)(torch.tensor([[1.0, 0.0]]), torch.eye(2))
+        tensor([[0., 1.]])
     """
 
     weight: Float[Tensor, "d_q d_k"] | None = None
@@ -81,15 +94,19 @@ class General(ByContent, Score):
 
     def matrix(self, d_q: int, d_k: int) -> Float[Tensor, "d_q d_k"]:
         """W for queries and keys of these widths, as it was given or as the seed draws it."""
-        return _given_or_drawn("W", self.weight, (d_q, d_k), self.seed, 0, (d_q * d_k) ** -0.5)
+        return _parameter("W", self.weight, (d_q, d_k), self.seed, 0, (d_q * d_k) ** -0.5)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Additive(ByContent, Score):
+class Additive(TensorIdentity, Score):
     """A small network of query and key, vᵀ tanh(W_q q + W_k k).
 
     Bahdanau et al. 2014, "Neural Machine Translation by Jointly Learning to Align and Translate".
     W_q has shape (hidden, d_q), W_k (hidden, d_k), v (hidden). What is not given is drawn from the seed.
+
+    Example:
+        >>> Additive(hidden=8)(torch.ones(1, 4), torch.eye(2, 4)).shape
+        torch.Size([1, 2])
     """
 
     query_weight: Float[Tensor, "hidden d_q"] | None = None
@@ -111,19 +128,19 @@ class Additive(ByContent, Score):
     ) -> Float[Tensor, "*batch queries keys"]:
         w_q, w_k, vector = (weight.to(query) for weight in self.matrices(query.shape[-1], key.shape[-1]))
         from_key = (key @ w_k.mT).unsqueeze(-3)
-        rows = (query @ w_q.mT).unsqueeze(-2).split(ROWS_AT_ONCE, dim=-3)
+        rows = (query @ w_q.mT).unsqueeze(-2).split(ROWS_PER_STEP, dim=-3)
         return torch.cat([torch.tanh(block + from_key) @ vector for block in rows], dim=-2)
 
     def matrices(
         self, d_q: int, d_k: int
     ) -> tuple[Float[Tensor, "hidden d_q"], Float[Tensor, "hidden d_k"], Float[Tensor, " hidden"]]:
         """W_q, W_k and v for queries and keys of these widths, as they were given or as the seed draws them."""
-        given = (w for w in (self.query_weight, self.key_weight, self.vector) if w is not None)
-        hidden = next((w.shape[0] for w in given), self.hidden)
+        weights = (w for w in (self.query_weight, self.key_weight, self.vector) if w is not None)
+        hidden = next((w.shape[0] for w in weights), self.hidden)
         return (
-            _given_or_drawn("W_q", self.query_weight, (hidden, d_q), self.seed, 0, d_q**-0.5),
-            _given_or_drawn("W_k", self.key_weight, (hidden, d_k), self.seed, 1, d_k**-0.5),
-            _given_or_drawn("v", self.vector, (hidden,), self.seed, 2, 2 * hidden**-0.5),
+            _parameter("W_q", self.query_weight, (hidden, d_q), self.seed, 0, d_q**-0.5),
+            _parameter("W_k", self.key_weight, (hidden, d_k), self.seed, 1, d_k**-0.5),
+            _parameter("v", self.vector, (hidden,), self.seed, 2, 2 * hidden**-0.5),
         )
 
 
@@ -132,6 +149,10 @@ class Cosine(Score):
     """The cosine of the angle between query and key, divided by τ; lengths do not count.
 
     Swin Transformer V2 (Liu et al. 2022), where τ is learned. A vector of length zero has cosine 0.
+
+    Example:
+        >>> Cosine(tau=1.0)(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [0.0, 3.0]]))
+        tensor([[1., 0.]])
     """
 
     tau: float = field(default=1.0, metadata={"min": 0.01, "max": 100.0, "label": "τ"})
@@ -158,14 +179,14 @@ def _same_width(score: Score, query: Tensor, key: Tensor) -> None:
         )
 
 
-def _given_or_drawn(
-    name: str, given: Tensor | None, shape: tuple[int, ...], seed: int, stream: int, spread: float
+def _parameter(
+    name: str, value: Tensor | None, shape: tuple[int, ...], seed: int, stream: int, spread: float
 ) -> Tensor:
-    if given is None:
+    if value is None:
         return _normal(seed, stream, shape) * spread
-    if given.shape != shape:
-        raise ValueError(f"{name} must have shape {shape} for these vectors; it has {tuple(given.shape)}.")
-    return given
+    if value.shape != shape:
+        raise ValueError(f"{name} must have shape {shape} for these vectors; it has {tuple(value.shape)}.")
+    return value
 
 
 @lru_cache(maxsize=64)

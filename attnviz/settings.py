@@ -1,4 +1,4 @@
-"""Settings from the environment. Each is read when it is asked for, so that a change counts from then on."""
+"""Settings from environment variables, read on each call."""
 
 import os
 
@@ -8,27 +8,27 @@ MB = 1 << 20
 
 
 def upload_bytes() -> int:
-    """Returns how many bytes an uploaded file may have: ATTNVIZ_UPLOAD_MB, 64 MB unless set."""
+    """Returns the largest size of an uploaded file in bytes: ATTNVIZ_UPLOAD_MB, 64 MB by default."""
     return _positive("ATTNVIZ_UPLOAD_MB", 64, "megabytes") * MB
 
 
 def unpacked_bytes() -> int:
-    """Returns how many bytes an uploaded file may become in memory: ATTNVIZ_UNPACKED_MB, 256 MB unless set."""
+    """Returns the largest size of an uploaded file in memory in bytes: ATTNVIZ_UNPACKED_MB, 256 MB by default."""
     return _positive("ATTNVIZ_UNPACKED_MB", 256, "megabytes") * MB
 
 
 def model_bytes() -> int:
-    """Returns how much memory models may take together: ATTNVIZ_MODEL_MB, 4,096 MB unless set."""
+    """Returns the memory for all models together in bytes: ATTNVIZ_MODEL_MB, 4,096 MB by default."""
     return _positive("ATTNVIZ_MODEL_MB", 4_096, "megabytes") * MB
 
 
 def kept_models() -> int:
-    """Returns how many models stay in memory: ATTNVIZ_MODELS_KEPT, 3 unless set."""
+    """Returns the number of models that stay in memory: ATTNVIZ_MODELS_KEPT, 3 by default."""
     return _positive("ATTNVIZ_MODELS_KEPT", 3, "models")
 
 
 def listed_models() -> tuple[str, ...] | None:
-    """Returns the models that a hosted instance shows: ATTNVIZ_MODELS, ids with commas between them; None if unset."""
+    """Returns the models of a hosted instance: ATTNVIZ_MODELS, ids separated by commas; None by default."""
     text = os.environ.get("ATTNVIZ_MODELS")
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 

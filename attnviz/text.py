@@ -1,4 +1,4 @@
-"""The text that a person types: what is too much, and what is not text."""
+"""Limits and checks of typed text."""
 
 EXAMPLE = "The animal didn't cross the street because it was too tired."
 LONGEST_TEXT = 512  # tokens of a toy sequence: as many as the pretrained model reads, so that both can be compared
@@ -23,10 +23,10 @@ def check_text(text: str) -> str:
 
 
 def too_long_error(tokens: int, limit: int, reader: str) -> ValueError:
-    """Returns the error for a text with more tokens than `reader` reads."""
+    """Returns the error for a text with more tokens than `reader` accepts."""
     return ValueError(f"This text has {tokens:,} tokens, and {reader} reads at most {limit:,}. Shorten the text.")
 
 
 def shorten_token(token: str) -> str:
-    """Returns a token with at most 200 characters: an endless one would fill every picture and file."""
+    """Returns a token with at most 200 characters."""
     return token if len(token) <= LONGEST_TOKEN else token[: LONGEST_TOKEN - 1] + "…"

@@ -12,12 +12,12 @@ from attnviz.ui.head_map import check_maps
 st.subheader("Explore", anchor=False)
 st.caption("What does each token look at, in every head? Type a sentence, or bring vectors of your own.")
 
-selection, places = source_picker.choose()
+selection, places = source_picker.choose_selection()
 with st.sidebar:
     own = selection.mechanism
     chosen = own if selection.layer.locked else mechanism_controls.choose_mechanism(own)
     special, all_layers, colors = head_controls.choose_display(selection.layers, selection.index)
-mechanisms = [layer.mechanism.swapped(own, chosen) for layer in selection.layers]
+mechanisms = [layer.mechanism.updated(own, chosen) for layer in selection.layers]
 selection = replace(selection, mechanisms=mechanisms, special=special, all_layers=all_layers, colors=colors)
 places.show_locked(selection.layer)
 
@@ -25,7 +25,7 @@ drawn = cache.or_last_good("selection", lambda: check_maps(selection), lambda: N
 if drawn:
     source_picker.keep(drawn)
     figure, head_map = head_charts.show(drawn)
-    presentation.name(drawn.title)
+    presentation.show_title(drawn.title)
     table, take = st.columns([0.8, 0.2])
     with take:
         downloads(head_map, figure, private=drawn.source.private)

@@ -8,7 +8,7 @@ st.subheader("Lookup", anchor=False)
 st.caption("How is attention a soft dictionary? Ask for a key that is there, then for one in between, and soften.")
 
 left, right = st.columns(2, gap="large")
-selection = controls.choose(left, right)
+selection = controls.choose_lookup(left, right)
 with left:
     weighted_sum.show(selection)
 with right:

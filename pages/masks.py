@@ -22,7 +22,7 @@ from attnviz.ui.masks.comparison import SIDES, compare
 st.subheader("Masks", anchor=False)
 st.caption("What do two masks do to the same scores, and where do they disagree?")
 
-selection, places = source_picker.choose()
+selection, places = source_picker.choose_selection()
 with st.sidebar:
     shared = (
         selection.mechanism
@@ -36,7 +36,7 @@ columns = st.columns(3, gap="medium")
 mechanisms = []
 for side, column in zip(SIDES, columns, strict=False):
     with column.container():
-        mechanisms.append(mask_editor.choose_mechanism(side, shared))
+        mechanisms.append(mask_editor.choose_side(side, shared))
 legend = columns[2].container()
 
 comparison = cache.or_last_good(
@@ -62,7 +62,7 @@ if comparison:
         "Code": partial(export.show, comparison),
         "Gallery": gallery.show,
     }
-    for tab, view in zip(st.tabs(list(views), key="look", bind="query-params"), views.values(), strict=True):
+    for tab, show in zip(st.tabs(list(views), key="look", bind="query-params"), views.values(), strict=True):
         if tab.open:
             with tab:
-                view()
+                show()

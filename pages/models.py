@@ -11,8 +11,8 @@ st.caption("What do the heads of any Hugging Face model do? Take one that is her
 choices = st.container()
 notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
 with choices:
-    selection = controls.choose(notes)
-    presentation.name(f"{selection.model.name}: {selection.title}")
+    selection = controls.choose_model_selection(notes)
+    presentation.show_title(f"{selection.model.name}: {selection.title}")
 tabs = {
     "Overview": overview.show,
     "What heads do": head_metrics.show,

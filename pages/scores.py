@@ -8,7 +8,7 @@ from attnviz.ui.scores import normalizers, similarities
 st.subheader("Scores", anchor=False)
 st.caption("What changes with another similarity of queries and keys, or with another way from scores to weights?")
 
-selection, places = source_picker.choose()
+selection, places = source_picker.choose_selection()
 with st.sidebar:
     if not selection.layer.locked:
         selection = selection.with_mechanism(mechanism_controls.choose_mask_and_biases(selection.mechanism))

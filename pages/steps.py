@@ -8,7 +8,7 @@ st.subheader("Steps", anchor=False)
 st.caption("Where does each number come from? All of attention in matrices small enough to be read.")
 
 notes = st.container()  # one place for what comes and goes, so that what is below stays what it is
-selection = controls.choose(notes)
+selection = controls.choose_steps(notes)
 
 step_by_step, predict, scale = st.tabs(["Step by step", "Predict", "Why scale"], key="part", bind="query-params")
 if step_by_step.open:

@@ -325,10 +325,10 @@ def test_gradients_of_given_weights(make, shapes, mask):
 
 def test_swapped_exchanges_only_what_was_changed():
     default, made_for = Mechanism(), Mechanism(Dot(), (SoftCap(9.0),), Causal(), Softmax(2.0))
-    assert made_for.swapped(default, default) == made_for
-    assert made_for.swapped(default, replace(default, mask=Band(1))) == replace(made_for, mask=Band(1))
-    assert made_for.swapped(made_for, default) == default
-    assert made_for.swapped(replace(default, mask=Causal()), default) == replace(made_for, mask=Full())
+    assert made_for.updated(default, default) == made_for
+    assert made_for.updated(default, replace(default, mask=Band(1))) == replace(made_for, mask=Band(1))
+    assert made_for.updated(made_for, default) == default
+    assert made_for.updated(replace(default, mask=Causal()), default) == replace(made_for, mask=Full())
 
 
 def test_mechanisms_are_equal_when_their_parts_are():

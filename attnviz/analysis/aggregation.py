@@ -1,4 +1,4 @@
-"""Several heads, layers or tokens taken together."""
+"""Aggregation of attention over heads, layers and queries."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -17,15 +17,23 @@ def aggregate_heads(
     layers: Sequence[Layer],
     mechanisms: Sequence[Mechanism],
     heads: Sequence[tuple[int, int]],
-    how: Aggregate,
+    aggregate: Aggregate,
     special: Special = Special.SHOWN,
     rows: slice = slice(None),
 ) -> Map:
-    """The mean, the maximum or the minimum of the weights of chosen heads, each a pair (layer, head), cell by cell.
+    """Returns the mean, maximum or minimum of the maps of `heads`, each a (layer, head), for the queries in `rows`.
 
-    NaN where none of them may look; a head that alone may not look there counts as weight 0. Of the queries in `rows`,
-    all of them unless it says which.
-    Raises ValueError when no head is chosen, or when they are not all of the same numbers of queries and keys.
+    NaN where all heads mask the cell; a head that masks it alone counts as weight 0. Raises ValueError if there are no
+    heads, or if they differ in their numbers of queries or keys.
+
+    Example:
+        >>> from attnviz.layer import LayerId
+        >>> from attnviz.masks import Causal
+        >>> inputs = Inputs(*torch.zeros(3, 2, 2, 4), ("a", "b"), ("a", "b"))
+        >>> layers = [Layer(LayerId(index=i), Kind.SELF, inputs, Mechanism()) for i in range(2)]
+        >>> aggregate_heads(layers, [Mechanism(), Mechanism(mask=Causal())], [(0, 0), (1, 0)], Aggregate.MEAN)
+        tensor([[0.7500, 0.2500],
+                [0.5000, 0.5000]])
     """
     if not heads:
         raise ValueError("No head is chosen. Choose one or more.")
@@ -33,23 +41,31 @@ def aggregate_heads(
     if len(shapes) > 1:
         listed = " and ".join(f"{queries} queries by {keys} keys" for queries, keys in sorted(shapes))
         raise ValueError(
-            f"Only heads that look from the same tokens at the same tokens can be taken together; these have {listed}. "
+            f"Heads can be aggregated if they have the same queries and keys; these have {listed}. "
             "Choose heads of one kind of attention."
         )
     return aggregate_maps(
-        (head_map(layers[layer].inputs, mechanisms[layer], head, special, rows) for layer, head in heads), how
+        (head_map(layers[layer].inputs, mechanisms[layer], head, special, rows) for layer, head in heads), aggregate
     )
 
 
 def rollout(
     layers: Sequence[Layer], mechanisms: Sequence[Mechanism], rows: slice | Sequence[int] = slice(None)
 ) -> Float[Tensor, "rows keys"]:
-    """How much of each token of the text reaches the queries in `rows` through all these layers, the first one lowest.
+    """Returns the attention rollout of stacked layers, lowest first, for the queries in `rows`.
 
-    Attention rollout (Abnar & Zuidema 2020): the product of the layers' A + I, with A the mean of a layer's heads and
-    I the residual stream, each row scaled to add up to 1, as in the authors' code; with softmax that is half of each.
-    A query that may look at nothing keeps itself. Of n tokens no n × n numbers are held unless all rows are asked for.
-    Raises ValueError for layers that cannot be stacked, and for negative weights, which are no shares.
+    The product of the layers' A + I, where A is the mean of a layer's heads and I the residual connection, with each
+    row divided by its sum (Abnar & Zuidema 2020, as in the authors' code). An empty row attends to itself. With n
+    tokens and r rows, memory is r × n numbers. Raises ValueError for layers that cannot be stacked, and for normalizers
+    with negative weights.
+
+    Example:
+        >>> from attnviz.layer import LayerId
+        >>> from attnviz.masks import Causal
+        >>> inputs = Inputs(*torch.zeros(3, 1, 3, 4), tuple("abc"), tuple("abc"))
+        >>> layer = Layer(LayerId(), Kind.CAUSAL, inputs, Mechanism(mask=Causal()))
+        >>> rollout([layer, layer], [layer.mechanism] * 2, rows=[2])
+        tensor([[0.3194, 0.2361, 0.4444]])
     """
     if not layers:
         raise ValueError("There is no layer to roll out. Choose one or more.")
@@ -57,13 +73,13 @@ def rollout(
     for layer, mechanism in zip(layers, mechanisms, strict=True):
         if layer.kind is Kind.CROSS or layer.inputs.queries != size or layer.inputs.keys != size:
             raise ValueError(
-                f"Rollout goes through layers in which the same {size} tokens look at each other; {layer.name} has "
+                f"Rollout needs layers in which the same {size} tokens attend to each other; {layer.name} has "
                 f"{layer.inputs.queries} queries and {layer.inputs.keys} keys of {layer.kind} attention. "
                 "Choose the self-attention of one encoder or decoder."
             )
         if mechanism.normalizer.negative:
             raise ValueError(
-                f"Rollout follows shares, and {type(mechanism.normalizer).__name__} gives weights below 0. "
+                f"Rollout needs weights of 0 or more, and {type(mechanism.normalizer).__name__} has negative ones. "
                 "Choose another normalizer."
             )
     inputs = layers[0].inputs
@@ -86,11 +102,17 @@ def rollout(
 def value_weighted_map(
     inputs: Inputs, mechanism: Mechanism, head: int, special: Special = Special.SHOWN, rows: slice = slice(None)
 ) -> Map:
-    """The length of what each key adds to a query's output: the weight times the norm of the head's value vector.
+    """Returns the weights of one head times the norms of its value vectors, for the queries in `rows`.
 
-    Kobayashi et al. 2020, "Attention is Not Only a Weight", who take the value vectors after the output projection,
-    which is no part of attention here: these are the head's own values. NaN where not allowed; a row adds up to no
-    fixed number. Of the queries in `rows`, all of them unless it says which.
+    The norm of the vector that each key adds to a query's output; NaN where not allowed. Kobayashi et al. 2020,
+    "Attention is Not Only a Weight", but with the value vectors before the output projection.
+
+    Example:
+        >>> value = torch.tensor([[[3.0, 4.0], [0.0, 0.0]]])
+        >>> inputs = Inputs(*torch.zeros(2, 1, 2, 2), value, ("a", "b"), ("a", "b"))
+        >>> value_weighted_map(inputs, Mechanism(), head=0)
+        tensor([[2.5000, 0.0000],
+                [2.5000, 0.0000]])
     """
     keys = shown_positions(inputs.keys, inputs.special_keys, special)
     lengths = inputs.value_of(head).norm(dim=-1)[keys]
@@ -98,11 +120,16 @@ def value_weighted_map(
 
 
 def aggregate_queries(
-    weights: Map, queries: Sequence[int], how: Literal["sum", "mean"] = "sum"
+    weights: Map, queries: Sequence[int], reduction: Literal["sum", "mean"] = "sum"
 ) -> Float[Tensor, " keys"]:
-    """What several queries together give to each key; NaN where none of them may look, which else counts as 0."""
+    """Returns the sum or the mean of several rows of a map; NaN where all of them are masked.
+
+    Example:
+        >>> aggregate_queries(torch.tensor([[0.5, 0.5], [1.0, torch.nan]]), [0, 1])
+        tensor([1.5000, 0.5000])
+    """
     if not queries:
         raise ValueError("No token is selected. Select one or more.")
     rows = weights[list(queries)]
-    total = rows.nansum(0) if how == "sum" else rows.nan_to_num(0).mean(0)
+    total = rows.nansum(0) if reduction == "sum" else rows.nan_to_num(0).mean(0)
     return torch.where(rows.isnan().all(0), torch.nan, total)

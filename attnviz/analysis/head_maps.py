@@ -1,4 +1,4 @@
-"""Head maps: the weights of one head, or of several as one, between the queries and keys that are shown."""
+"""Head maps: the weights of one head, or of several heads as one, between the shown queries and keys."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from attnviz.mechanism import Mechanism
 
 
 class Special(StrEnum):
-    """What a map does with the special tokens that a tokenizer adds, such as [CLS]."""
+    """How a map treats the special tokens that a tokenizer adds, such as [CLS]."""
 
     SHOWN = "shown"
     HIDDEN = "hidden"  # the other weights stay as they are
@@ -21,7 +21,7 @@ class Special(StrEnum):
 
 
 class Aggregate(StrEnum):
-    """How several heads become one map, cell by cell."""
+    """How several heads are aggregated into one map, cell by cell."""
 
     MEAN = "mean"
     MAXIMUM = "maximum"
@@ -78,7 +78,7 @@ def head_map(
     return torch.where(allowed, weights, torch.nan)
 
 
-def aggregate_maps(maps: Iterable[Map], how: Aggregate) -> Map:
+def aggregate_maps(maps: Iterable[Map], aggregate: Aggregate) -> Map:
     """Returns the mean, maximum or minimum of maps of one shape, cell by cell; NaN where all of them have NaN.
 
     Where only some have NaN, these count as weight 0. Only one map is held at a time.
@@ -91,8 +91,8 @@ def aggregate_maps(maps: Iterable[Map], how: Aggregate) -> Map:
     first, count = next(maps), 1
     allowed, result = ~first.isnan(), first.nan_to_num(0)
     for one in maps:
-        allowed, result, count = allowed | ~one.isnan(), _COMBINE[how](result, one.nan_to_num(0)), count + 1
-    return torch.where(allowed, result / count if how == Aggregate.MEAN else result, torch.nan)
+        allowed, result, count = allowed | ~one.isnan(), _COMBINE[aggregate](result, one.nan_to_num(0)), count + 1
+    return torch.where(allowed, result / count if aggregate == Aggregate.MEAN else result, torch.nan)
 
 
 _COMBINE: dict[Aggregate, Callable[[Tensor, Tensor], Tensor]] = {
@@ -103,14 +103,14 @@ _COMBINE: dict[Aggregate, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def strongest_keys(weights: Float[Tensor, " keys"], count: int = 5) -> list[tuple[int, float]]:
-    """The keys that get most of one query's attention, with their weights, the greatest first."""
+    """Returns the keys with the largest weights of one query, largest first, with their weights."""
     order = weights.nan_to_num(nan=-torch.inf).argsort(descending=True, stable=True)[:count]
     return [(int(key), float(weights[key])) for key in order if not weights[key].isnan()]
 
 
 @dataclass(frozen=True)
 class RowSummary:
-    """What one query's weights add up to, and how they are spread."""
+    """The sum and the spread of one query's weights."""
 
     total: float
     nonzero: int
@@ -119,12 +119,12 @@ class RowSummary:
 
     @property
     def keys(self) -> float | None:
-        """So many keys with equal weights would be as spread: 2 to the entropy."""
+        """The effective number of keys: 2 to the power of the entropy."""
         return None if self.entropy is None else 2**self.entropy
 
 
 def row_summary(weights: Float[Tensor, " keys"]) -> RowSummary:
-    """The sum, the spread (Shannon entropy) and the count of one query's weights; NaN is not allowed and counts 0."""
+    """Returns the sum, the Shannon entropy and the number of keys of one query's weights; NaN is a masked key."""
     exact = weights.nan_to_num(0).double()
     total, negative = float(exact.sum()), bool((exact < 0).any())
     entropy = None
@@ -135,12 +135,12 @@ def row_summary(weights: Float[Tensor, " keys"]) -> RowSummary:
 
 
 def hidden_mass(weights: Float[Tensor, "queries keys"]) -> float:
-    """The share of attention that lies on keys not shown, on average over the queries that look at one shown."""
+    """Returns the share of attention on hidden keys, averaged over the shown queries."""
     looking = ~weights.isnan().all(-1)
     return float(1 - weights[looking].nan_to_num(0).sum(-1).mean()) if bool(looking.any()) else 0.0
 
 
 def empty_rows(weights: Float[Tensor, "queries keys"]) -> list[int]:
-    """The queries that may look at none of the keys shown."""
+    """Returns the queries that may attend to none of the shown keys."""
     rows: Bool[Tensor, " queries"] = weights.isnan().all(-1)
     return rows.nonzero().flatten().tolist()

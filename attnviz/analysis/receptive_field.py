@@ -1,7 +1,7 @@
 """The receptive field of stacked attention: which keys a query depends on through several layers of one mask.
 
-What a query's output depends on grows with depth: it sees keys, which a layer below saw keys of their own. And each
-position also keeps itself, through the residual stream around every attention layer, whatever the mask says.
+A query attends to keys, which depend on other keys in the layer below, so its receptive field grows with depth. Each
+position also depends on itself through the residual connection, whatever the mask.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,10 @@ BLOCK = 128  # queries at a time, so that memory stays small
 def layers_needed(
     allowed: Bool[Tensor, "queries keys"] | Bool[np.ndarray, "queries keys"], layers: int
 ) -> Int[Tensor, "queries keys"]:
-    """Returns the fewest layers of this mask through which a query's output depends on a key; 0 where more than
-    `layers` would be needed, or no number is enough.
+    """Returns the fewest layers through which each query depends on each key; 0 if more than `layers` are needed.
 
-    A position depends on itself from the first layer on, also where the mask does not allow it (the residual stream).
-    Raises ValueError where there are not as many queries as keys, or no layer.
+    A position depends on itself from the first layer on, also if the mask does not allow it (the residual connection).
+    Raises ValueError if the numbers of queries and keys differ, or if there is no layer.
     """
     allowed = torch.as_tensor(allowed)
     if allowed.shape[0] != allowed.shape[1]:
@@ -43,39 +42,39 @@ def layers_needed(
 
 
 def _one_layer_more(direct: np.ndarray, reached: np.ndarray) -> np.ndarray:
-    """Returns the boolean product of both: all that is reached by the keys of each query, eight keys a byte."""
+    """Returns the boolean matrix product of both, computed on packed bits."""
     packed, product = np.packbits(reached, axis=1), np.empty_like(reached)
     for first in range(0, len(direct), BLOCK):
         rows, keys = direct[first : first + BLOCK].nonzero()  # no row is empty: each position reaches itself
-        together = np.bitwise_or.reduceat(packed[keys], np.searchsorted(rows, np.arange(rows[-1] + 1)))
-        product[first : first + BLOCK] = np.unpackbits(together, axis=1, count=reached.shape[1])
+        united = np.bitwise_or.reduceat(packed[keys], np.searchsorted(rows, np.arange(rows[-1] + 1)))
+        product[first : first + BLOCK] = np.unpackbits(united, axis=1, count=reached.shape[1])
     return product
 
 
 @dataclass(frozen=True, eq=False)
 class FieldSizes:
-    """How many keys each query depends on after 1, 2, … layers."""
+    """The number of keys that each query depends on after 1, 2, … layers."""
 
     each: Int[Tensor, "layers queries"]
 
     @property
     def most(self) -> Int[Tensor, " layers"]:
-        """How many the query has that depends on most."""
+        """The largest number over queries, for each number of layers."""
         return self.each.amax(-1)
 
     @property
     def median(self) -> Float[Tensor, " layers"]:
-        """How many the query in the middle has; between the two in the middle where their number is even."""
+        """The median over queries, for each number of layers."""
         return self.each.double().quantile(0.5, dim=-1)
 
     @property
     def least(self) -> Int[Tensor, " layers"]:
-        """How many the query has that depends on fewest."""
+        """The smallest number over queries, for each number of layers."""
         return self.each.amin(-1)
 
 
 def field_sizes(needed: Int[Tensor, "queries keys"], layers: int) -> FieldSizes:
-    """Returns how many keys the queries depend on through 1 … `layers` layers, from `layers_needed` for as many.
+    """Returns the size of each query's receptive field after 1 … `layers` layers, given the result of `layers_needed`.
 
     Example:
         >>> causal = torch.ones(3, 3, dtype=torch.bool).tril()

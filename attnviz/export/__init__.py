@@ -1,8 +1,7 @@
-"""A mechanism as code to take away: for FlexAttention, for scaled_dot_product_attention, or in plain NumPy.
+"""A mechanism as a Python script: for FlexAttention, for scaled_dot_product_attention, or in plain NumPy.
 
-Each script runs by itself, on example numbers, and defines `attention(query, key, value)` for arrays of shape
-(batch, heads, tokens, width). It is made of numbers and of the words in this folder alone; a mask's description stands
-in a comment.
+Each script runs on random example inputs, and defines `attention(query, key, value)` for arrays of shape (batch, heads,
+tokens, width). It contains only numbers and the code in this folder; the mask's description is in a comment.
 """
 
 from collections.abc import Callable
@@ -55,18 +54,18 @@ def flex_attention(
     """
     target = _target(mechanism, queries, keys, heads, kv_heads, width, TORCH)
     rule = mask_code(mechanism.mask, queries, keys, heads, TORCH)
-    compared, changes, temperature = _fused("FlexAttention", mechanism, rule, target)
-    body, made, options, scale = [], [], [], compared.scale
+    compared, bias_codes, temperature = _fused("FlexAttention", mechanism, rule, target)
+    body, definitions, options, scale = [], [], [], compared.scale
     if rule:
-        said = comment(mechanism.mask.describe())
-        body.append(function("mask_mod(b, h, q_idx, kv_idx)", [*said, *rule.lines("return ")]))
-        made.append(f"block_mask = create_block_mask(mask_mod, {rule.sizes(target)}, device=device)")
+        description = comment(mechanism.mask.describe())
+        body.append(function("mask_mod(b, h, q_idx, kv_idx)", [*description, *rule.lines("return ")]))
+        definitions.append(f"block_mask = create_block_mask(mask_mod, {rule.sizes(target)}, device=device)")
         options.append("block_mask=block_mask")
-    made += [line for change in changes for line in change.counted]
-    if made:
-        body.append("\n".join(made))
-    if changes:
-        lines = [line for change in changes for line in (*change.lines, f"score = {change.result('score')}")]
+    definitions += [line for code in bias_codes for line in code.counted]
+    if definitions:
+        body.append("\n".join(definitions))
+    if bias_codes:
+        lines = [line for code in bias_codes for line in (*code.lines, f"score = {code.result('score')}")]
         if temperature == 1:
             lines[-1] = lines[-1].replace("score =", "return", 1)
         else:
@@ -79,7 +78,7 @@ def flex_attention(
     body.append(function("attention(query, key, value)", [OUTPUT, *compared.lines, *returned]))
     makers = [name for name in ("create_block_mask", "create_mask") if any(f"{name}(" in part for part in body)]
     imports = f"import torch\nfrom torch.nn.attention.flex_attention import {', '.join([*makers, 'flex_attention'])}"
-    head = [DEVICE, COMPILE, *_definitions(compared, rule, changes)]
+    head = [DEVICE, COMPILE, *_definitions(compared, rule, bias_codes)]
     return script("PyTorch's FlexAttention", imports, head, body, target)
 
 
@@ -97,18 +96,18 @@ def sdpa(
     """
     target = _target(mechanism, queries, keys, heads, kv_heads, width, TORCH)
     rule = mask_code(mechanism.mask, queries, keys, heads, TORCH)
-    compared, changes, temperature = _fused("scaled_dot_product_attention", mechanism, rule, target)
-    lines, options = [*compared.lines, *_allowed(mechanism.mask, rule)], []
+    compared, bias_codes, temperature = _fused("scaled_dot_product_attention", mechanism, rule, target)
+    lines, options = [*compared.lines, *_allowed_lines(mechanism.mask, rule)], []
     if rule:
         options = ["attn_mask=allowed"]
-    if changes:
-        for i, (bias, change) in enumerate(zip(mechanism.biases, changes, strict=True)):
-            if not change.added:
+    if bias_codes:
+        for i, (bias, code) in enumerate(zip(mechanism.biases, bias_codes, strict=True)):
+            if not code.added:
                 raise ValueError(
                     f"scaled_dot_product_attention can only add to scores, and {type(bias).__name__} changes them in "
                     "another way. Take FlexAttention or NumPy."
                 )
-            lines += [*change.lines, f"bias = {change.result('bias') if i else change.added}"]
+            lines += [*code.lines, f"bias = {code.result('bias') if i else code.added}"]
         lines += [f"bias = {quotient('bias', temperature)}"] * (temperature != 1)
         lines += ["bias = torch.where(allowed, bias, -torch.inf)"] * bool(rule)
         options = ["attn_mask=bias.to(query.dtype)"]
@@ -117,7 +116,7 @@ def sdpa(
     positions = position_definitions(lines, "torch.arange({}, device=device)")
     body = [function("attention(query, key, value)", [OUTPUT, *positions, *lines])]
     imports = "import torch\nfrom torch.nn.functional import scaled_dot_product_attention"
-    head = [DEVICE, *_definitions(compared, rule, changes)]
+    head = [DEVICE, *_definitions(compared, rule, bias_codes)]
     more = IDENTITY.format(keys=keys, heads=target.kv_heads).splitlines()
     return script("PyTorch's scaled_dot_product_attention", imports, head, body, target, more)
 
@@ -135,14 +134,14 @@ def numpy(
     """
     target = _target(mechanism, queries, keys, heads, kv_heads, width, NUMPY)
     rule = mask_code(mechanism.mask, queries, keys, heads, NUMPY)
-    compared, changes = score_code(mechanism.score, target), _changes(mechanism, rule, target)
+    compared, bias_codes = score_code(mechanism.score, target), _bias_codes(mechanism, rule, target)
     lines, value = [], "value"
     if target.group_size > 1:
         lines = [f"key = np.repeat(key, {target.group_size}, axis=1)  # one for each head of queries"]
         value = f"np.repeat(value, {target.group_size}, axis=1)"
-    lines += [*compared.lines, f"scores = {compared.product}", *_allowed(mechanism.mask, rule)]
-    for change in changes:
-        lines += [*change.counted, *change.lines, f"scores = {change.result('scores')}"]
+    lines += [*compared.lines, f"scores = {compared.product}", *_allowed_lines(mechanism.mask, rule)]
+    for code in bias_codes:
+        lines += [*code.counted, *code.lines, f"scores = {code.result('scores')}"]
     lines += ["scores = np.where(allowed, scores, -np.inf)"] * bool(rule)
     lines += normalizer_code(mechanism.normalizer, bool(rule))
     body = [
@@ -150,7 +149,7 @@ def numpy(
         function("attention(query, key, value)", [OUTPUT, f"return attention_weights(query, key) @ {value}"]),
     ]
     more = ['print("weights", attention_weights(query, key).shape)']
-    head = _definitions(compared, rule, changes)
+    head = _definitions(compared, rule, bias_codes)
     return script("plain NumPy", "import numpy as np", head, body, target, more)
 
 
@@ -178,10 +177,8 @@ def _target(
 def _fused(
     name: str, mechanism: Mechanism, rule: MaskCode | None, target: Target
 ) -> tuple[ScoreCode, list[BiasCode], float]:
-    """Returns score, biases and temperature for a function that takes dot products and a softmax.
-
-    Raises ValueError if it cannot do what the mechanism does.
-    """
+    """Returns score, biases and temperature for a function with built-in dot products and softmax. Raises ValueError if
+    it cannot express the mechanism."""
     if isinstance(mechanism.normalizer, Uniform):  # whatever scores and biases are
         return ScoreCode(ROOT, (UNIFORM,)), [], 1.0
     if not isinstance(mechanism.normalizer, Softmax):
@@ -189,22 +186,22 @@ def _fused(
         raise ValueError(f"{name} always takes a softmax, and {kind} is another normalizer. Take NumPy.")
     if isinstance(mechanism.score, Additive):
         raise ValueError(f"{name} compares by dot products, and Additive is a small network. Take NumPy.")
-    changes = _changes(mechanism, rule, target)
-    return score_code(mechanism.score, target), changes, float(mechanism.normalizer.temperature)
+    bias_codes = _bias_codes(mechanism, rule, target)
+    return score_code(mechanism.score, target), bias_codes, float(mechanism.normalizer.temperature)
 
 
-def _changes(mechanism: Mechanism, rule: MaskCode | None, target: Target) -> list[BiasCode]:
+def _bias_codes(mechanism: Mechanism, rule: MaskCode | None, target: Target) -> list[BiasCode]:
     numbered = len(mechanism.biases) > len({type(bias) for bias in mechanism.biases})
     return [bias_code(bias, rule, f"_{i}" * numbered, target) for i, bias in enumerate(mechanism.biases, start=1)]
 
 
-def _definitions(compared: ScoreCode, rule: MaskCode | None, changes: list[BiasCode]) -> list[str]:
-    """Returns what stands above the functions."""
+def _definitions(compared: ScoreCode, rule: MaskCode | None, codes: list[BiasCode]) -> list[str]:
+    """Returns the definitions above the functions."""
     tables = rule.definitions() if rule else []
-    return [*compared.definitions, *tables, *(line for change in changes for line in change.definitions)]
+    return [*compared.definitions, *tables, *(line for code in codes for line in code.definitions)]
 
 
-def _allowed(mask: Mask, rule: MaskCode | None) -> list[str]:
+def _allowed_lines(mask: Mask, rule: MaskCode | None) -> list[str]:
     return [*comment(mask.describe()), POLARITY, *rule.lines("allowed = ")] if rule else []
 
 

@@ -1,8 +1,7 @@
-"""Scores, biases and normalizers as Python, for torch and NumPy: each class has its lines here.
+"""The code of scores, biases and normalizers, for torch and NumPy.
 
-In them, query and key are arrays of shape (batch, heads, tokens, width), {score} stands for a score or all scores, and
-h, q_idx and kv_idx for the positions of head, query and key. What a class holds in numbers is defined above the
-functions.
+In it, query and key are arrays of shape (batch, heads, tokens, width), {score} stands for one score or all scores, and
+h, q_idx and kv_idx for the positions of head, query and key. Tables are defined above the functions.
 """
 
 import math
@@ -54,7 +53,7 @@ class ScoreCode:
 
 @dataclass(frozen=True)
 class BiasCode:
-    """The code of a bias: what it adds to a score or, if it does not add, the new score."""
+    """The code of a bias: the term that it adds to a score or, if it does not add, the new score."""
 
     added: str = ""
     replaced: str = ""
@@ -150,21 +149,21 @@ def _scaled_by_keys(s: float, rule: MaskCode | None, number: str, target: Target
         return BiasCode(replaced=f"{{score}} * factor{number}", counted=(comment, factor))
     comment = "# How many keys each query sees; 1 where it sees none, whose logarithm is 0 too."
     if target.library is NUMPY:
-        seen = "seen = np.broadcast_to(allowed, scores.shape).sum(-1, keepdims=True).clip(min=1)"
-        return BiasCode(replaced=f"{{score}} * {float_literal(s)} * np.log(seen)", counted=(comment, seen))
-    seen = f"seen = create_mask(mask_mod, {rule.sizes(target)}, device=device).sum(-1).clip(min=1)"
+        visible = "seen = np.broadcast_to(allowed, scores.shape).sum(-1, keepdims=True).clip(min=1)"
+        return BiasCode(replaced=f"{{score}} * {float_literal(s)} * np.log(seen)", counted=(comment, visible))
+    visible = f"seen = create_mask(mask_mod, {rule.sizes(target)}, device=device).sum(-1).clip(min=1)"
     place = ", ".join([*(name if name in rule.positions else "0" for name in ("b", "h")), "q_idx"])
-    return BiasCode(replaced=f"{{score}} * {float_literal(s)} * torch.log(seen[{place}])", counted=(comment, seen))
+    return BiasCode(replaced=f"{{score}} * {float_literal(s)} * torch.log(seen[{place}])", counted=(comment, visible))
 
 
 def normalizer_code(normalizer: Normalizer, masked: bool) -> list[str]:
-    """What NumPy makes of `scores`, −∞ where the mask says no, so that a row of nothing else becomes zeros.
+    """Returns the lines that turn `scores`, −∞ where masked, into weights, in NumPy; empty rows become zeros.
 
-    Raises ValueError for a normalizer that needs more than one map of scores.
+    Raises ValueError for a normalizer of several maps of scores.
     """
     greatest = "greatest = scores.max(-1, keepdims=True)"
     lowered = "np.where(greatest == -np.inf, 0, greatest)" if masked else "greatest"  # −∞ − −∞ is no number
-    seen = "seen = (scores > -np.inf).sum(-1, keepdims=True).clip(min=1)"
+    visible = "seen = (scores > -np.inf).sum(-1, keepdims=True).clip(min=1)"
     total = "total = weights.sum(-1, keepdims=True)"
     match normalizer:
         case Softmax(temperature):
@@ -214,9 +213,9 @@ def normalizer_code(normalizer: Normalizer, masked: bool) -> list[str]:
                 *normalizer_code(Softmax(), masked),
             ]
         case Sigmoid():
-            return [seen, "return np.exp(-np.logaddexp(0, np.log(seen) - scores))"]
+            return [visible, "return np.exp(-np.logaddexp(0, np.log(seen) - scores))"]
         case ReLU():
-            return [seen, "return np.maximum(scores, 0) / seen"]
+            return [visible, "return np.maximum(scores, 0) / seen"]
         case Softpick():
             return [
                 "greatest = np.maximum(scores.max(-1, keepdims=True), 0)",

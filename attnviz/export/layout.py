@@ -13,7 +13,7 @@ MOST_NUMBERS = 2048  # of weights that are written out
 
 @dataclass(frozen=True)
 class Library:
-    """How a library writes what the other writes in another way."""
+    """The names and the syntax in which NumPy and torch differ."""
 
     name: str
     array: str
@@ -43,7 +43,7 @@ NUMPY = Library(
 
 @dataclass(frozen=True)
 class Target:
-    """What code is written for: a library, and the sizes of the example that runs it."""
+    """What code is generated for: a library, and the sizes of the example."""
 
     queries: int
     keys: int
@@ -56,7 +56,7 @@ class Target:
 
     @property
     def group_size(self) -> int:
-        """How many query heads share one kv head."""
+        """The number of query heads that share one kv head."""
         return self.heads // self.kv_heads
 
     def lines(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""A mask's rule as Python, for torch and NumPy alike."""
+"""The code of a mask's rule, for torch and NumPy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class MaskCode:
         return [f"{start}(", *indented(self._spread(self.mask, COLUMNS - 8)), ")"]
 
     def _spread(self, mask: Mask, columns: int) -> list[str]:
-        """On one line where it fits, or else with each part on its own."""
+        """Returns a mask on one line if it fits, else with each operand on its own."""
         whole = self._condition(mask)
         if len(whole) <= columns or not isinstance(mask, Combined):
             return [whole]
@@ -84,11 +84,11 @@ class MaskCode:
         raise ValueError(f"There is no code for the rule {mask!r}. Choose another mask.")
 
     def _enclosed(self, mask: Mask) -> str:
-        """As a part of what & or | combines, which bind more tightly than comparisons."""
+        """Returns a mask as an operand of & or |, which bind more tightly than comparisons."""
         return self._condition(mask) if isinstance(mask, Not) else f"({self._condition(mask)})"
 
     def _term(self, term: Term, least: int = 0) -> str:
-        """In parentheses if it binds less tightly than this; what is called binds as tightly as an ATOM."""
+        """Returns a term, in parentheses if it binds less tightly than `least`."""
         clamp = self.library.clamp
         match term:
             case Number(number):
@@ -122,15 +122,15 @@ def mask_code(mask: Mask, queries: int, keys: int, heads: int, library: Library)
     return None if simple == ALWAYS else MaskCode(simple, library)
 
 
-def _simple(mask: Mask, at: Mapping[str, Bounds]) -> Mask:
-    """A rule without what says nothing, such as q >= 0, which is ALWAYS."""
+def _simple(mask: Mask, ranges: Mapping[str, Bounds]) -> Mask:
+    """Returns a rule without conditions that are always true, such as q >= 0."""
     match mask:
         case And(left, right):
-            return _combined(And, _simple(left, at), _simple(right, at), ALWAYS, NEVER)
+            return _combined(And, _simple(left, ranges), _simple(right, ranges), ALWAYS, NEVER)
         case Or(left, right):
-            return _combined(Or, _simple(left, at), _simple(right, at), NEVER, ALWAYS)
+            return _combined(Or, _simple(left, ranges), _simple(right, ranges), NEVER, ALWAYS)
         case Not(inner):
-            match _simple(inner, at):
+            match _simple(inner, ranges):
                 case Not(twice):
                     return twice
                 case Compare(terms, (sign,)):
@@ -138,7 +138,7 @@ def _simple(mask: Mask, at: Mapping[str, Bounds]) -> Mask:
                 case simple:
                     return Not(simple)
         case Compare(terms, (sign,)):
-            match tuple(_plain(term, at) for term in terms):
+            match tuple(_plain(term, ranges) for term in terms):
                 case Arithmetic("-", one, away), Arithmetic("-", other, same) if away == same:
                     return Compare((one, other), (sign,))
                 case Variable(), Number(number) if number <= 0 and sign in (">=", "<"):
@@ -147,12 +147,12 @@ def _simple(mask: Mask, at: Mapping[str, Bounds]) -> Mask:
                     return Compare(plain, (sign,))
         case Compare(terms, signs):
             several = (Compare(pair, (sign,)) for pair, sign in zip(pairwise(terms), signs, strict=True))
-            return _simple(reduce(and_, several), at)
+            return _simple(reduce(and_, several), ranges)
     return mask
 
 
 def _combined(kind: type[And] | type[Or], left: Mask, right: Mask, nothing: Mask, everything: Mask) -> Mask:
-    """Two rules in one, where one says nothing or all that there is to say."""
+    """Returns two rules as one, simplified if one of them is always true or always false."""
     if everything in (left, right):
         return everything
     if nothing in (left, right):
@@ -160,11 +160,12 @@ def _combined(kind: type[And] | type[Or], left: Mask, right: Mask, nothing: Mask
     return kind(left, right)
 
 
-def _plain(term: Term, at: Mapping[str, Bounds]) -> Term:
-    """A term without what changes nothing, such as + 0, or numbers of a table that are never looked up."""
+def _plain(term: Term, ranges: Mapping[str, Bounds]) -> Term:
+    """Returns a term without operations that change nothing, such as + 0, and without table entries that are never
+    looked up."""
     match term:
         case Arithmetic(sign, before, after):
-            left, right = _plain(before, at), _plain(after, at)
+            left, right = _plain(before, ranges), _plain(after, ranges)
             match sign, left, right:
                 case "+", _, Number(number):
                     return _plus(left, number)
@@ -175,23 +176,23 @@ def _plain(term: Term, at: Mapping[str, Bounds]) -> Term:
                 case (("*" | "//"), _, Number(1)):
                     return left
                 case "%", _, Number(number):
-                    least, greatest = _bounds(left, at)
+                    least, greatest = _bounds(left, ranges)
                     return left if least >= 0 and greatest < number else Arithmetic("%", left, right)
             return Arithmetic(sign, left, right)
-        case Function("max", (inside, Number(low))) if _bounds(inside, at)[0] >= low:
-            return _plain(inside, at)
-        case Function("min", (inside, Number(high))) if _bounds(inside, at)[1] <= high:
-            return _plain(inside, at)
+        case Function("max", (inside, Number(low))) if _bounds(inside, ranges)[0] >= low:
+            return _plain(inside, ranges)
+        case Function("min", (inside, Number(high))) if _bounds(inside, ranges)[1] <= high:
+            return _plain(inside, ranges)
         case Function():
-            return term.with_parts(*(_plain(argument, at) for argument in term.arguments))
+            return term.with_parts(*(_plain(argument, ranges) for argument in term.arguments))
         case Lookup(numbers, place):
-            index = _plain(place, at)
-            return Lookup(numbers[: _bounds(index, at)[1] + 1], index)
+            index = _plain(place, ranges)
+            return Lookup(numbers[: _bounds(index, ranges)[1] + 1], index)
     return term
 
 
 def _plus(term: Term, number: int) -> Term:
-    """A term plus a number, which may be negative."""
+    """Returns a term plus a number, which may be negative."""
     match term:
         case Arithmetic("+", inside, Number(before)):
             return _plus(inside, before + number)
@@ -200,8 +201,8 @@ def _plus(term: Term, number: int) -> Term:
     return Arithmetic("+" if number > 0 else "-", term, Number(abs(number))) if number else term
 
 
-def _bounds(term: Term, at: Mapping[str, Bounds]) -> Bounds:
+def _bounds(term: Term, ranges: Mapping[str, Bounds]) -> Bounds:
     try:
-        return term.bounds(at)
+        return term.bounds(ranges)
     except ValueError:  # it may be any number
         return -INT64_MAX, INT64_MAX

@@ -1,4 +1,4 @@
-"""Arrays to plotly figures: no computation, no Streamlit."""
+"""Figures: functions from arrays to plotly figures, without Streamlit."""
 
 from attnviz.figures.chart_spec import Chart
 from attnviz.figures.curves import curves
@@ -9,10 +9,21 @@ from attnviz.figures.lines import lines
 from attnviz.figures.mosaic import mosaic
 from attnviz.figures.products import products
 from attnviz.figures.scatter import scatter
-from attnviz.figures.sentences import label, sentence
+from attnviz.figures.sentences import cell_sentence, label
 from attnviz.figures.themes import THEMES, themed
 
 __all__ = [
-    "THEMES", "Chart", "curves", "downsampled_map", "head_grid", "heatmap", "label", "lines", "mosaic", "products",
-    "scatter", "sentence", "themed",
+    "THEMES",
+    "Chart",
+    "cell_sentence",
+    "curves",
+    "downsampled_map",
+    "head_grid",
+    "heatmap",
+    "label",
+    "lines",
+    "mosaic",
+    "products",
+    "scatter",
+    "themed",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The weights of one query, key by key."""
+"""Bar charts of the weights of one query."""
 
 from collections.abc import Sequence
 
@@ -29,17 +29,17 @@ def bars(
         >>> bars(np.array([0.5, 0.5]), np.array([1.0, np.nan]), ["a", "b"]).spec
         PlainSpec(rows=2, columns=2)
     """
-    change = np.abs(np.nan_to_num(after) - np.nan_to_num(before))
-    shown = np.sort(np.argsort(-change, kind="stable")[:MOST])
-    figure = _bars([key_tokens[i] for i in shown])
+    increase = np.abs(np.nan_to_num(after) - np.nan_to_num(before))
+    positions = np.sort(np.argsort(-increase, kind="stable")[:MOST])
+    figure = _axes([key_tokens[i] for i in positions])
     for name, weights, color in ((names[0], before, BEFORE), (names[1], after, AFTER)):
-        heights = weights[shown].astype("f8")
-        figure.add_bar(x=np.arange(len(shown)), y=heights, name=name, marker={"color": color}, hoverinfo="skip")
+        heights = weights[positions].astype("f8")
+        figure.add_bar(x=np.arange(len(positions)), y=heights, name=name, marker={"color": color}, hoverinfo="skip")
     figure.update_layout(
         legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"},
     )
     figure.update_yaxes(rangemode="tozero", title={"text": "attention", "standoff": 14})
-    spec = PointsSpec(tuple(sentences), bars=True) if sentences else PlainSpec(rows=len(shown), columns=2)
+    spec = PointsSpec(tuple(sentences), bars=True) if sentences else PlainSpec(rows=len(positions), columns=2)
     return Chart(figure, spec)
 
 
@@ -52,18 +52,18 @@ def row_bars(
         >>> row_bars(np.array([0.9, 0.1]), ["a", "b"]).spec
         PlainSpec(rows=2, columns=1)
     """
-    figure = _bars(key_tokens)
+    figure = _axes(key_tokens)
     heights = weights.astype("f8")
     for negative, color in ((False, AFTER), (True, NEGATIVE)):
-        shown = np.where((heights < 0) == negative, heights, np.nan)
-        figure.add_bar(x=np.arange(len(heights)), y=shown, marker={"color": color}, hoverinfo="skip", showlegend=False)
+        signed = np.where((heights < 0) == negative, heights, np.nan)
+        figure.add_bar(x=np.arange(len(heights)), y=signed, marker={"color": color}, hoverinfo="skip", showlegend=False)
     figure.update_layout(barmode="overlay")
     figure.update_yaxes(range=[lowest, highest], zeroline=True, zerolinecolor="rgba(128,128,128,0.6)", nticks=4)
     return Chart(figure, PlainSpec(rows=len(heights), columns=1))
 
 
-def _bars(key_tokens: Sequence[str]) -> go.Figure:
-    """The axes of bars, a key each."""
+def _axes(key_tokens: Sequence[str]) -> go.Figure:
+    """Returns an empty figure with an axis of keys."""
     figure = go.Figure()
     figure.update_layout(
         template=THEMES["light"],

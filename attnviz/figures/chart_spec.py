@@ -1,4 +1,4 @@
-"""What a chart must know to read, click and link a figure: a specification for each kind of figure."""
+"""Chart specifications: what the chart needs to know of a figure to show sentences, report clicks and link charts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from attnviz.figures.sentences import CELL_SENTENCES, CHANGE_SENTENCES, CellSent
 
 @dataclass(frozen=True)
 class PlainSpec:
-    """A figure that is only shown. Its size is for those who test a page: rows and columns of numbers."""
+    """The specification of a figure without interaction. Its size is for tests: rows and columns of numbers."""
 
     mode: ClassVar[str] = "plain"
     rows: int | None = None
@@ -22,9 +22,10 @@ class PlainSpec:
 
 @dataclass(frozen=True)
 class PointsSpec:
-    """Points or bars of the first trace, each with the sentence that is shown under the pointer.
+    """Points or bars of the first trace, each with a sentence that is shown under the pointer.
 
-    Of `bars` the nearest in x is read, at any height. The picture is at most `aspect` times as high as it is wide.
+    With `bars`, the bar nearest in x is selected, at any height. The picture is at most `aspect` times as high as it is
+    wide.
     """
 
     mode: ClassVar[str] = "points"
@@ -76,7 +77,7 @@ class MosaicSpec:
 
 @dataclass(frozen=True)
 class DifferenceSpec:
-    """The map of a difference names, in each sentence, the weights of two other charts of the same link."""
+    """The specification of a difference map; its sentences name the weights of two other charts with the same link."""
 
     charts: tuple[str, str]  # the keys of the charts with the maps before and after
     sentences: ChangeSentences = CHANGE_SENTENCES

@@ -1,4 +1,4 @@
-"""Measurements over the steps of a training."""
+"""Line charts of measurements over training steps."""
 
 from collections.abc import Sequence
 
@@ -40,12 +40,12 @@ def curves(
         )
     highest = 1.0 if share else float(values.max(initial=1.0))
     if marked is not None:
-        at, value = float(np.sqrt(marked[0])), marked[1]
+        x, value = float(np.sqrt(marked[0])), marked[1]
         figure.add_scatter(
-            x=[at], y=[value], mode="markers", marker={"color": ACCENT, "size": 12}, cliponaxis=False, hoverinfo="skip"
+            x=[x], y=[value], mode="markers", marker={"color": ACCENT, "size": 12}, cliponaxis=False, hoverinfo="skip"
         )
         figure.add_shape(
-            type="line", x0=at, x1=at, y0=0, y1=1, yref="y domain", layer="below",
+            type="line", x0=x, x1=x, y0=0, y1=1, yref="y domain", layer="below",
             line={"color": ACCENT, "width": 2, "dash": "dot"},
         )  # fmt: skip
     ticks = [tick for tick in TICKS if tick <= last]

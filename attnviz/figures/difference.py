@@ -13,7 +13,7 @@ from attnviz.figures.sentences import CHANGE_SENTENCES, ChangeSentences
 REMOVED, ADDED = "#ae3ec9", "#1c7ed6"  # their outlines, seen on both themes
 
 
-def difference(
+def difference_heatmap(
     change: Float[np.ndarray, "queries keys"],
     removed: Bool[np.ndarray, "queries keys"],
     added: Bool[np.ndarray, "queries keys"],
@@ -32,7 +32,8 @@ def difference(
 
     Example:
         >>> none = np.zeros((1, 2), bool)
-        >>> chart = difference(np.array([[0.5, -0.5]]), none, none, ["it"], ["a", "b"], charts=("left", "right"))
+        >>> change = np.array([[0.5, -0.5]])
+        >>> chart = difference_heatmap(change, none, none, ["it"], ["a", "b"], charts=("left", "right"))
         >>> chart.spec.difference.charts
         ('left', 'right')
     """

@@ -13,7 +13,7 @@ MASKED = "Nothing here may be looked at."
 
 
 def downsampled_map(
-    found: DownsampledMap,
+    downsampled: DownsampledMap,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
@@ -30,8 +30,8 @@ def downsampled_map(
     is a part of a larger one, to which the chart can go back.
     """
     chart = heatmap(
-        found.weights.numpy(),
-        *cell_names(found, query_tokens, key_tokens),
+        downsampled.weights.numpy(),
+        *cell_names(downsampled, query_tokens, key_tokens),
         largest=largest,
         sentences=CellSentences(allowed, MASKED, MASKED),
         zoom_key=zoom_key,
@@ -41,16 +41,16 @@ def downsampled_map(
     query_names, key_names = (
         tuple(f"{visible(token)} ({i})" for i, token in enumerate(tokens)) for tokens in (query_tokens, key_tokens)
     )
-    cells = DownsampledSpec(query_names, key_names, found.query.numpy(), found.key.numpy(), viewport)
+    cells = DownsampledSpec(query_names, key_names, downsampled.query.numpy(), downsampled.key.numpy(), viewport)
     return Chart(chart.figure, replace(chart.spec, downsampled=cells))
 
 
 def cell_names(
-    found: DownsampledMap, query_tokens: Sequence[str], key_tokens: Sequence[str]
+    downsampled: DownsampledMap, query_tokens: Sequence[str], key_tokens: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Returns the names of rows and columns: their tokens, or the first position where one stands for several."""
-    rows, columns = found.rows.tolist(), found.columns.tolist()
+    rows, columns = downsampled.rows.tolist(), downsampled.columns.tolist()
     return (
-        [query_tokens[i] if len(rows) == len(found.queries) else str(i) for i in rows],
-        [key_tokens[i] if len(columns) == len(found.keys) else str(i) for i in columns],
+        [query_tokens[i] if len(rows) == len(downsampled.queries) else str(i) for i in rows],
+        [key_tokens[i] if len(columns) == len(downsampled.keys) else str(i) for i in columns],
     )

@@ -52,9 +52,9 @@ def heatmap(
     labels = [label(token) for token in query_tokens], [label(token) for token in key_tokens]
     figure = go.Figure(go.Heatmap(z=weights.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none"))
     if blank is not None and blank.any():
-        for along, of in enumerate(labels):
+        for along, names in enumerate(labels):
             for i in np.flatnonzero(blank.any(1 - along) & np.isnan(weights).all(1 - along)):
-                of[i] = f"<span style='color:{FAINT}'>{of[i]}</span>"
+                names[i] = f"<span style='color:{FAINT}'>{names[i]}</span>"
         codes = np.where(blank, np.float32(GAP_CODE), np.float32(np.nan))
         figure.add_heatmap(z=codes, coloraxis=COLOR_AXES["codes"], zsmooth=False, hoverinfo="none")
         figure.layout[COLOR_AXES["codes"]] = {"cmin": 0, "cmax": LAST_CODE}

@@ -77,7 +77,7 @@ def _line(figure: go.Figure, query: int, key: int, color: str, width: float, opa
 
 
 def _word(word: str, i: int, row: int) -> str:
-    """A word as it stands at the left; one that is to come keeps its room, so that nothing moves when it comes."""
+    """Returns a word of the left side; words after `row` are invisible but keep their place."""
     color = QUERY if i == row else UNSEEN if i > row else ""
-    shown = f"<b>{label(word)}</b>" if i == row else label(word)
-    return f"<span style='color:{color}'>{shown}</span>" if color else shown
+    text = f"<b>{label(word)}</b>" if i == row else label(word)
+    return f"<span style='color:{color}'>{text}</span>" if color else text

@@ -48,10 +48,10 @@ def mosaic(
     codes = np.where(np.isnan(steps), MASKED_CODE, steps.round()).astype("u1")
     if blank is not None:
         codes[blank.repeat(finer, axis=1).repeat(finer, axis=2)] = GAP_CODE
-    above = round(height * (0.25 if labels else 0.05 if row_names else 0.2)) or 1
-    beside = round(width * 0.06) or 1
+    margin_height = round(height * (0.25 if labels else 0.05 if row_names else 0.2)) or 1
+    margin_width = round(width * 0.06) or 1
     rows = -(-heads // columns)
-    spec = MosaicSpec(tuple(names), rows, columns, height, width, height + above, width + beside, aspect)
+    spec = MosaicSpec(tuple(names), rows, columns, height, width, height + margin_height, width + margin_width, aspect)
     canvas = np.full(spec.size, GAP_CODE, dtype="u1")
     for head, tile in enumerate(codes):
         top, left = spec.corner(head)
@@ -76,7 +76,7 @@ def mosaic(
     if row_names:
         figure.update_yaxes(title={"text": titles[0], "standoff": 10})
         figure.update_xaxes(title={"text": titles[1], "standoff": 10})
-    figure.update_yaxes(**_ticks(row_names, above + height / 2, spec.tile_height))
+    figure.update_yaxes(**_ticks(row_names, margin_height + height / 2, spec.tile_height))
     figure.update_xaxes(side="top", **_ticks(column_names, width / 2, spec.tile_width))
     return Chart(figure, spec)
 

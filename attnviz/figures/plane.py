@@ -1,4 +1,4 @@
-"""Keys and a query as arrows in the plane, over what every other query would get."""
+"""Keys and a query as arrows in the plane, over the results of all other queries."""
 
 import base64
 import io
@@ -19,15 +19,15 @@ from attnviz.formatting import significant
 # Of the keys, in their order: apart for color-blind eyes too, from each other and from the query.
 COLORS = ("#374dc6", "#d8b349", "#3a997d", "#8b3b74", "#2bccb4", "#aa9cf7", "#9372c8", "#b71c0e")
 QUERY, SLOPE, LINE = "#e8590c", "#868e96", "rgba(128,128,128,0.85)"
-NOBODY = -1
+TIE = -1
 FAINT, STRONG = 0.1, 0.6  # how much of the paper a key's color covers where it has its fair share, and where it has all
-FINER = 4  # pixels of the picture to a point of the grid
+UPSAMPLING = 4  # pixels of the picture to a point of the grid
 HEAD = (0.15, 0.06)  # length and half the width of an arrow's head
 STEP = 0.1  # to which a dragged query is rounded
 Colored = Literal["key", "value"]
 
 
-def ground(
+def plane_background(
     axis: Float[np.ndarray, " n"],
     scores: Float[np.ndarray, "n n keys"],
     weights: Float[np.ndarray, "n n keys"],
@@ -36,17 +36,18 @@ def ground(
     *,
     colored_by: Colored = "key",
 ) -> go.Figure:
-    """The plane of all queries: those of a grid along `axis`, with y along rows.
+    """Draws the results of a grid of queries along `axis`, with y along rows.
 
-    It is colored by the key that wins, strongly where that gets most of the weight, with lines to where another one
-    wins; or by the `result` that comes back, on a scale over the `values`, with NaN for none.
+    Colored by "key", each point has the color of the key with the largest weight, stronger the larger the weight, with
+    lines between the regions. Colored by "value", it has the color of the `result`, on a scale over the `values`; NaN
+    is no result.
     """
     figure = go.Figure()
     if colored_by == "key":
-        figure.add_layout_image(_picture(tints(scores, weights), _side(axis)))
+        figure.add_layout_image(_image(tints(scores, weights), _half_width(axis)))
         line = {"color": LINE, "width": 1.5}
         winner = winners(weights)
-        figure.add_shape({"type": "path", "path": _path(*boundaries(winner, scores, axis)), "line": line})
+        figure.add_shape({"type": "path", "path": _segments_path(*boundaries(winner, scores, axis)), "line": line})
     else:
         smooth = "fast" if np.isfinite(result).all() else False
         color = {"coloraxis": COLOR_AXES["weights"], "opacity": 0.65}
@@ -54,7 +55,7 @@ def ground(
     low, high = float(values.min()), float(values.max())
     span = {"cmin": low, "cmax": high} if low < high else {"cmin": low - 0.5, "cmax": high + 0.5}
     colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5}
-    side = _side(axis)
+    side = _half_width(axis)
     figure.update_layout(
         template=THEMES["light"],
         plot_bgcolor="rgba(0,0,0,0)",
@@ -81,16 +82,24 @@ def plane(
     mapped: Float[np.ndarray, "keys 2"] | None = None,
     slope: tuple[float, float] = (0.0, 0.0),
 ) -> Chart[PlaneSpec]:
-    """Draws arrows from the origin to keys and query over a `background`: the more weight, the thicker a key's arrow.
+    """Draws arrows from the origin to the keys and the query over a `background`; the width of a key's arrow is its
+    weight.
 
-    Dotted lines lead to where keys are `mapped` before they are compared, and an arrow at the query's tip points along
-    `slope`. The query can be dragged.
+    Dotted lines lead to where `mapped` keys are before they are compared; an arrow at the query's tip has the direction
+    of `slope`. The query can be dragged.
+
+    Example:
+        >>> keys, weights = np.eye(2), np.array([0.9, 0.1])
+        >>> scores, result = np.zeros((2, 2, 2)), np.zeros((2, 2))
+        >>> background = plane_background(np.array([-1.0, 1.0]), scores, scores, result, values=np.ones(2))
+        >>> plane(background, keys, ["cat", "hen"], np.ones(2), weights, query=(1.0, 0.5)).spec.drag.start
+        (1.0, 0.5)
     """
     figure = go.Figure(background)
     colors = [COLORS[i % len(COLORS)] for i in range(len(keys))]
     shapes = list(figure.layout.shapes)
     if mapped is not None:
-        dotted = [_path([0.0, x], [0.0, y]) for x, y in mapped.tolist()]
+        dotted = [_segments_path([0.0, x], [0.0, y]) for x, y in mapped.tolist()]
         shapes += [
             {"type": "path", "path": path, "line": {"color": color, "width": 3, "dash": "dot"}}
             for path, color in zip(dotted, colors, strict=True)
@@ -98,7 +107,7 @@ def plane(
     for key, color, weight in zip(keys.tolist(), colors, weights.tolist(), strict=True):
         shapes += [_arrow(key, color, 2 + 5 * weight), _dot(key, 5.0, color, fill=color)]
     names = [
-        _name(key, f"<b>{label(word)}</b> {significant(value)}")
+        _label(key, f"<b>{label(word)}</b> {significant(value)}")
         for key, word, value in zip(keys.tolist(), words, values.tolist(), strict=True)
     ]
     first = len(shapes)
@@ -116,67 +125,74 @@ def plane(
         annotations=(len(names),),
         sentence="The query is at ({x}, {y}).",
     )
-    asks = {"text": "<b>query</b>", "font": {"color": QUERY}, **_freest(query, keys)}
+    query_label = {"text": "<b>query</b>", "font": {"color": QUERY}, **_label_position(query, keys)}
     figure.update_layout(
         shapes=shapes,
-        annotations=[*names, {"x": query[0], "y": query[1], "showarrow": False, **asks}],
+        annotations=[*names, {"x": query[0], "y": query[1], "showarrow": False, **query_label}],
     )
     return Chart(figure, PlaneSpec(len(keys), drag))
 
 
 def winners(weights: Float[np.ndarray, "*grid keys"]) -> Int[np.ndarray, "*grid"]:
-    """The key with the greatest weight of each query; NOBODY where all have the same."""
-    return np.where(np.ptp(weights, axis=-1) > 0, weights.argmax(-1), NOBODY)
+    """Returns the key with the largest weight of each query; TIE if all weights are equal.
+
+    Example:
+        >>> winners(np.array([[0.7, 0.3], [0.5, 0.5]]))
+        array([ 0, -1])
+    """
+    return np.where(np.ptp(weights, axis=-1) > 0, weights.argmax(-1), TIE)
 
 
 def tints(
     scores: Float[np.ndarray, "n n keys"], weights: Float[np.ndarray, "n n keys"]
 ) -> UInt8[np.ndarray, "pixels pixels 4"]:
-    """The colors of the winners, FINER than the grid, and how much they cover; the first row is the lowest."""
-    size = FINER * len(scores)
+    """Returns the colors of the winners with their opacity, UPSAMPLING times finer than the grid; the first row is the
+    lowest."""
+    size = UPSAMPLING * len(scores)
 
-    def finer(stage: np.ndarray) -> np.ndarray:
-        """Every key's numbers, running straight between the points of the grid."""
+    def upsampled(stage: np.ndarray) -> np.ndarray:
+        """Returns each key's values, interpolated linearly between the points of the grid."""
         layers = (Image.fromarray(layer.astype("f4")) for layer in np.moveaxis(stage, -1, 0))
         return np.stack([np.asarray(layer.resize((size, size), Image.Resampling.BILINEAR)) for layer in layers])
 
-    colors = np.array([[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in COLORS], dtype="u1")
+    colors = np.array([[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in COLORS], dtype="u1")
     fair = 1 / weights.shape[-1]
-    [most] = finer(weights.max(-1, keepdims=True))
+    [most] = upsampled(weights.max(-1, keepdims=True))
     cover = FAINT + (STRONG - FAINT) * ((most - fair) / (1 - fair)).clip(0, 1)
-    [someone] = finer((winners(weights) != NOBODY)[..., None])
-    alpha = (255 * np.where(someone > 0.5, cover, 0)).round().astype("u1")
-    return np.concatenate([colors[finer(scores).argmax(0) % len(COLORS)], alpha[..., None]], axis=-1)
+    [is_won] = upsampled((winners(weights) != TIE)[..., None])
+    alpha = (255 * np.where(is_won > 0.5, cover, 0)).round().astype("u1")
+    return np.concatenate([colors[upsampled(scores).argmax(0) % len(COLORS)], alpha[..., None]], axis=-1)
 
 
 def boundaries(
     winner: Int[np.ndarray, "n n"], scores: Float[np.ndarray, "n n keys"], axis: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
-    """Where one key wins from another: x and y of the ends of short lines, two and two.
+    """Returns the boundaries between the regions of the winners, as x and y of the ends of line segments, in pairs.
 
-    Between two neighboring points of the grid the scores of their winners are taken to run straight, and are equal
-    where the line goes through; inside of a cell the lines meet in the middle of where they enter.
+    The scores of neighboring winners are interpolated linearly, and are equal at a boundary; within a cell, segments
+    meet in the middle of the points where they enter it.
     """
 
-    def share(first: tuple[slice, ...], second: tuple[slice, ...]) -> np.ndarray:
-        """How far from the first point to the second the other one begins to win; NaN where none does."""
+    def crossing(first: tuple[slice, ...], second: tuple[slice, ...]) -> np.ndarray:
+        """Returns the fraction of the way from the first point to the second at which the winner changes; NaN if it
+        does not."""
         a, b = winner[first], winner[second]
         before, after = (
-            np.take_along_axis(scores[at], a[..., None], -1) - np.take_along_axis(scores[at], b[..., None], -1)
-            for at in (first, second)
+            np.take_along_axis(scores[corner], a[..., None], -1) - np.take_along_axis(scores[corner], b[..., None], -1)
+            for corner in (first, second)
         )
         apart = (before - after)[..., 0]
-        change = (a != b) & (a != NOBODY) & (b != NOBODY) & (apart != 0)
-        return np.where(change, before[..., 0] / np.where(apart, apart, 1), np.nan)
+        is_boundary = (a != b) & (a != TIE) & (b != TIE) & (apart != 0)
+        return np.where(is_boundary, before[..., 0] / np.where(apart, apart, 1), np.nan)
 
     every, low, high = slice(None), slice(None, -1), slice(1, None)
     step = axis[1] - axis[0]
-    across, up = share((every, low), (every, high)), share((low, every), (high, every))
+    across, up = crossing((every, low), (every, high)), crossing((low, every), (high, every))
     left, bottom = np.meshgrid(axis[:-1], axis[:-1])
     # Of each cell the points where its sides are crossed: the lower, the upper, the left and the right one.
-    beside, above = 0 * up[:, :-1], 0 * across[:-1]  # NaN on the sides that are not crossed
-    x = np.stack([across[:-1] * step, across[1:] * step, beside, 0 * up[:, 1:] + step]) + left
-    y = np.stack([above, 0 * across[1:] + step, up[:, :-1] * step, up[:, 1:] * step]) + bottom
+    left_side, lower_side = 0 * up[:, :-1], 0 * across[:-1]  # NaN on the sides that are not crossed
+    x = np.stack([across[:-1] * step, across[1:] * step, left_side, 0 * up[:, 1:] + step]) + left
+    y = np.stack([lower_side, 0 * across[1:] + step, up[:, :-1] * step, up[:, 1:] * step]) + bottom
     lines = []
     for place in (x, y):
         entered = np.isfinite(place)
@@ -185,13 +201,13 @@ def boundaries(
     return lines[0], lines[1]
 
 
-def _side(axis: Float[np.ndarray, " n"]) -> float:
-    """Where the plane ends, half a cell beyond the last point of its grid."""
+def _half_width(axis: Float[np.ndarray, " n"]) -> float:
+    """Returns half the width of the plane: half a cell beyond the last point of its grid."""
     return round(float(axis[-1] + (axis[1] - axis[0]) / 2), 9)
 
 
-def _picture(pixels: UInt8[np.ndarray, "pixels pixels 4"], side: float) -> dict:
-    """Pixels that fill the plane, as a picture: a browser would color a heatmap cell by cell."""
+def _image(pixels: UInt8[np.ndarray, "pixels pixels 4"], side: float) -> dict:
+    """Returns pixels as an image that fills the plane, because browsers draw it faster than a heatmap."""
     file = io.BytesIO()
     Image.fromarray(pixels[::-1]).save(file, "PNG", compress_level=1)
     source = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
@@ -199,14 +215,14 @@ def _picture(pixels: UInt8[np.ndarray, "pixels pixels 4"], side: float) -> dict:
     return {"source": source, "sizing": "stretch", "layer": "below", **place}
 
 
-def _path(x: Iterable[float], y: Iterable[float]) -> str:
-    """Lines between points, two and two, as SVG has them: one shape, where a trace would be one for each line."""
+def _segments_path(x: Iterable[float], y: Iterable[float]) -> str:
+    """Returns line segments as one SVG path, instead of a trace for each."""
     ends = [f"{along:.4g},{up:.4g}" for along, up in zip(x, y, strict=True)]
     return "".join(f"M{start}L{end}" for start, end in zip(ends[::2], ends[1::2], strict=True)) or "M0,0"
 
 
 def _arrow(by: Sequence[float], color: str, width: float, start: Sequence[float] = (0.0, 0.0)) -> dict:
-    """An arrow that goes so far from where it starts, thicker and with a larger head the wider it is."""
+    """Returns an arrow of this vector from its start; wider arrows have larger heads."""
     length = math.hypot(*by)
     along = np.array(by) / (length or 1)
     long, wide = (side * (0.75 + 0.08 * width) for side in HEAD)
@@ -218,16 +234,16 @@ def _arrow(by: Sequence[float], color: str, width: float, start: Sequence[float]
     return {"type": "path", "path": path, "line": {"color": color, "width": width}, "fillcolor": color}
 
 
-def _dot(at: Sequence[float], radius: float, color: str, fill: str = "rgba(0,0,0,0)") -> dict:
+def _dot(center: Sequence[float], radius: float, color: str, fill: str = "rgba(0,0,0,0)") -> dict:
     return {
-        "type": "circle", "xsizemode": "pixel", "ysizemode": "pixel", "xanchor": at[0], "yanchor": at[1],
+        "type": "circle", "xsizemode": "pixel", "ysizemode": "pixel", "xanchor": center[0], "yanchor": center[1],
         "x0": -radius, "x1": radius, "y0": -radius, "y1": radius, "line": {"color": color, "width": 3},
         "fillcolor": fill,
     }  # fmt: skip
 
 
-def _name(tip: Sequence[float], text: str) -> dict:
-    """Text above a tip, or below one that points down; it grows inward where the edge is near."""
+def _label(tip: Sequence[float], text: str) -> dict:
+    """Returns text above a tip, or below one that points down; it is aligned inward near the edge."""
     up = tip[1] >= 0
     return {
         "x": tip[0], "y": tip[1], "text": text, "showarrow": False, "yanchor": "bottom" if up else "top",
@@ -235,8 +251,8 @@ def _name(tip: Sequence[float], text: str) -> dict:
     }  # fmt: skip
 
 
-def _freest(tip: Sequence[float], keys: Float[np.ndarray, "keys 2"]) -> dict:
-    """The side of a tip that is farthest from the keys, whose names stand above or below them."""
+def _label_position(tip: Sequence[float], keys: Float[np.ndarray, "keys 2"]) -> dict:
+    """Returns the position next to a tip that is farthest from the keys and their labels."""
     sides = {
         (0.0, -0.25): {"yanchor": "top", "yshift": -14},
         (0.0, 0.25): {"yanchor": "bottom", "yshift": 14},
@@ -244,11 +260,11 @@ def _freest(tip: Sequence[float], keys: Float[np.ndarray, "keys 2"]) -> dict:
         (0.4, 0.0): {"xanchor": "left", "xshift": 16},
     }
     names = keys + np.where(keys[:, 1:] >= 0, 0.15, -0.15) * [0, 1]
-    taken = np.concatenate([keys, names, [[0, 0]]])
+    occupied = np.concatenate([keys, names, [[0, 0]]])
 
-    def room(side: tuple[float, float]) -> float:
+    def clearance(side: tuple[float, float]) -> float:
         place = np.add(tip, side)
         outside = np.abs(place).max() > 1.8  # of 2: near the edge it would be cut off
-        return -1.0 if outside else float(np.hypot(*(taken - place).T).min())
+        return -1.0 if outside else float(np.hypot(*(occupied - place).T).min())
 
-    return sides[max(sides, key=room)]
+    return sides[max(sides, key=clearance)]

@@ -11,8 +11,8 @@ from attnviz.figures.chart_spec import Chart, PointsSpec
 from attnviz.figures.themes import THEMES
 from attnviz.formatting import number
 
-NAMED = 3  # dimensions that have their number written at their bar
-ROOM = 0.18  # of the axis, beyond the longest bar that has a number
+LABELED = 3  # dimensions that have their number written at their bar
+PADDING = 0.18  # of the axis, beyond the longest bar that has a number
 
 
 def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, scale: float = 1.0) -> Chart[PointsSpec]:
@@ -35,12 +35,12 @@ def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, sc
             hoverinfo="skip",
         )
     )
-    named = np.argsort(-np.abs(each), kind="stable")[:NAMED].tolist()
-    for i in named:
+    labeled = np.argsort(-np.abs(each), kind="stable")[:LABELED].tolist()
+    for i in labeled:
         beyond = {"yanchor": "bottom", "yshift": 2} if each[i] >= 0 else {"yanchor": "top", "yshift": -2}
         figure.add_annotation(x=i, y=float(each[i]), text=str(i), showarrow=False, **beyond)
     low, high = min(0.0, float(each.min())), max(0.0, float(each.max()))
-    beneath, above = (ROOM * (high - low) * bool(side.any()) for side in (each[named] < 0, each[named] >= 0))
+    beneath, above = (PADDING * (high - low) * bool(side.any()) for side in (each[labeled] < 0, each[labeled] >= 0))
     figure.update_layout(
         template=THEMES["light"],
         plot_bgcolor="rgba(0,0,0,0)",
@@ -57,7 +57,7 @@ def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, sc
         title={"text": "part of the score", "standoff": 8}, automargin=True, nticks=6,
         zeroline=True, zerolinecolor="rgba(128,128,128,0.6)",
     )  # fmt: skip
-    sentences = tuple(_sentence(i, *both, scale) for i, both in enumerate(zip(query, key, strict=True)))
+    sentences = tuple(_product_sentence(i, *both, scale) for i, both in enumerate(zip(query, key, strict=True)))
     return Chart(figure, PointsSpec(sentences, bars=True))
 
 
@@ -76,7 +76,7 @@ def scaled(scale: float) -> str:
     return f" × {_factor(scale)}"
 
 
-def _sentence(dimension: int, query: float, key: float, scale: float) -> str:
+def _product_sentence(dimension: int, query: float, key: float, scale: float) -> str:
     product = f"{_factor(query)} × {_factor(key)}{scaled(scale)} = {number(query * key * scale)}"
     return f"Dimension {dimension}: {product}"
 

@@ -43,13 +43,13 @@ def scaling(
             x=places, y=line.astype("f8"), mode="lines+markers", name=name, hoverinfo="skip",
             line={"color": color, "width": 2}, marker={"color": color, "size": 9, "symbol": symbol},
         )  # fmt: skip
-    at = list(widths).index(marked)
+    position = list(widths).index(marked)
     figure.update_layout(
         template=THEMES["light"],
         plot_bgcolor="rgba(0,0,0,0)",
         shapes=[
             {
-                "type": "rect", "x0": at - 0.35, "x1": at + 0.35, "y0": 0, "y1": 1, "yref": "paper",
+                "type": "rect", "x0": position - 0.35, "x1": position + 0.35, "y0": 0, "y1": 1, "yref": "paper",
                 "fillcolor": MARKED, "line": {"width": 0}, "layer": "below",
             }
         ],

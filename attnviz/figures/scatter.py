@@ -14,7 +14,7 @@ from attnviz.figures.themes import THEMES
 GROUPS = ("#4356c4", "#8a52c4", "#c8509f", "#e7696b", "#ee8f47", "#e5b73b")
 SHAPES = {"circle": "●", "square": "■", "diamond": "◆", "triangle-up": "▲"}  # and how they are written
 EDGE = "rgba(128,128,128,0.9)"
-ROOM = 0.06  # of what an axis spans, beyond its last point
+PADDING = 0.06  # of what an axis spans, beyond its last point
 
 
 def scatter(
@@ -62,9 +62,9 @@ def scatter(
             x=x.astype("f8"), y=y.astype("f8"), mode="markers", marker=marker, hoverinfo="skip", cliponaxis=False
         )
     )
-    at = list(chosen)
+    selected = list(chosen)
     figure.add_scatter(
-        x=x[at].astype("f8"), y=y[at].astype("f8"), mode="markers", hoverinfo="skip", cliponaxis=False,
+        x=x[selected].astype("f8"), y=y[selected].astype("f8"), mode="markers", hoverinfo="skip", cliponaxis=False,
         marker={"symbol": "circle-open", "size": 20, "color": ACCENT, "line": {"width": 3}},
     )  # fmt: skip
     figure.update_layout(
@@ -82,8 +82,8 @@ def scatter(
 
 
 def _range(values: np.ndarray) -> list[float]:
-    """From the least to the greatest, with room for the points themselves."""
+    """Returns the range of an axis from the smallest to the largest value, with padding."""
     real = values[np.isfinite(values)]
     low, high = (float(real.min()), float(real.max())) if len(real) else (0.0, 1.0)
-    room = ROOM * (high - low) or 0.5
-    return [low - room, high + room]
+    padding = PADDING * (high - low) or 0.5
+    return [low - padding, high + padding]

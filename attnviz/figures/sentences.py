@@ -1,4 +1,4 @@
-"""Sentences of cells, and labels of tokens."""
+"""Sentences about cells, and labels of tokens."""
 
 from dataclasses import dataclass
 
@@ -36,13 +36,13 @@ class ChangeSentences:
 CELL_SENTENCES, CHANGE_SENTENCES = CellSentences(), ChangeSentences()
 
 
-def sentence(query: str, key: str, weight: float | None, template: str = GIVES) -> str:
+def cell_sentence(query: str, key: str, weight: float | None, template: str = GIVES) -> str:
     """Returns the sentence of one cell. A weight of None is a masked cell.
 
     Example:
-        >>> sentence("it", "animal", 0.41)
+        >>> cell_sentence("it", "animal", 0.41)
         'it gives 0.41 of its attention to animal.'
-        >>> sentence("it", "road", None)
+        >>> cell_sentence("it", "road", None)
         'it may not look at road.'
     """
     template = MASKED if weight is None else template

@@ -51,7 +51,7 @@ def _template(theme: str) -> go.layout.Template:
         (0.5 / LAST_CODE, PAPER[theme]),
         (0.5 / LAST_CODE, MASKED[theme]),
         (start, MASKED[theme]),
-        *((start + (1 - start) * at, color) for at, color in weights),
+        *((start + (1 - start) * lightness, color) for lightness, color in weights),
     ]
     axis = {"showgrid": False, "zeroline": False, "ticks": "", "linecolor": "rgba(128,128,128,0.4)"}
     return go.layout.Template(
@@ -72,5 +72,5 @@ THEMES = {theme: _template(theme) for theme in WEIGHTS}
 
 
 def themed(figure: go.Figure, theme: str = "light") -> go.Figure:
-    """A copy of the figure in a theme, with a background of its own, to save or to show in a notebook."""
+    """Returns a copy of the figure in a theme with an opaque background, for files and notebooks."""
     return go.Figure(figure).update_layout(template=THEMES[theme], paper_bgcolor=PAPER[theme])

@@ -1,4 +1,4 @@
-"""Lessons: a page in one state, and questions about it. Each is a small TOML file that a teacher can write."""
+"""Lessons: a page in one state, and questions about it. Each lesson is a TOML file."""
 
 import tomllib
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Lesson:
 
 
 def read_lessons(folder: Path) -> tuple[list[Lesson], list[str]]:
-    """Returns the lessons of a folder, ordered by file name, and a sentence about each file that is not a lesson."""
+    """Returns the lessons of a folder, ordered by file name, and a message for each file that is not a lesson."""
     good, broken = [], []
     for path in sorted(folder.glob("*.toml")):
         try:
@@ -53,7 +53,7 @@ def read_lessons(folder: Path) -> tuple[list[Lesson], list[str]]:
 
 
 def read_lesson(path: Path) -> Lesson:
-    """Reads a lesson. Raises ValueError, a sentence for its author, if the file is not a lesson."""
+    """Reads a lesson from a file. Raises ValueError if the file is not a lesson; the message is for its author."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
@@ -73,7 +73,7 @@ def read_lesson(path: Path) -> Lesson:
 
 
 def _parse_lesson(table: dict) -> Lesson:
-    _check(table, REQUIRED, OPTIONAL, "The lesson")
+    _check_fields(table, REQUIRED, OPTIONAL, "The lesson")
     if table["page"] not in PAGES:
         raise ValueError(f"page is “{table['page']}”; expected is one of {', '.join(PAGES)}.")
     questions = table.get("questions", [])
@@ -82,7 +82,7 @@ def _parse_lesson(table: dict) -> Lesson:
     for number, question in enumerate(questions, 1):
         if not isinstance(question, dict):
             raise ValueError(f"Question {number} is no table: write {{ ask = '…', answer = '…' }}.")
-        _check(question, {"ask": str, "answer": str}, {}, f"Question {number}")
+        _check_fields(question, {"ask": str, "answer": str}, {}, f"Question {number}")
     return Lesson(
         table["title"],
         table["about"],
@@ -92,17 +92,17 @@ def _parse_lesson(table: dict) -> Lesson:
     )
 
 
-def _check(table: dict, required: dict[str, type], optional: dict[str, type], what: str) -> None:
+def _check_fields(table: dict, required: dict[str, type], optional: dict[str, type], subject: str) -> None:
     if missing := [name for name in required if name not in table]:
-        raise ValueError(f"{what} has no {_and(missing)}.")
+        raise ValueError(f"{subject} has no {_and(missing)}.")
     if unknown := [name for name in table if name not in {**required, **optional}]:
-        raise ValueError(f"{what} has {_and(unknown)}; known are {_and([*required, *optional])}.")
+        raise ValueError(f"{subject} has {_and(unknown)}; known are {_and([*required, *optional])}.")
     for name, value in table.items():
         kind = {**required, **optional}[name]
         if not isinstance(value, kind):
             raise ValueError(f"{name} is {value!r:.40}; expected is {TYPE_NAMES[kind]}.")
         if isinstance(value, str) and not value.strip():
-            raise ValueError(f"{what} has an empty {name}.")
+            raise ValueError(f"{subject} has an empty {name}.")
 
 
 def _link_parameters(name: str, value: object) -> list[tuple[str, str]]:

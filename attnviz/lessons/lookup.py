@@ -1,6 +1,6 @@
 """Attention as a soft dictionary: keys in the plane, each with a word and a value, and a query that looks them up.
 
-The dictionary itself is a mechanism too: it differs from attention in its score and its normalizer alone.
+The exact dictionary is a mechanism too: only its score and its normalizer differ from attention's.
 """
 
 import math
@@ -135,7 +135,7 @@ class Dictionary:
 
 @dataclass(frozen=True)
 class LookupResult:
-    """What one query gets, with each number on the way, in the order of the entries."""
+    """The result of one query, with the intermediate numbers in the order of the entries."""
 
     similarities: tuple[float, ...]
     weights: tuple[float, ...]
@@ -144,7 +144,7 @@ class LookupResult:
 
 
 def look_up(dictionary: Dictionary, query: Point, mechanism: Mechanism) -> LookupResult:
-    """Looks a query up in a dictionary.
+    """Returns the result of looking up a query in a dictionary.
 
     Example:
         >>> table = Dictionary.parse("1.5,0.5,4,cat;0.4,1.5,2,hen")
@@ -164,10 +164,10 @@ def look_up(dictionary: Dictionary, query: Point, mechanism: Mechanism) -> Looku
 
 
 def lookup_gradient(dictionary: Dictionary, query: Point, mechanism: Mechanism) -> Point | None:
-    """Returns ∂result/∂query as (∂/∂x, ∂/∂y), by autograd; None if the result jumps at this query.
+    """Returns the gradient of the result with respect to the query, by autograd; None if the result is discontinuous
+    there.
 
-    It is (0, 0) for a normalizer that picks keys, where autograd finds no way from the result to the query: the
-    result stays the same when the query moves a little.
+    It is (0, 0) for normalizers that select keys, whose result is constant near the query.
     """
     if _jumps(dictionary, query, mechanism):
         return None
@@ -181,7 +181,7 @@ def lookup_gradient(dictionary: Dictionary, query: Point, mechanism: Mechanism) 
 
 @dataclass(frozen=True, eq=False)
 class LookupGrid:
-    """The results of a grid of queries over the plane: y along rows, x along columns."""
+    """The results of a grid of queries: y along rows, x along columns."""
 
     axis: Float[Tensor, " n"]
     scores: Float[Tensor, "n n keys"]
@@ -190,7 +190,7 @@ class LookupGrid:
 
 
 def look_up_grid(dictionary: Dictionary, mechanism: Mechanism) -> LookupGrid:
-    """Looks up queries all over the plane, in one computation."""
+    """Looks up a grid of queries over the plane."""
     axis = ((2 * torch.arange(CELLS, dtype=torch.float64) + 1) / CELLS - 1) * SIDE
     # A hair off, because keys of round numbers tie along whole lines through round numbers.
     y, x = torch.meshgrid(axis + 1.7e-6, axis + 1e-6, indexing="ij")
@@ -198,10 +198,10 @@ def look_up_grid(dictionary: Dictionary, mechanism: Mechanism) -> LookupGrid:
     scores, weights, result = (
         stage[0].unflatten(0, x.shape) for stage in (attention.scores, attention.weights, attention.output)
     )
-    return LookupGrid(axis, scores, weights, torch.where(_any_weight(weights), result[..., 0], torch.nan))
+    return LookupGrid(axis, scores, weights, torch.where(_has_weight(weights), result[..., 0], torch.nan))
 
 
-def _any_weight(weights: Float[Tensor, "*queries keys"]) -> Bool[Tensor, "*queries"]:
+def _has_weight(weights: Float[Tensor, "*queries keys"]) -> Bool[Tensor, "*queries"]:
     return (weights != 0).any(-1)
 
 
@@ -210,13 +210,13 @@ def _points(*points: Point) -> Float[Tensor, "points 2"]:
 
 
 def _jumps(dictionary: Dictionary, query: Point, mechanism: Mechanism) -> bool:
-    """Whether queries next to this one get another result, or some of them nothing."""
+    """Returns whether the result is discontinuous at this query."""
     ring = [(math.cos(turn * math.pi / 8), math.sin(turn * math.pi / 8)) for turn in range(16)]
     around = [query, *((query[0] + NEAR * x, query[1] + NEAR * y) for x, y in ring)]
     attention = mechanism(dictionary.inputs(_points(*around)))
-    result, found = attention.output[0, :, 0], _any_weight(attention.weights[0])
+    result, has_result = attention.output[0, :, 0], _has_weight(attention.weights[0])
     span = dictionary.values.abs().max()
-    return bool(found.any() and not found.all()) or bool(result.max() - result.min() > 1e-4 * span)
+    return bool(has_result.any() and not has_result.all()) or bool(result.max() - result.min() > 1e-4 * span)
 
 
 def _parse_entry(text: str) -> Entry:

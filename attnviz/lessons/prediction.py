@@ -1,4 +1,4 @@
-"""How far a prediction of a query's weights is from the weights."""
+"""Scores of a reader's prediction of a query's weights."""
 
 from collections.abc import Mapping
 
@@ -28,7 +28,7 @@ def shares(points: Mapping[int, int | float], keys: int) -> Float[np.ndarray, " 
 
 
 def is_predictable(weights: Float[np.ndarray, " keys"]) -> bool:
-    """Whether weights are shares of attention: none is negative, and not all are 0. NaN, masked, counts as 0."""
+    """Returns whether weights are a distribution: none is negative, and not all are 0. NaN, masked, counts as 0."""
     known = np.nan_to_num(weights.astype("f8"))
     return bool((known >= 0).all() and known.any())
 
@@ -41,10 +41,10 @@ def normalized(weights: Float[np.ndarray, " keys"]) -> Float[np.ndarray, " keys"
 
 
 def total_variation(prediction: Float[np.ndarray, " keys"], weights: Float[np.ndarray, " keys"]) -> float:
-    """Returns the share of a prediction that lies on wrong keys: 0 if it is right, 1 if nothing of it is.
+    """Returns the total variation distance of a prediction and weights, ½ Σ |prediction − weights|, both normalized.
 
-    The total variation distance, ½ Σ |prediction − weights|, with both normalized; NaN, masked, counts as 0.
-    Raises ValueError if one of them is not predictable, or if their lengths differ.
+    It is the share of the prediction on wrong keys: 0 for a correct prediction, 1 for one without overlap. NaN, masked,
+    counts as 0. Raises ValueError if one of them is not predictable, or if their lengths differ.
 
     Example:
         >>> total_variation(np.array([1.0, 0.0]), np.array([0.75, 0.25]))

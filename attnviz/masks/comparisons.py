@@ -1,4 +1,4 @@
-"""Comparisons of two terms: their signs, and how they are said in English."""
+"""Comparisons of two terms: their signs, and their descriptions in English."""
 
 from collections.abc import Callable
 from operator import eq, ge, gt, le, lt, ne

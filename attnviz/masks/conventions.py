@@ -1,6 +1,6 @@
-"""The same named mask as libraries define it: where they agree, and on which cells they do not.
+"""The same named mask as different libraries define it, and the cells on which they differ.
 
-What each entry says was read in the library's source, which it names; {size} is the one number of the named.
+Each entry was read in the library's source, which it names; {size} is the parameter of the named mask.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ DILATION = 2  # of the dilated window, whose size is the number
 
 @dataclass(frozen=True)
 class Convention:
-    """What one library makes of a named mask."""
+    """How one library defines a named mask."""
 
     library: str
     call: str  # what an engineer writes
@@ -33,13 +33,13 @@ class Convention:
     note: str = ""
 
     def call_with(self, size: int) -> str:
-        """The call, with the number in its place."""
+        """Returns the call with this size."""
         return self.call.format(size=size)
 
 
 @dataclass(frozen=True)
 class NamedMask:
-    """A mask that has a name, and its conventions."""
+    """A named mask and its conventions."""
 
     name: str
     question: str  # what the conventions answer differently
@@ -51,7 +51,7 @@ class NamedMask:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What one convention allows, or why it refuses."""
+    """The mask of one convention, or the reason why it refuses."""
 
     convention: Convention
     mask: Mask | None  # None where it refuses
@@ -59,19 +59,19 @@ class Reading:
     refusal: str = ""
 
 
-def readings(named: NamedMask, size: int, queries: int, keys: int) -> tuple[Reading, ...]:
-    """What each convention of an idea allows, for a size and so many queries and keys.
+def readings(named_mask: NamedMask, size: int, queries: int, keys: int) -> tuple[Reading, ...]:
+    """Returns the mask of each convention of a named mask, for a size and these numbers of queries and keys.
 
-    Raises ValueError when the size is less than the idea's least, or there is nothing to look at.
+    Raises ValueError if the size is too small, or there are no queries or keys.
     """
-    if named.size and size < named.least:
-        raise ValueError(f"{named.name} needs a size of {named.least} or more; it got {size}.")
+    if named_mask.size and size < named_mask.least:
+        raise ValueError(f"{named_mask.name} needs a size of {named_mask.least} or more; it got {size}.")
     if min(queries, keys) < 1:
         raise ValueError(f"Give at least one query and one key; there are {queries} and {keys}.")
-    return tuple(_reading(convention, size, queries, keys) for convention in named.conventions)
+    return tuple(_read_convention(convention, size, queries, keys) for convention in named_mask.conventions)
 
 
-def _reading(convention: Convention, size: int, queries: int, keys: int) -> Reading:
+def _read_convention(convention: Convention, size: int, queries: int, keys: int) -> Reading:
     try:
         mask = convention.mask(size, queries, keys)
     except ValueError as refusal:
@@ -80,19 +80,19 @@ def _reading(convention: Convention, size: int, queries: int, keys: int) -> Read
 
 
 def disputed_cells(readings: Sequence[Reading]) -> Bool[Tensor, "queries keys"]:
-    """The cells on which not all agree, of those conventions that do not refuse.
+    """Returns the cells on which the conventions differ, without those that refuse.
 
-    Raises ValueError, with what the first says, where all of them refuse.
+    Raises ValueError, with the message of the first one, if all of them refuse.
     """
     allowed = [reading.allowed for reading in readings if reading.allowed is not None]
     if not allowed:
         raise ValueError(readings[0].refusal)
-    together = torch.stack(allowed)
-    return together.any(0) & ~together.all(0)
+    stacked = torch.stack(allowed)
+    return stacked.any(0) & ~stacked.all(0)
 
 
 def group_readings(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """The answers that allow the same cells together, in the order of the first of each; none of those that refuse."""
+    """Groups readings that allow the same cells, in the order of the first of each, without those that refuse."""
     groups: dict[bytes, list[Reading]] = {}
     for reading in readings:
         if reading.allowed is not None:
@@ -101,31 +101,31 @@ def group_readings(readings: Sequence[Reading]) -> list[list[Reading]]:
 
 
 def squarest_grid(positions: int) -> tuple[int, int]:
-    """The height and width of the grid nearest to a square that so many positions fill, never taller than wide."""
+    """Returns the height and width of the grid nearest to a square with so many positions, never taller than wide."""
     height = max(rows for rows in range(1, isqrt(positions) + 1) if positions % rows == 0)
     return height, positions // height
 
 
 def count_from_first(make: Callable[[int], Mask]) -> Callable[[int, int, int], Mask]:
-    """Positions of queries and of keys both count from 0."""
+    """Counts the positions of queries and of keys both from 0."""
     return lambda size, queries, keys: make(size)
 
 
 def count_from_last(make: Callable[[int], Mask]) -> Callable[[int, int, int], Mask]:
-    """The last query stands at the last key, as where earlier keys are cached."""
+    """Aligns the last query with the last key, as where earlier keys are cached."""
 
     def mask(size: int, queries: int, keys: int) -> Mask:
         if queries == keys:
             return make(size)
         b, h, q, k, n_q, n_k = (Variable(name) for name in ("b", "h", "q", "k", "n_q", "n_k"))
-        at = Arithmetic("-", Arithmetic("+", q, n_k), n_q)
-        return make(size)(Symbol(b), Symbol(h), Symbol(at), Symbol(k)).mask
+        shifted = Arithmetic("-", Arithmetic("+", q, n_k), n_q)
+        return make(size)(Symbol(b), Symbol(h), Symbol(shifted), Symbol(k)).mask
 
     return mask
 
 
 def need_equal_lengths(make: Callable[[int, int], Mask]) -> Callable[[int, int, int], Mask]:
-    """Made for a size and a number of positions, and only for as many queries as keys."""
+    """Makes a mask for a size and a number of positions; refuses different numbers of queries and keys."""
 
     def mask(size: int, queries: int, keys: int) -> Mask:
         if queries != keys:
@@ -137,8 +137,8 @@ def need_equal_lengths(make: Callable[[int, int], Mask]) -> Callable[[int, int, 
 
 @dataclass(frozen=True)
 class Nearest(Mask):
-    """The `kernel` nearest of `positions`, of those a multiple of `dilation` away: at the edges the window moves
-    inwards rather than lose some. NATTEN's `na1d`."""
+    """The `kernel` nearest of `positions`, among those a multiple of `dilation` away. Near an edge the window moves
+    inward, as in NATTEN's `na1d`."""
 
     positions: int
     kernel: int
@@ -177,7 +177,7 @@ class MixedUpNeighborhood2D(Mask):
 
 
 def _in_window(q: Array, k: Array, last: Array | int, before: int, after: int) -> Array:
-    """Whether k lies in a window around q that is moved inwards where it would go past 0 or the last."""
+    """Returns whether k lies in a window around q that is moved inward at 0 and at the last position."""
     first = (q - before).clamp(min=0).clamp(max=last - before - after)
     return (first <= k) & (k <= first + before + after)
 
@@ -193,7 +193,7 @@ def _natten(dilation: int) -> Callable[[int, int, int], Mask]:
 
 
 def _on_grid(make: Callable[[int, int, int], Mask]) -> Callable[[int, int, int], Mask]:
-    """Made for a height and width of the grid that the positions fill, and for an odd size no larger than it."""
+    """Makes a mask for the height and width of the grid of the positions, and for an odd size no larger than it."""
 
     def on(size: int, positions: int) -> Mask:
         height, width = squarest_grid(positions)

@@ -1,4 +1,4 @@
-"""Masks of direction: all, or what came before."""
+"""Masks of direction: all keys, or those before the query."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -54,8 +54,8 @@ class Causal(Mask):
         return k <= q
 
     def condition(self) -> str:
-        where = "" if self.align == "top left" else ", both counted from the last"
-        return f"the key is not after it{where}"
+        suffix = "" if self.align == "top left" else ", both counted from the last"
+        return f"the key is not after it{suffix}"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""What libraries make of a query that may look at nothing, and what else their way of masking does.
+"""What libraries compute for empty rows, and other effects of how they mask.
 
-Masking before softmax is one idea and four computations: they agree on every row that may look at something (save
-that a finite fill leaks), and on no row that may not.
+Masking before softmax has four implementations, which agree on every row with an allowed key (except that a finite fill
+leaks), and differ on empty rows.
 """
 
 import math
@@ -17,7 +17,7 @@ EmptyRowName = Literal["zeros", "NaN", "uniform", "finite fill"]
 
 @dataclass(frozen=True)
 class EmptyRowConvention:
-    """One way of masking, and what an empty row becomes with it."""
+    """One way of masking, and its result for an empty row."""
 
     name: EmptyRowName
     masking: str  # how masked scores are treated
@@ -92,5 +92,5 @@ def masked_softmax(
 def leaked_mass(
     weights: Float[Tensor, "*batch queries keys"], allowed: Bool[Tensor, "#*batch queries keys"]
 ) -> Float[Tensor, "*batch queries"]:
-    """How much of each query's weight lies on keys that it may not look at."""
+    """Returns how much of each query's weight lies on masked keys."""
     return weights.masked_fill(allowed, 0).sum(-1)

@@ -1,4 +1,4 @@
-"""A mask cell by cell: painted by hand, pasted or uploaded."""
+"""A mask given cell by cell: painted, pasted or uploaded."""
 
 import io
 import math
@@ -134,7 +134,7 @@ def _check_matrix(dtype: np.dtype, shape: tuple[int, ...]) -> None:
 
 
 def _read_rows(text: str) -> Iterator[list[bool]]:
-    """The cells of each line that is not blank."""
+    """Yields the cells of each line that is not blank."""
     width = first = 0
     filled = ((n, line) for n, line in enumerate(io.StringIO(text, newline=None), 1) if line.strip())
     for row, (n, line) in enumerate(filled):
@@ -173,6 +173,6 @@ def _read_cell(line: int, column: int, cell: str) -> bool:
     return number == 1
 
 
-def _refusal(row: int, column: int, held: str, axis: str = "Row") -> str:
-    holds = f"holds {quoted(held)}" if held else "is empty"
+def _refusal(row: int, column: int, text: str, axis: str = "Row") -> str:
+    holds = f"holds {quoted(text)}" if text else "is empty"
     return f"{axis} {row + 1}, column {column + 1} {holds}. A cell is 0 or 1; leave out headings and names of tokens."

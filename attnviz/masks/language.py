@@ -81,8 +81,8 @@ class MaskError(ValueError):
         self.text, self.position, self.sentence = text, position, sentence
 
     def __str__(self) -> str:
-        where = f"At character {self.position + 1}" if self.position < len(self.text) else "At the end"
-        return f"{where}: {self.sentence}"
+        place = f"At character {self.position + 1}" if self.position < len(self.text) else "At the end"
+        return f"{place}: {self.sentence}"
 
     @property
     def pointer(self) -> str:
@@ -90,8 +90,8 @@ class MaskError(ValueError):
         start = self.text.rfind("\n", 0, self.position) + 1
         first = max(start, self.position - 60)
         line = self.text[first : first + 72].split("\n", 1)[0]
-        shown = "".join(c if c.isprintable() else " " for c in line)
-        return f"{shown}\n{' ' * (self.position - first)}^"
+        printable = "".join(c if c.isprintable() else " " for c in line)
+        return f"{printable}\n{' ' * (self.position - first)}^"
 
 
 def parse(text: str) -> Mask:
@@ -116,7 +116,7 @@ def parse(text: str) -> Mask:
 
 @cache
 def names() -> dict[str, type[Mask]]:
-    """Returns the masks that have a name in the language."""
+    """Returns the masks that the language can name."""
     return {snake_case(kind): kind for kind in (*MASKS, Grid, Shifted)}
 
 
@@ -127,7 +127,7 @@ class _Token(NamedTuple):
 
 
 class _Parsed(NamedTuple):
-    """A part of the text, parsed."""
+    """A parsed part of the text."""
 
     expression: Mask | Term
     start: int
@@ -153,7 +153,7 @@ class _Parser:
         return self.mask(piece)
 
     def expression(self, binding: int = 1) -> _Parsed:
-        """Parses what follows, up to an operator that binds less tightly than this."""
+        """Parses up to an operator that binds less tightly than `binding`."""
         self.depth += 1
         if self.depth > DEEPEST:
             self.refuse(f"More than {DEEPEST} parts stand inside each other here. Write the mask more simply.")
@@ -245,7 +245,7 @@ class _Parser:
 
     def catalogue(self, token: _Token) -> _Parsed:
         """Parses a mask of the catalogue, with its parameters."""
-        parameters, opening = _parameters(token.word), self.token
+        parameters, opening = _settable_fields(token.word), self.token
         values: dict[str, Any] = {}
         inside: list[_Parsed] = []
         if opening.word == "(":
@@ -287,10 +287,10 @@ class _Parser:
             self.refuse(f"What follows a parameter with a name needs its name too. {takes}.")
         return list(parameters)[len(values)]
 
-    def value(self, what: str, one: Field, kinds: Sequence[Any], inside: list[_Parsed]) -> Any:
+    def value(self, name: str, one: Field, kinds: Sequence[Any], inside: list[_Parsed]) -> Any:
         """Parses the value of a parameter, of a kind that its annotation allows."""
         token = self.token
-        expected = " or ".join(_kind_name(kind) for kind in kinds) + f" for {what}"
+        expected = " or ".join(_kind_name(kind) for kind in kinds) + f" for {name}"
         for kind in kinds:
             if get_origin(kind) is tuple and token.word == "[":
                 return self.listed(one, get_args(kind)[0])
@@ -301,7 +301,7 @@ class _Parser:
                 choices = {choice_word(value): value for value in get_args(kind)}
                 if token.kind == "name" and token.word not in choices:
                     self.unknown(
-                        token, f"{what} is {_enumerate(choices, 'or')}, not “{_shortened(token.word)}”", choices
+                        token, f"{name} is {_enumerate(choices, 'or')}, not “{_shortened(token.word)}”", choices
                     )
                 if token.kind == "name":
                     return choices[self.advance().word]
@@ -328,7 +328,7 @@ class _Parser:
         return tuple(numbers)
 
     def limited(self, one: Field) -> int:
-        """Parses a whole number within the limits of a parameter."""
+        """Parses an integer within the limits of a parameter."""
         token = self.token
         if negative := self.sign() == "-":
             self.advance()
@@ -380,7 +380,8 @@ class _Parser:
         raise MaskError(self.text, piece.start, f"{sentence} Combine conditions with & and |.")
 
     def part(self, expression: Mask | Term, start: int, *parts: _Parsed, levels: int = 1) -> _Parsed:
-        """Returns a part made of these; refuses too many parts, and parts too deep inside each other."""
+        """Returns a mask or term made of parsed parts. Raises MaskError for too many parts, or too deeply nested
+        ones."""
         height = max((part.height for part in parts), default=0) + levels
         self.count += 1
         if self.count > MOST:
@@ -393,7 +394,7 @@ class _Parser:
         return _Parsed(expression, start, height)
 
     def computed(self, term: Term, token: _Token, *parts: _Parsed) -> _Parsed:
-        """Returns a number made of these parts; refuses one that cannot be computed at all positions."""
+        """Returns a term made of parsed parts. Raises MaskError if it cannot be computed at all positions."""
         piece = self.part(term, token.start, *parts)
         try:
             term.bounds()
@@ -402,7 +403,8 @@ class _Parser:
         return piece
 
     def check(self, mask: Mask, token: _Token) -> None:
-        """Refuses a mask inside another that cannot be computed everywhere, because the other moves its positions."""
+        """Raises MaskError if a mask inside another cannot be computed everywhere, because the outer one shifts
+        positions."""
         todo: list[tuple[Mask, int, Bounds, Bounds]] = [(mask, 0, POSITION_BOUNDS["q"], POSITION_BOUNDS["k"])]
         while todo:
             one, nested, q, k = todo.pop()
@@ -426,7 +428,7 @@ class _Parser:
             todo += [(part, nested, q, k) for part in inside]
 
     def sign(self) -> str:
-        """Returns the operator that comes next, however it is written; empty if none does."""
+        """Returns the next operator in its normal form; empty if there is none."""
         if self.token.kind == "name":
             return WORDS.get(self.token.word, "")
         return UNICODE.get(self.token.word, self.token.word) if self.token.kind == "sign" else ""
@@ -445,7 +447,7 @@ class _Parser:
         raise MaskError(self.text, (token or self.token).start, sentence) from None
 
     def unexpected(self, expected: str) -> NoReturn:
-        """Refuses the next word, with what was expected in its place."""
+        """Raises MaskError for the next word, with what was expected instead."""
         token = self.token
         if token.kind == "end":
             self.refuse(f"The text ends where {expected} is expected.")
@@ -461,7 +463,7 @@ class _Parser:
         self.refuse(f"{sentence}{f'; did you mean {close[0]}?' if close else '.'}", token)
 
     def plain(self, token: _Token) -> None:
-        """Refuses characters that only look like those of the language, or like nothing."""
+        """Raises MaskError for invisible characters and for characters that look like those of the language."""
         for place, character in enumerate(token.word, token.start):
             if not (character.isascii() and character.isprintable()):
                 subject = f"“{character}” is" if character.isprintable() else "Here is a character that cannot be seen,"
@@ -471,25 +473,25 @@ class _Parser:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    for found in TOKEN.finditer(text):
-        if kind := found.lastgroup:
-            yield _Token(kind, found[kind], found.start())
+    for match in TOKEN.finditer(text):
+        if kind := match.lastgroup:
+            yield _Token(kind, match[kind], match.start())
     yield _Token("end", "", len(text))
 
 
 @cache
-def _parameters(name: str) -> dict[str, tuple[Field, tuple[Any, ...]]]:
-    """Returns the fields of a mask that a person may set, each with the types of its value; fields that are None until
-    the mask is bound are left out."""
+def _settable_fields(name: str) -> dict[str, tuple[Field, tuple[Any, ...]]]:
+    """Returns the fields of a mask that a person may set, with the types of their values; without fields that are None
+    until the mask is bound."""
     kind: Any = names()[name]
     hints = get_type_hints(kind, include_extras=True)
-    found = {}
+    parameters = {}
     for one in fields(kind):
         hint = hints[one.name]
         kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
         if NoneType not in kinds:
-            found[one.name] = one, kinds
-    return found
+            parameters[one.name] = one, kinds
+    return parameters
 
 
 def _is_required(one: Field) -> bool:

@@ -1,4 +1,4 @@
-"""What a mask is, how masks combine, and how a rule writes itself down."""
+"""Masks, their combinations, and the conversion of their rules to symbols."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from attnviz.masks.terms import Arithmetic, ArithmeticSign, Function, Lookup, Nu
 
 
 class Symbol:
-    """What is done to a position, written down: arithmetic makes a term of it, a comparison a mask.
+    """A symbolic position: arithmetic on it makes a term, a comparison makes a mask.
 
     Example:
         >>> q, k = Symbol(Variable("q")), Symbol(Variable("k"))
@@ -37,14 +37,14 @@ class Symbol:
 
     @property
     def term(self) -> Term:
-        """The term, where this is a number. Raises TypeError if it is a condition."""
+        """The term, if this is a number. Raises TypeError if it is a condition."""
         if not isinstance(self.expression, Term):
             raise TypeError(f"{self.expression} is a condition, and a number is needed.")
         return self.expression
 
     @property
     def mask(self) -> "Mask":
-        """The mask, where this is a condition. Raises TypeError if it is a number."""
+        """The mask, if this is a condition. Raises TypeError if it is a number."""
         if not isinstance(self.expression, Mask):
             raise TypeError(f"{self.expression} is a number, and a condition is needed.")
         return self.expression
@@ -164,22 +164,22 @@ class Mask:
         raise NotImplementedError
 
     def condition(self) -> str:
-        """Returns in English when a query sees a key: what follows “if”."""
+        """Returns in English when a query may attend to a key, as the end of a sentence after “if”."""
         raise NotImplementedError
 
     def describe(self) -> str:
-        """Returns the mask as a sentence."""
+        """Returns the mask as an English sentence."""
         return f"A query sees a key if {self.condition()}."
 
     def bind(self, queries: int, keys: int, heads: int) -> "Mask":
-        """Returns this mask for these numbers of queries, keys and heads: itself, unless its rule depends on them.
+        """Returns this mask for these numbers of queries, keys and heads; itself, if it does not depend on them.
 
         Raises ValueError if the mask is made for other numbers.
         """
         return self
 
     def matrix(self, queries: int, keys: int, head: int = 0) -> Bool[Tensor, "queries keys"]:
-        """Returns what the mask allows in one head, cell by cell."""
+        """Returns the mask of one head as a matrix of booleans."""
         zero, q, k = torch.tensor(0), torch.arange(queries)[:, None], torch.arange(keys)
         return self.bind(queries, keys, head + 1)(zero, torch.tensor(head), q, k).expand(queries, keys)
 
@@ -238,7 +238,7 @@ class Combined(Mask):
 
 
 class And(Combined):
-    """What both masks allow."""
+    """The cells that both masks allow."""
 
     SIGN, CONJUNCTION = "&", " and "
 
@@ -247,7 +247,7 @@ class And(Combined):
 
 
 class Or(Combined):
-    """What at least one of two masks allows."""
+    """The cells that at least one of two masks allows."""
 
     SIGN, CONJUNCTION = "|", ", or "
 
@@ -257,7 +257,7 @@ class Or(Combined):
 
 @dataclass(frozen=True, repr=False)
 class Not(Mask):
-    """What a mask does not allow."""
+    """The cells that a mask does not allow."""
 
     mask: Mask
 
@@ -282,7 +282,7 @@ class Not(Mask):
 
 @dataclass(frozen=True)
 class Compare(Mask):
-    """Terms compared, each with the next: 0 <= q - k < 4."""
+    """A chain of comparisons of terms, such as 0 <= q - k < 4."""
 
     terms: tuple[Term, ...]
     signs: tuple[ComparisonSign, ...]
@@ -345,7 +345,7 @@ class Bound(Mask):
 
 @dataclass(frozen=True)
 class Shifted(Mask):
-    """A mask whose queries stand `by` positions further on, as when earlier keys are cached."""
+    """A mask whose queries are shifted by `by` positions, as when earlier keys are cached."""
 
     mask: Mask
     by: int
@@ -394,7 +394,7 @@ def snake_case(kind: type[Mask]) -> str:
 
 
 def choice_word(value: str) -> str:
-    """Returns a choice of a parameter as one word of the language: "steps back" is steps_back."""
+    """Returns a choice of a parameter as a word of the language: "steps back" is steps_back."""
     return re.sub(r"\W+", "_", value).lower()
 
 
@@ -419,12 +419,12 @@ ATOM = 5
 
 
 def _parenthesized(mask: Mask, least: int) -> str:
-    """A mask's text, in parentheses if it binds less tightly than this."""
+    """Returns a mask's text, in parentheses if it binds less tightly than `least`."""
     return f"({mask})" if PRECEDENCE.get(type(mask), ATOM) < least else str(mask)
 
 
 def _clause(mask: Mask) -> str:
-    """A condition as part of a longer one, in parentheses where it would be unclear how far it goes."""
+    """Returns a condition as part of a longer one, in parentheses if it would be ambiguous."""
     condition = mask.condition()
     return f"({condition})" if re.search(r",| and | or |not so", condition) else condition
 

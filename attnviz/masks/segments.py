@@ -79,7 +79,7 @@ class Documents(Mask):
 
     def condition(self) -> str:
         return (
-            f"both are in the same document (of {_listed(self.lengths)} positions, then one more) and, counted from "
+            f"both are in the same document (of {_joined(self.lengths)} positions, then one more) and, counted from "
             f"the document's start, {self.inner.condition()}"
         )
 
@@ -132,8 +132,8 @@ class SharedPrefix(Mask):
 
     def condition(self) -> str:
         return (
-            f"both are in the same document (of {_listed(self.lengths)} positions, then one more) and the key is not "
-            f"after it, or the key is in the document that is the prefix of its own (prefixes {_listed(self.prefixes)})"
+            f"both are in the same document (of {_joined(self.lengths)} positions, then one more) and the key is not "
+            f"after it, or the key is in the document that is the prefix of its own (prefixes {_joined(self.prefixes)})"
         )
 
 
@@ -195,7 +195,7 @@ class BlockCausal(Mask):
 
 
 def segment_value(values: Sequence[int], lengths: Sequence[int], position: Array) -> Array:
-    """The value of the segment that a position is in; the last one is that of all that comes after the segments."""
+    """Returns the value of the segment at each position; the last value is that of all positions after the segments."""
     numbers = [value for value, length in zip(values, (*lengths, 1), strict=True) for _ in range(length)]
     return take(numbers, position.clamp(min=0, max=len(numbers) - 1))
 
@@ -207,7 +207,7 @@ def _depends_on_lengths(mask: Mask) -> bool:
         return True
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _joined(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 

@@ -1,4 +1,4 @@
-"""Sparse masks: a few keys for each query, so chosen that in a few layers everything is reached."""
+"""Sparse masks: few keys for each query, so that a few layers connect all positions."""
 
 import hashlib
 from array import array
@@ -112,7 +112,7 @@ class BigBird(LengthDependent):
         last_row, last_column = (queries - 1) // self.block, (keys - 1) // self.block
         row, column = q // self.block, k // self.block
         ends = (row == 0) | (row == last_row) | (column == 0) | (column == last_column)
-        heads = _heads(last_row + 1)
+        heads = _drawn_heads(last_row + 1)
         place = h % heads * (last_row + 1) + row.clamp(min=0, max=last_row)
         drawn = _drawn(self.random, self.seed, heads, last_row + 1, last_column + 1)
         near = (row - 1 <= column) & (column <= row + 1)
@@ -125,19 +125,19 @@ class BigBird(LengthDependent):
         )
 
 
-def _heads(rows: int) -> int:
+def _drawn_heads(rows: int) -> int:
     return max(1, min(HEADS, LARGEST // rows))
 
 
 @lru_cache(maxsize=16)
 def _drawn(random: int, seed: int, heads: int, rows: int, columns: int) -> list[array]:
-    """For each draw the block of keys that each head (slow) and row of blocks (fast) drew."""
+    """Returns for each draw the block of keys of each head (slow axis) and row of blocks (fast axis)."""
     raw = np.frombuffer(hashlib.shake_256(f"BigBird {seed}".encode()).digest(4 * rows * heads * random), dtype="<u4")
     raw = raw.reshape(rows, heads, random).T.astype("i8")
     last, row = columns - 1, np.arange(rows)
-    taken = [0 * row, last + 0 * row, *((row + step).clip(0, last) for step in (-1, 0, 1))]
+    blocks = [0 * row, last + 0 * row, *((row + step).clip(0, last) for step in (-1, 0, 1))]
     for numbers in raw:
-        ordered = np.sort(np.stack(np.broadcast_arrays(*taken, numbers)[:-1]), axis=0)
+        ordered = np.sort(np.stack(np.broadcast_arrays(*blocks, numbers)[:-1]), axis=0)
         ordered = np.where(np.diff(ordered, axis=0, prepend=-1) == 0, columns, ordered)
         free = columns - (ordered < columns).sum(0)
         # The n-th block that is not taken: each taken one that is not after it moves it on by one, and past the
@@ -145,8 +145,8 @@ def _drawn(random: int, seed: int, heads: int, rows: int, columns: int) -> list[
         block = numbers % free.clip(min=1)
         for each in ordered:
             block = block + (block >= each)
-        taken.append(block)
-    return [array("i", blocks.ravel().tolist()) for blocks in taken[5:]]
+        blocks.append(block)
+    return [array("i", block.ravel().tolist()) for block in blocks[5:]]
 
 
 @dataclass(frozen=True)

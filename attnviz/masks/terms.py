@@ -1,4 +1,4 @@
-"""Whole-number terms of positions: what the rules of masks compare."""
+"""Integer terms of positions, which the rules of masks compare."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "*": lambda a, b: a * b,
     "//": lambda a, b: a // b,
     "%": lambda a, b: a % b,
-    "min": lambda a, b: _smaller(a, b),
-    "max": lambda a, b: _larger(a, b),
+    "min": lambda a, b: _minimum(a, b),
+    "max": lambda a, b: _maximum(a, b),
 }
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}  # how tightly a sign binds; a single term: ATOM
 ATOM = 3
-SAID = {"+": "{} plus {}", "-": "{} minus {}", "*": "{} times {}", "//": "{} divided by {} (rounded down)"}
-SAID |= {"%": "{} modulo {}"}
+PHRASES = {"+": "{} plus {}", "-": "{} minus {}", "*": "{} times {}", "//": "{} divided by {} (rounded down)"}
+PHRASES |= {"%": "{} modulo {}"}
 POSITIONS = {
     "b": "the example's number in the batch",
     "h": "the head's number",
@@ -46,57 +46,57 @@ POSITIONS = {
 
 
 class Term:
-    """A whole number made of positions. `str(term)` is its text in the language of language.py."""
+    """An integer term of positions. `str(term)` is its text in the language of language.py."""
 
-    def value(self, at: Mapping[str, Any]) -> Any:
-        """The number, where `at` gives each name's: arrays (torch, NumPy) that broadcast, symbols, or whole numbers."""
+    def value(self, positions: Mapping[str, Any]) -> Any:
+        """Returns the number at these positions: arrays (torch, NumPy) that broadcast, symbols, or whole numbers."""
         raise NotImplementedError
 
     def parts(self) -> tuple["Term", ...]:
-        """The terms that this one is made of."""
+        """Returns the operands or arguments of this term."""
         return ()
 
     def with_parts(self, *parts: "Term") -> "Term":
-        """The same of other parts."""
+        """Returns this term with other parts."""
         return self
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of the positions that this depends on."""
+        """The names of the positions that this term depends on."""
         return frozenset().union(*(part.names for part in self.parts()))
 
     def subterms(self) -> Iterator["Term"]:
-        """All that this term is made of, the innermost first, and the term."""
+        """Yields all terms within this one, innermost first, and this one last."""
         for part in self.parts():
             yield from part.subterms()
         yield self
 
     def with_lengths(self, queries: int, keys: int) -> "Term":
-        """This term where n_q and n_k are these numbers."""
+        """Returns this term with numbers in place of n_q and n_k."""
         return self.with_parts(*(part.with_lengths(queries, keys) for part in self.parts()))
 
-    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
-        """The least and the greatest number that this can be, where `at` gives each name's.
+    def bounds(self, ranges: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
+        """Returns the least and the greatest value for positions in these ranges.
 
-        Raises ValueError, in words, where a divisor may be 0 or a number may need more than 64 bits.
+        Raises ValueError if a divisor may be 0 or a number may need more than 64 bits.
         """
         raise NotImplementedError
 
     def describe(self) -> str:
-        """This number in English."""
+        """Returns this term in English."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Number(Term):
-    """A whole number."""
+    """A constant."""
 
     number: int
 
-    def value(self, at: Mapping[str, Any]) -> Any:
+    def value(self, positions: Mapping[str, Any]) -> Any:
         return self.number
 
-    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
+    def bounds(self, ranges: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
         return self.number, self.number
 
     def describe(self) -> str:
@@ -108,8 +108,7 @@ class Number(Term):
 
 @dataclass(frozen=True)
 class Variable(Term):
-    """The position of a query (q), key (k), head (h) or batch (b), or how many queries (n_q) and keys (n_k) there
-    are."""
+    """The position of a query (q), key (k), head (h) or batch (b), or the number of queries (n_q) or keys (n_k)."""
 
     name: str
 
@@ -117,16 +116,16 @@ class Variable(Term):
     def names(self) -> frozenset[str]:
         return frozenset({self.name})
 
-    def value(self, at: Mapping[str, Any]) -> Any:
-        if self.name not in at:
+    def value(self, positions: Mapping[str, Any]) -> Any:
+        if self.name not in positions:
             raise ValueError(f"A rule with {self.name} depends on the lengths: call bind(queries, keys, heads) first.")
-        return at[self.name]
+        return positions[self.name]
 
     def with_lengths(self, queries: int, keys: int) -> Term:
         return Number({"n_q": queries, "n_k": keys}[self.name]) if self.name in LENGTHS else self
 
-    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
-        return at[self.name]
+    def bounds(self, ranges: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
+        return ranges[self.name]
 
     def describe(self) -> str:
         return POSITIONS[self.name]
@@ -137,15 +136,14 @@ class Variable(Term):
 
 @dataclass(frozen=True)
 class Arithmetic(Term):
-    """Two terms added, subtracted, multiplied, divided (rounding down) or the remainder of that (never negative
-    where the divisor is positive)."""
+    """The sum, difference, product, floor quotient or remainder of two terms; remainders have the divisor's sign."""
 
     sign: ArithmeticSign
     left: Term
     right: Term
 
-    def value(self, at: Mapping[str, Any]) -> Any:
-        return OPERATIONS[self.sign](self.left.value(at), self.right.value(at))
+    def value(self, positions: Mapping[str, Any]) -> Any:
+        return OPERATIONS[self.sign](self.left.value(positions), self.right.value(positions))
 
     def parts(self) -> tuple["Term", ...]:
         return (self.left, self.right)
@@ -153,8 +151,8 @@ class Arithmetic(Term):
     def with_parts(self, *parts: Term) -> Term:
         return Arithmetic(self.sign, *parts)
 
-    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
-        (a, b), (c, d) = self.left.bounds(at), self.right.bounds(at)
+    def bounds(self, ranges: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
+        (a, b), (c, d) = self.left.bounds(ranges), self.right.bounds(ranges)
         if self.sign in ("//", "%") and c <= 0 <= d:
             mend = f"Write max({self.right}, 1) instead." if d else "Divide by another number."
             raise ValueError(f"The divisor {self.right} may be 0. {mend}")
@@ -163,7 +161,7 @@ class Arithmetic(Term):
             if c > 0:
                 return (a, b) if a >= 0 and b < c else (0, min(b, d - 1) if a >= 0 else d - 1)
             return (a, b) if b <= 0 and d < a else (max(a, c + 1) if b <= 0 else c + 1, 0)
-        # Each of the others only rises or only falls with each of its operands, so that its ends are at theirs.
+        # The others are monotonic in each operand, so their bounds are at the bounds of the operands.
         ends = [OPERATIONS[self.sign](x, y) for x in (a, b) for y in (c, d)]
         combined = min(ends), max(ends)
         if max(map(abs, combined)) > INT64_MAX:
@@ -175,29 +173,29 @@ class Arithmetic(Term):
             return f"minus {_phrase(self.right)}"
         # “the query's position minus the key's” rather than “… minus the key's position”.
         both = {self.left, self.right} == {Variable("q"), Variable("k")}
-        return SAID[self.sign].format(_phrase(self.left), _phrase(self.right).removesuffix(" position" * both))
+        return PHRASES[self.sign].format(_phrase(self.left), _phrase(self.right).removesuffix(" position" * both))
 
     def _is_negative(self) -> bool:
-        """Whether this is written -x, which is 0 - x; -5 is a number."""
+        """Whether this is -x, which is stored as 0 - x; -5 is a number."""
         return self.sign == "-" and self.left == Number(0) and not isinstance(self.right, Number)
 
     def __str__(self) -> str:
         if self._is_negative():
-            return f"-{_written(self.right, ATOM)}"
+            return f"-{_term_text(self.right, ATOM)}"
         # What stands on the right of a sign binds more tightly than the sign, or stands in parentheses.
         binds = PRECEDENCE[self.sign]
-        return f"{_written(self.left, binds)} {self.sign} {_written(self.right, binds + 1)}"
+        return f"{_term_text(self.left, binds)} {self.sign} {_term_text(self.right, binds + 1)}"
 
 
 @dataclass(frozen=True)
 class Function(Term):
-    """The absolute value of a term (abs), or the smaller (min) or larger (max) of two."""
+    """The absolute value of a term (abs), or the minimum (min) or maximum (max) of two."""
 
     name: Literal["abs", "min", "max"]
     arguments: tuple[Term, ...]
 
-    def value(self, at: Mapping[str, Any]) -> Any:
-        values = [argument.value(at) for argument in self.arguments]
+    def value(self, positions: Mapping[str, Any]) -> Any:
+        values = [argument.value(positions) for argument in self.arguments]
         return abs(values[0]) if self.name == "abs" else OPERATIONS[self.name](*values)
 
     def parts(self) -> tuple["Term", ...]:
@@ -206,13 +204,13 @@ class Function(Term):
     def with_parts(self, *parts: Term) -> Term:
         return Function(self.name, parts)
 
-    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
-        ranges = [argument.bounds(at) for argument in self.arguments]
+    def bounds(self, ranges: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
+        inner = [argument.bounds(ranges) for argument in self.arguments]
         if self.name == "abs":
-            ((least, greatest),) = ranges
+            ((least, greatest),) = inner
             return max(least, -greatest, 0), max(-least, greatest)
         choose = min if self.name == "min" else max
-        return choose(least for least, _ in ranges), choose(greatest for _, greatest in ranges)
+        return choose(least for least, _ in inner), choose(greatest for _, greatest in inner)
 
     def describe(self) -> str:
         if self.name == "abs":
@@ -225,7 +223,7 @@ class Function(Term):
         return f"the {kind} of {', '.join(first)} and {last}"
 
     def _flat(self) -> tuple[Term, ...]:
-        """The arguments of min(a, b, c), which is min(min(a, b), c)."""
+        """The arguments of min(a, b, c), which is stored as min(min(a, b), c)."""
         first, *others = self.arguments
         nested = self.name != "abs" and isinstance(first, Function) and first.name == self.name
         return (*(first._flat() if nested and isinstance(first, Function) else (first,)), *others)
@@ -236,13 +234,13 @@ class Function(Term):
 
 @dataclass(frozen=True)
 class Lookup(Term):
-    """The number that stands at a place of a list. Rules of the catalogue have tables; the language has none."""
+    """An entry of a table. Only rules of the catalogue have tables; the language has none."""
 
     numbers: tuple[int, ...]
     index: Term
 
-    def value(self, at: Mapping[str, Any]) -> Any:
-        return take(self.numbers, self.index.value(at))
+    def value(self, positions: Mapping[str, Any]) -> Any:
+        return take(self.numbers, self.index.value(positions))
 
     def parts(self) -> tuple["Term", ...]:
         return (self.index,)
@@ -250,7 +248,7 @@ class Lookup(Term):
     def with_parts(self, *parts: Term) -> Term:
         return Lookup(self.numbers, *parts)
 
-    def bounds(self, at: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
+    def bounds(self, ranges: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
         return min(self.numbers), max(self.numbers)
 
     def describe(self) -> str:
@@ -261,7 +259,7 @@ class Lookup(Term):
 
 
 def take(numbers: Sequence[int], index: Index) -> Index:
-    """Returns the numbers of a list at these places, which must be in it: a tensor, a symbol or a whole number."""
+    """Returns entries of a list at these indices, which must be in range: a tensor, a symbol or an integer."""
     if isinstance(index, Tensor):
         return torch.tensor(numbers, device=index.device)[index]  # type: ignore[return-value]
     if isinstance(index, int):
@@ -269,25 +267,25 @@ def take(numbers: Sequence[int], index: Index) -> Index:
     return index.take_from(tuple(numbers))  # type: ignore[attr-defined]
 
 
-def _smaller(a: Any, b: Any) -> Any:
+def _minimum(a: Any, b: Any) -> Any:
     if isinstance(a, int):
         return min(a, b) if isinstance(b, int) else b.clip(max=a)
     return a.clip(max=b)
 
 
-def _larger(a: Any, b: Any) -> Any:
+def _maximum(a: Any, b: Any) -> Any:
     if isinstance(a, int):
         return max(a, b) if isinstance(b, int) else b.clip(min=a)
     return a.clip(min=b)
 
 
-def _written(term: Term, least: int) -> str:
-    """A term's text, in parentheses if it binds less tightly than this; -x binds as tightly as x."""
+def _term_text(term: Term, least: int) -> str:
+    """Returns a term's text, in parentheses if it binds less tightly than `least`; -x binds as tightly as x."""
     loose = isinstance(term, Arithmetic) and not term._is_negative() and PRECEDENCE[term.sign] < least
     return f"({term})" if loose else str(term)
 
 
 def _phrase(term: Term) -> str:
-    """A term in English as part of a longer one."""
+    """Returns a term in English as part of a longer one."""
     single = isinstance(term, Number | Variable) or (isinstance(term, Function) and term.name == "abs")
     return term.describe() if single else f"({term.describe()})"

@@ -111,8 +111,8 @@ class ShiftedWindow2D(Mask):
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         before = self.window - self.shift  # as if the first window, cut by the edge, began outside the grid
-        row, column = ((at // self.width + before) // self.window for at in (q, k))
-        across, along = ((at % self.width + before) // self.window for at in (q, k))
+        row, column = ((position // self.width + before) // self.window for position in (q, k))
+        across, along = ((position % self.width + before) // self.window for position in (q, k))
         return (row == column) & (across == along)
 
     def condition(self) -> str:
@@ -176,12 +176,12 @@ class CrossToImage(Mask):
     tokens: int = field(default=4, metadata={"min": 1, "max": 131072, "label": "Keys of an image"})
 
     def __post_init__(self) -> None:
-        for before, at in pairwise((-1, *self.images_at)):
-            if at <= before:
+        for before, image in pairwise((-1, *self.images_at)):
+            if image <= before:
                 raise ValueError(
-                    f"CrossToImage needs positions from 0 that rise from image to image; it got {at} after {before}."
+                    f"CrossToImage needs positions from 0 that rise from image to image; it got {image} after {before}."
                     if before >= 0
-                    else f"CrossToImage needs every position to be ≥ 0; it got {at}."
+                    else f"CrossToImage needs every position to be ≥ 0; it got {image}."
                 )
         require_at_least(self, "tokens", self.tokens, 1)
 

@@ -1,4 +1,4 @@
-"""Masks of a window: what is near."""
+"""Masks of a window of near keys."""
 
 from dataclasses import dataclass, field
 from functools import reduce
@@ -61,7 +61,7 @@ class Band(Mask):
         return abs(q - k) <= self.width
 
     def condition(self) -> str:
-        return f"the key is at most {_positions(self.width)} away from it, on either side"
+        return f"the key is at most {_position_count(self.width)} away from it, on either side"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class DilatedWindow(Mask):
 
     def condition(self) -> str:
         return (
-            f"the key is at most {_positions(self.width)} away from it, on either side, "
+            f"the key is at most {_position_count(self.width)} away from it, on either side, "
             f"and the distance is divisible by {self.dilation}"
         )
 
@@ -131,7 +131,7 @@ class Longformer(Mask):
         return reduce(or_, everywhere, abs(q - k) <= self.window // 2)
 
     def condition(self) -> str:
-        near = f"the key is at most {_positions(self.window // 2)} away from it, on either side"
+        near = f"the key is at most {_position_count(self.window // 2)} away from it, on either side"
         if not self.global_positions:
             return near
         return f"{near}, or one of the two stands at a global position ({', '.join(map(str, self.global_positions))})"
@@ -140,5 +140,5 @@ class Longformer(Mask):
 MASKS = (SlidingWindow, Band, DilatedWindow, Longformer)
 
 
-def _positions(count: int) -> str:
+def _position_count(count: int) -> str:
     return f"{count} position{'s' * (count != 1)}"

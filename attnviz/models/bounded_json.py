@@ -1,4 +1,4 @@
-"""JSON that nobody trusts, read within bounds of size and depth."""
+"""Untrusted JSON, read with limits of size and depth."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ MAX_DEPTH = 16  # of parts within parts
 
 
 def read_json(path: Path, max_bytes: int) -> Any:
-    """Returns what a JSON file of at most `max_bytes` holds. Raises ValueError if it is larger or damaged."""
+    """Returns the content of a JSON file of at most `max_bytes`. Raises ValueError if it is larger or damaged."""
     try:
         size = path.stat().st_size
         content = json.loads(path.read_text(encoding="utf-8")) if size <= max_bytes else None
@@ -24,7 +24,7 @@ def read_json(path: Path, max_bytes: int) -> Any:
 
 
 def read_object(path: Path, max_bytes: int) -> dict[str, Any]:
-    """Returns the object in a JSON file, as `read_json` does. Raises ValueError if it holds something else."""
+    """Returns the object in a JSON file, as `read_json`. Raises ValueError if it is not an object."""
     content = read_json(path, max_bytes)
     if not isinstance(content, dict):
         raise ValueError(f"{quoted(path.name)} holds no object with names, as that of a model does. Save it again.")

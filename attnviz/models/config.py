@@ -1,4 +1,4 @@
-"""What a config.json may say, and the model that it describes, built without any numbers."""
+"""Checks of config.json, and models built from it without weights."""
 
 import math
 import re
@@ -17,7 +17,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from attnviz.formatting import quoted
 from attnviz.models.bounded_json import nested_objects
-from attnviz.models.refusals import refusal
+from attnviz.models.refusals import as_value_error
 
 # What a number in config.json may be at most, by its name: the first that fits counts. The largest models known stay
 # below half of each; beyond it, building the model alone would take all memory or the whole day.
@@ -39,14 +39,14 @@ UNSAFE_KEYS = re.compile(
 )
 # How many modules and weights may be made: so many, and so many for each tensor in the files. No architecture, with the
 # default sizes of its config, makes more than 4 for each.
-PARTS = 1_000, 20
+MAX_MODULES = 1_000, 20
 ENDLESS = ("time_step_limit",)  # a bound that is infinite where there is none
 DECODER_HEAD = re.compile(r"(ForCausalLM|LMHeadModel)$")
 ENCODER_DECODER_HEAD = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHeadModel|EncoderDecoderModel)$")
 
 
 def check_config(name: str, config: dict[str, Any]) -> None:
-    """Refuses what transformers does not build, quantized weights, and numbers that no model has."""
+    """Raises ValueError for unknown model types, quantized weights, and numbers beyond those of any model."""
     kind = config.get("model_type")
     if not isinstance(kind, str):
         raise ValueError(f"The config.json of {quoted(name)} has no model_type, so nobody can tell what it is.")
@@ -67,7 +67,8 @@ def check_config(name: str, config: dict[str, Any]) -> None:
 
 
 def _check_number(key: str, value: Any) -> None:
-    """Refuses a number, or a list of them, beyond all that models have, before anything is built from it."""
+    """Raises ValueError for a number, or a list of them, beyond those of any model, before anything is built from
+    it."""
     name, most = next((name, most) for name, most in MOST if re.search(name, key.lower()))
     counts = int if name in ("", MOST[0][0]) else int | float  # a count may be written as 1e12
     values = value if isinstance(value, list) else [value]
@@ -81,12 +82,12 @@ def _check_number(key: str, value: Any) -> None:
         raise ValueError(f"config.json has {len(values):,} numbers for {quoted(key)}; no model has more than {most:,}.")
 
 
-class TooManyParts(Exception):
-    """A model has more modules and weights than its files."""
+class TooManyModules(Exception):
+    """A model has far more modules and weights than its files have tensors."""
 
 
 def too_large(name: str) -> ValueError:
-    """Returns the error for a config that describes far more than the files hold."""
+    """Returns the error for a config that describes far more weights than the files have."""
     return ValueError(
         f"The config.json of {quoted(name)} describes far more parts than its files have weights for. "
         "Look there for a number that is too large, or download the model again."
@@ -94,20 +95,20 @@ def too_large(name: str) -> ValueError:
 
 
 @contextmanager
-def bounded_parts(name: str, tensors: int) -> Iterator[None]:
+def limited_modules(name: str, tensors: int) -> Iterator[None]:
     """Raises ValueError if far more modules and weights are made than there are tensors in the files."""
-    left, thread = PARTS[0] + PARTS[1] * tensors, threading.get_ident()
+    left, thread = MAX_MODULES[0] + MAX_MODULES[1] * tensors, threading.get_ident()
 
     def count(*_: Any) -> None:
         nonlocal left
         left -= threading.get_ident() == thread
         if left < 0:
-            raise TooManyParts
+            raise TooManyModules
 
     hooks = register_module_module_registration_hook(count), register_module_parameter_registration_hook(count)
     try:
         yield
-    except TooManyParts:
+    except TooManyModules:
         raise too_large(name) from None
     finally:
         for hook in hooks:
@@ -115,13 +116,16 @@ def bounded_parts(name: str, tensors: int) -> Iterator[None]:
 
 
 def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, str, tuple[Any, ...], Any]:
-    """Returns the config as transformers has it, the implementation of attention, the classes to be tried, and the
-    model as the first of them builds it, without any numbers. Raises ValueError for what cannot be built."""
-    kind, plain, base = CONFIG_MAPPING[config_json["model_type"]], _plain(config_json), transformers.AutoModel
+    """Returns the config, the attention implementation, the classes to try, and the model of the first of them on
+    the meta device. Raises ValueError for what cannot be built."""
+    kind, plain, base = CONFIG_MAPPING[config_json["model_type"]], _safe(config_json), transformers.AutoModel
     base._model_mapping.get(kind, None)  # imports its code
-    with bounded_parts(name, tensors), refusal(f"transformers cannot build {quoted(name)} from its config.json"):
+    with (
+        limited_modules(name, tensors),
+        as_value_error(f"transformers cannot build {quoted(name)} from its config.json"),
+    ):
         config = kind.from_dict(plain)
-        classes = (*_head(config_json, config), *((base,) if kind in base._model_mapping else ())) or (base,)
+        classes = (*_head_class(config_json, config), *((base,) if kind in base._model_mapping else ())) or (base,)
 
         def make(implementation: str) -> Any:
             with torch.device("meta"):
@@ -138,14 +142,14 @@ def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, st
             return config, "eager", classes, make("eager")
 
 
-def _plain(value: Any) -> Any:
+def _safe(value: Any) -> Any:
     """Returns a config, or a part of it, without the keys that are unsafe."""
     if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items() if not UNSAFE_KEYS.fullmatch(key)}
-    return [_plain(part) for part in value] if isinstance(value, list) else value
+        return {key: _safe(part) for key, part in value.items() if not UNSAFE_KEYS.fullmatch(key)}
+    return [_safe(part) for part in value] if isinstance(value, list) else value
 
 
-def _head(config_json: dict[str, Any], config: Any) -> tuple[Any, ...]:
+def _head_class(config_json: dict[str, Any], config: Any) -> tuple[Any, ...]:
     """Returns the class with the head that gives the next token, if the model was saved with one."""
     names = [name for name in config_json.get("architectures") or () if isinstance(name, str)]
     auto: Any = transformers.AutoModelForCausalLM

@@ -1,7 +1,8 @@
-"""A trial of a config whose tables could take all memory or the whole day to compute: built in a process of its own.
+"""A trial of configs that could take all memory or hours to build, in a separate process with limits of time and
+memory.
 
-Some architectures compute tables of positions number by number while they are built, which nothing can interrupt from
-within. The process has a limit of time and memory; its start takes about 5 seconds, so plain configs do without.
+Some architectures compute position tables number by number while they are built, which cannot be interrupted within a
+process. The process takes about 5 seconds to start, so configs without large tables do without it.
 """
 
 import json
@@ -25,13 +26,13 @@ WIDTH = re.compile(r"dim|d_model|embd|width|size")
 
 
 def check_trial(name: str, config: dict[str, Any], tensors: int) -> None:
-    """Raises ValueError if the config describes a large table and cannot be built within the limits."""
+    """Raises ValueError if the config has a large position table and cannot be built within the limits."""
     if largest_table(config) > TABLE:
-        _run(name, json.dumps(config, sort_keys=True), tensors)
+        _run_trial(name, json.dumps(config, sort_keys=True), tensors)
 
 
 def largest_table(config: dict[str, Any]) -> int:
-    """Returns how many numbers a table of positions can have, at most, by the names of the config's numbers.
+    """Returns an upper bound of the size of a position table, by the names of the config's numbers.
 
     Example:
         >>> largest_table({"max_position_embeddings": 512, "hidden_size": 768})
@@ -56,7 +57,7 @@ def _largest(value: Any) -> int:
 
 
 @lru_cache(maxsize=64)
-def _run(name: str, config: str, tensors: int) -> None:
+def _run_trial(name: str, config: str, tensors: int) -> None:
     command = [sys.executable, "-m", "attnviz.models.config_trial", name, str(tensors)]
     try:
         done = subprocess.run(command, input=config, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT)  # noqa: S603

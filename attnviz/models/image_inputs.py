@@ -1,4 +1,4 @@
-"""A picture as a vision model takes it, and what its patches are called."""
+"""Pictures as inputs of vision models, and names of their patches."""
 
 import io
 import math
@@ -25,7 +25,7 @@ DAMAGED = (OSError, SyntaxError, EOFError, ValueError, TypeError, struct.error) 
 
 @dataclass(frozen=True)
 class ImageInputs:
-    """How a model sees: a square of `size` pixels, cut into patches, with colors of this mean and spread."""
+    """The picture input of a model: a square of `size` pixels, split into patches, normalized by mean and spread."""
 
     size: int
     patch: int
@@ -36,12 +36,12 @@ class ImageInputs:
 
     @property
     def patches(self) -> tuple[str, ...]:
-        """The names of the patches, "row·column", row by row as models read them; none where they do it otherwise."""
+        """The names of the patches, "row·column", in reading order; empty if the model orders them otherwise."""
         side = 0 if self.windows else self.size // self.patch
         return tuple(f"{row}·{column}" for row in range(side) for column in range(side))
 
     def pixels(self, image: bytes | None = None) -> Float[Tensor, "1 channels size size"]:
-        """A picture file's largest square from its middle, or without one the drawing, as the model takes it."""
+        """Returns the central square of a picture file, or the example drawing, as the model's input."""
         colors = torch.from_numpy(_opened(image, self.size)) if image is not None else drawing(self.size)
         if self.channels == 1:
             colors = colors.mean(0, keepdim=True)
@@ -50,7 +50,7 @@ class ImageInputs:
 
 
 def image_inputs(config: Any, folder: Path | None = None) -> ImageInputs | None:
-    """How the model of this config sees, as its preprocessor_config.json says; None if that is not known."""
+    """Returns the picture input of a model, by its preprocessor_config.json; None if it is not known."""
     config = getattr(config, "vision_config", None) or config
     size, patch, channels = (
         _first(getattr(config, name, None)) for name in ("image_size", "patch_size", "num_channels")
@@ -64,7 +64,7 @@ def image_inputs(config: Any, folder: Path | None = None) -> ImageInputs | None:
 
 
 def drawing(size: int) -> Float[Tensor, "3 size size"]:
-    """The example: a sun in the evening sky above a dark field, the same each time."""
+    """Returns the example picture: a sun in the evening sky above a dark field."""
     y, x = torch.meshgrid(torch.linspace(0, 1, size), torch.linspace(0, 1, size), indexing="ij")
     sky = torch.stack([0.3 + 0.6 * y, 0.4 + 0.2 * y, 0.8 - 0.5 * y])
     sun = ((x - 0.65) ** 2 + (y - 0.35) ** 2).sqrt() < 0.15
@@ -74,10 +74,10 @@ def drawing(size: int) -> Float[Tensor, "3 size size"]:
 
 
 def with_patch_names(layer: Layer, patches: tuple[str, ...]) -> Layer:
-    """A layer with the names of the patches on each axis that they fit, after what the model puts before them.
+    """Returns a layer with the names of the patches on each axis that they fit, after tokens before the patches.
 
-    Where not every token sees every other, a model has cut the picture into windows, and its tokens stand in another
-    order.
+    Not if some tokens cannot attend to each other: such a model has split the picture into windows and reordered its
+    tokens.
     """
     if layer.mechanism.mask != Full():
         return layer

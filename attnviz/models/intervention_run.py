@@ -1,4 +1,4 @@
-"""A Hugging Face model under interventions: every layer above one that is changed works with what comes of it."""
+"""A Hugging Face model under interventions: the layers above a changed one get its changed output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,39 +36,39 @@ def run_with_interventions(
     pair: str | None = None,
     image: bytes | None = None,
 ) -> InterventionRun:
-    """Runs a forward pass of the model on this example with its attention changed.
+    """Runs the model on an example with its attention changed.
 
-    A decoder is given the words that it writes without interventions. Raises ValueError if a layer cannot be changed
+    A decoder gets the tokens that it writes without interventions. Raises ValueError if a layer cannot be changed
     because its queries and keys are not known, or if there is no such head.
     """
     before = model.layers(text, pair, image)
-    read = model.encode(text, pair, image)
-    _check(interventions, before)
-    changed: list[Mechanism] = []
+    inputs = model.encode(text, pair, image)
+    _check_interventions(interventions, before)
+    mechanisms: list[Mechanism] = []
     outputs: list[Tensor] = []
 
-    def change(layer: int, inputs: Inputs, mechanism: Mechanism) -> tuple[Mechanism, Tensor] | None:
+    def intervene_in_layer(layer: int, inputs: Inputs, mechanism: Mechanism) -> tuple[Mechanism, Tensor] | None:
         after = intervene(mechanism, interventions, layer)
         if after == mechanism:
             return None
-        changed.append(after)
+        mechanisms.append(after)
         return after, attended(after, inputs)
 
-    def keep_output(module: Any, given: Any, result: Any) -> None:
+    def keep_output(module: Any, args: Any, result: Any) -> None:
         outputs.append(model.extract_output(result))
 
     with model.lock:
         hook = model.model.register_forward_hook(keep_output) if model.outputs else None
         try:
-            after = capture(model.model, model.forward_arguments(read), intervene=change)
+            after = capture(model.model, model.forward_arguments(inputs), intervene=intervene_in_layer)
         finally:
             if hook:
                 hook.remove()
     if len(after) != len(before):
         reason = after.missing[0] if after.missing else "It has other layers than before."
         raise ValueError(f"With this change {model.name} cannot be shown. {reason}")
-    for i in changed_layers(interventions, before):
-        if not any(after[i].mechanism is one for one in changed):
+    for i in intervened_layers(interventions, before):
+        if not any(after[i].mechanism is one for one in mechanisms):
             raise ValueError(_locked(before[i]))
     if outputs and bool(outputs[-1].isnan().any()):
         raise ValueError(f"With this change {model.name} computes numbers that are too large. Take a milder one.")
@@ -76,13 +76,13 @@ def run_with_interventions(
     return InterventionRun(layers, outputs[-1] if outputs else None)
 
 
-def changed_layers(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> list[int]:
-    """Returns the positions of the layers whose mechanism the interventions change."""
+def intervened_layers(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> list[int]:
+    """Returns the indices of the layers whose mechanism the interventions change."""
     return [i for i, layer in enumerate(layers) if intervene(layer.mechanism, interventions, i) != layer.mechanism]
 
 
 def attended(mechanism: Mechanism, inputs: Inputs) -> Float[Tensor, "heads queries d_v"]:
-    """Returns the output of a mechanism, computed head by head in blocks of rows, so that few scores are held."""
+    """Returns the output of a mechanism, computed head by head in blocks of rows to save memory."""
     return torch.stack(
         [
             torch.cat([mechanism(inputs, heads=head, rows=slice(*block)).output[0] for block in blocks(inputs.queries)])
@@ -91,11 +91,11 @@ def attended(mechanism: Mechanism, inputs: Inputs) -> Float[Tensor, "heads queri
     )
 
 
-def mass_shift_of_heads(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
-    """Returns the share of a query's attention that has left its keys, for each head, averaged over the queries.
+def head_mass_shifts(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
+    """Returns the share of attention that has moved to other keys, for each head, averaged over the queries.
 
-    It is Σ over keys of max(0, weight before − weight after): 0 where nothing has changed, 1 where all attention is
-    elsewhere or the head is ablated. Where rows add up to 1 on both sides it is their total variation distance.
+    It is Σ over keys of max(0, weight before − weight after): 0 if nothing has changed, 1 if all attention has moved or
+    the head is ablated. If rows add up to 1 before and after, it is their total variation distance.
     """
     heads = []
     for head in range(before.inputs.heads):
@@ -112,11 +112,11 @@ def sentence_similarity(
     model: Model, interventions: Sequence[Intervention], text: str, other: str
 ) -> tuple[float, float]:
     """Returns the cosine of the vectors of two sentences, each read by itself, before and after the interventions."""
-    before, after = zip(*(_vectors(model, interventions, one) for one in (text, other)), strict=True)
+    before, after = zip(*(_sentence_vectors(model, interventions, one) for one in (text, other)), strict=True)
     return cosine(*before), cosine(*after)
 
 
-def _vectors(model: Model, interventions: Sequence[Intervention], text: str) -> tuple[Tensor, Tensor]:
+def _sentence_vectors(model: Model, interventions: Sequence[Intervention], text: str) -> tuple[Tensor, Tensor]:
     after = run_with_interventions(model, interventions, text).output
     before = model.output(model.encode(text))
     return before, before if after is None else after
@@ -132,7 +132,7 @@ class NextToken:
 
 
 def likeliest_tokens(model: Model, before: Tensor, after: Tensor, count: int = LIKELIEST) -> list[NextToken]:
-    """Returns the tokens that are likeliest to come next, before or after, by the logits of both."""
+    """Returns the most likely next tokens before or after, by the logits of both."""
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
     return [NextToken(token_text(model.tokenizer, token), float(p[token]), float(q[token])) for token in first]
@@ -141,8 +141,8 @@ def likeliest_tokens(model: Model, before: Tensor, after: Tensor, count: int = L
 def kl_divergence(before: Tensor, after: Tensor) -> float:
     """Returns the Kullback–Leibler divergence KL(before ‖ after) of two vectors of logits, in bits.
 
-    It is Σ p · log₂(p / q), where p is the softmax of `before` and q that of `after`: the mean cost of expecting q
-    where p holds (Kullback & Leibler 1951, "On Information and Sufficiency").
+    It is Σ p · log₂(p / q), where p is the softmax of `before` and q that of `after` (Kullback & Leibler 1951, "On
+    Information and Sufficiency").
 
     Example:
         >>> kl_divergence(torch.tensor([0.0, 0.0]), torch.tensor([0.0, 0.0]))
@@ -163,11 +163,11 @@ def cosine(one: Float[Tensor, " numbers"], other: Float[Tensor, " numbers"]) -> 
     return float(cosine_similarity(one.double(), other.double(), dim=0))
 
 
-def _check(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> None:
+def _check_interventions(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> None:
     for layer, head in (place for intervention in interventions for place in intervention.ablated):
         if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].inputs.heads:
             raise ValueError(f"There is no head {head} in a layer number {layer}, so it cannot be ablated.")
-    if locked := [layers[i] for i in changed_layers(interventions, layers) if layers[i].locked]:
+    if locked := [layers[i] for i in intervened_layers(interventions, layers) if layers[i].locked]:
         raise ValueError(_locked(locked[0]))
 
 

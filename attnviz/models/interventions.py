@@ -12,11 +12,10 @@ from attnviz.scores import Score
 
 @dataclass(frozen=True)
 class Intervention:
-    """Another mask, score or normalizer in some layers of a running model, and heads that are ablated.
+    """Another mask, score or normalizer in some layers of a running model, and ablated heads.
 
-    A part that is None stays as it was trained. An ablated head sees no key, so its output is zero (zero ablation,
-    Michel et al. 2019, "Are Sixteen Heads Really Better than One?"). A layer is given by its position among the
-    layers of the trace, counted from 0.
+    A part that is None is not changed. The output of an ablated head is zero (zero ablation, Michel et al. 2019, "Are
+    Sixteen Heads Really Better than One?"). Layers are indices into the layers of the trace.
 
     Example:
         >>> from attnviz.mechanism import Mechanism
@@ -36,7 +35,7 @@ class Intervention:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is changed anywhere."""
+        """Whether nothing is changed."""
         return not self.ablated and self.mask is None and self.score is None and self.normalizer is None
 
     def apply(self, mechanism: Mechanism, layer: int) -> Mechanism:

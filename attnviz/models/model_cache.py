@@ -1,4 +1,4 @@
-"""The models in memory: bounded in number and in bytes, the least recently used one is dropped first."""
+"""The models in memory, limited in number and bytes; the least recently used one is dropped first."""
 
 import os
 import threading
@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from attnviz.formatting import quoted
-from attnviz.models.hub import MINILM, Hub, allowed, check_allowed, named
-from attnviz.models.loading import Folder, inspected
+from attnviz.models.hub import MINILM, Hub, allowed_models, check_allowed, model_id
+from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.minilm import minilm
 from attnviz.models.model import Model
 from attnviz.settings import kept_models, model_bytes
@@ -22,9 +22,9 @@ class NotDownloaded(ValueError):
 
 
 class ModelCache:
-    """Models in memory, at most so many and of so many bytes together; the least recently used one is dropped first.
+    """A cache of models, limited in number and in total bytes; the least recently used one is dropped first.
 
-    A model is loaded once, whoever asks for it; one is loaded at a time, so that two never fill the memory together.
+    Each model is loaded once, and one at a time, so that two never fill the memory together.
     """
 
     def __init__(self, max_models: int, max_bytes: int) -> None:
@@ -32,8 +32,8 @@ class ModelCache:
         self._models: OrderedDict[Hashable, tuple[Model, int]] = OrderedDict()
         self._reading, self._loading = threading.Lock(), threading.Lock()
 
-    def get(self, key: Hashable, inspect: Callable[[], Folder]) -> Model:
-        """Returns the model under this key, loaded from the folder that `inspect` gives if it is not in memory."""
+    def get(self, key: Hashable, inspect: Callable[[], ModelFolder]) -> Model:
+        """Returns the model with this key; loads it from the folder that `inspect` returns if it is not in memory."""
         if (model := self._find(key)) is not None:
             return model
         with self._loading:
@@ -52,12 +52,12 @@ class ModelCache:
 
     @property
     def size(self) -> int:
-        """The bytes that the models take together."""
+        """The bytes of all models together."""
         return sum(size for _, size in self._models.values())
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the models, the one that is dropped first at the front."""
+        """The names of the models, least recently used first."""
         return tuple(model.name for model, _ in self._models.values())
 
     def _find(self, key: Hashable) -> Model | None:
@@ -70,45 +70,45 @@ class ModelCache:
 
 @cache
 def shared_cache() -> ModelCache:
-    """The cache of this process: at most ATTNVIZ_MODELS_KEPT models (3), in ATTNVIZ_MODEL_MB of memory together."""
+    """Returns the cache of this process: at most ATTNVIZ_MODELS_KEPT models (3), in ATTNVIZ_MODEL_MB of memory."""
     return ModelCache(kept_models(), model_bytes())
 
 
 def model(name: str, hub: Hub = HUB) -> Model:
-    """The model of a name: an id of the hub or its address there, or the path of a local folder (from the root, or with
-    ~ or . before it).
+    """Returns a model by the id or address on the hub, or by the path of a local folder (absolute, or starting with ~
+    or .).
 
-    Raises NotDownloaded for a model of the hub that is not on this computer, and ValueError for what cannot be loaded
-    or, on a hosted instance, is not allowed.
+    Raises NotDownloaded for a model of the hub that is not on this computer, and ValueError for one that cannot be
+    loaded or, on a hosted instance, is not allowed.
     """
-    name = named(name)
+    name = model_id(name)
     if name in ("", MINILM):
         return minilm()
-    if allowed() is not None or not is_path(name):
+    if allowed_models() is not None or not is_path(name):
         check_allowed(name)
     if is_path(name):
-        folder = Path(os.path.realpath(Path(name).expanduser()))
-        return shared_cache().get((folder, _written(folder)), lambda: inspected(name))
-    found = hub.folder(name)
-    if found is None:
+        path = Path(os.path.realpath(Path(name).expanduser()))
+        return shared_cache().get((path, _last_modified(path)), lambda: inspect_folder(name))
+    folder = hub.folder(name)
+    if folder is None:
         raise NotDownloaded(f"{quoted(name)} is not on this computer yet. It has to be downloaded first.")
-    return shared_cache().get((name, found), lambda: inspected(found, name))
+    return shared_cache().get((name, folder), lambda: inspect_folder(folder, name))
 
 
-def choices(hub: Hub = HUB) -> list[str]:
-    """The ids that can be read without asking the network, or those that a hosted instance's owner lists."""
-    listed = allowed()
+def available_models(hub: Hub = HUB) -> list[str]:
+    """Returns the ids that can be loaded without network access, or those that a hosted instance lists."""
+    listed = allowed_models()
     names = listed if listed is not None else [model.name for model in hub.cached_models()]
     return [MINILM, *(name for name in names if name != MINILM)]
 
 
 def is_path(name: str) -> bool:
-    """Whether a name is that of a folder: ids of the hub begin otherwise."""
+    """Returns whether a name is a path; ids of the hub start differently."""
     return name.startswith(("/", "~", ".")) or Path(name).is_absolute()
 
 
-def _written(folder: Path) -> tuple[int, ...]:
-    """When what makes the model was last written, so that a model that was trained on is loaded anew."""
+def _last_modified(folder: Path) -> tuple[int, ...]:
+    """Returns the modification times of the model's files, so that a changed model is loaded again."""
     try:
         return tuple(
             sorted(file.stat().st_mtime_ns for file in folder.iterdir() if file.suffix in (".safetensors", ".json"))

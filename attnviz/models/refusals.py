@@ -1,4 +1,4 @@
-"""What transformers and torch raise about a model or an input, as sentences for a person."""
+"""Errors of transformers and torch as ValueErrors with readable messages."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +20,8 @@ def reason(error: BaseException) -> str:
 
 
 @contextmanager
-def refusal(sentence: str) -> Iterator[None]:
-    """Raises ValueError with this sentence, and the reason, for what transformers cannot read in a folder."""
+def as_value_error(sentence: str) -> Iterator[None]:
+    """Raises ValueError with this sentence and the reason, for errors of transformers within the context."""
     try:
         yield
     except FOLDER_ERRORS as error:

@@ -1,4 +1,4 @@
-"""A text, or a pair of texts, as what a model takes and what a person reads on the axes."""
+"""Texts and pairs of texts as inputs of models, and the names of their tokens."""
 
 import inspect
 import re
@@ -19,7 +19,7 @@ GENERATED = 32  # tokens that a decoder goes on by itself
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the tokens of a sequence are called, which of them a tokenizer added, and which text each is from."""
+    """The names of the tokens of a sequence, which of them are special, and which text each is from."""
 
     tokens: tuple[str, ...] = ()
     special: tuple[int, ...] = ()
@@ -28,7 +28,7 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False)
 class TextInputs:
-    """Makes a model's inputs of text, with the tokenizer that belongs to it, if there is one."""
+    """Makes a model's inputs from text, with its tokenizer, if there is one."""
 
     name: str  # of the model, in errors
     model: Any
@@ -36,7 +36,7 @@ class TextInputs:
 
     @cached_property
     def limit(self) -> int:
-        """The most tokens that are read, as the model's config, its positions and its tokenizer say."""
+        """The largest number of tokens, by the model's config, its positions and its tokenizer."""
         limits, config = [MOST_TOKENS], self.model.config.get_text_config()
         for name in ("max_position_embeddings", "n_positions", "max_target_positions"):
             most = getattr(config, name, None)
@@ -54,7 +54,7 @@ class TextInputs:
     def encode(
         self, text: str, pair: str | None = None, *, as_target: bool = False
     ) -> tuple[dict[str, Tensor], Tokens]:
-        """Returns what the model takes of a text, or of a pair of texts, and what its tokens are called.
+        """Returns the batch and the tokens of a text or a pair of texts.
 
         Raises ValueError for a text without tokens or with too many, and if there is no tokenizer that fits.
         """
@@ -94,7 +94,7 @@ class TextInputs:
         return batch, self._tokens(encoded, texts, special)
 
     def _tokens(self, encoded: Any, texts: list[str], special: tuple[int, ...]) -> Tokens:
-        """Returns the tokens with the names that they have on the axes."""
+        """Returns the tokens with their names on the axes."""
         tokenizer, ids = self.tokenizer, encoded["input_ids"][0].tolist()
         segments = (
             encoded.sequence_ids(0) if tokenizer.is_fast else [None if i in special else 0 for i in range(len(ids))]
@@ -113,20 +113,20 @@ class TextInputs:
         names = [raw[i] if i in special else token_text(tokenizer, ids[i]) for i in range(len(ids))]
         # Where tokens share characters, it is the raw names that tell them apart.
         names = [raw[i] if spans[i][1] > spans[i][0] else name for i, name in enumerate(names)]
-        shown = dict(enumerate(names))
+        by_position = dict(enumerate(names))
         for segment, typed in enumerate(texts):
-            own = [i for i, of in enumerate(segments) if of == segment]
-            shown |= zip(own, as_typed(typed, [spans[i] for i in own], [names[i] for i in own]), strict=True)
-        return Tokens(tuple(shown[i] for i in range(len(ids))), special, tuple(segments))
+            own = [i for i, source in enumerate(segments) if source == segment]
+            by_position |= zip(own, as_typed(typed, [spans[i] for i in own], [names[i] for i in own]), strict=True)
+        return Tokens(tuple(by_position[i] for i in range(len(ids))), special, tuple(segments))
 
     @torch.no_grad()
     def decoder_inputs(
         self, batch: dict[str, Tensor], target: str | None, *, generated: bool = True
     ) -> tuple[Tensor, Tokens]:
-        """Returns the token ids (1, tokens) that a decoder is given, and what they are called.
+        """Returns the token ids (1, tokens) of the decoder's input, and their names.
 
-        They are those of the `target`, after the decoder's start; without one, of what it writes by itself when it
-        takes the likeliest token each time, or of its start alone if nothing is to be `generated`.
+        They are the start token and the `target`; without a target, the start token and what the decoder generates
+        greedily, if `generated`.
         """
         start = self._start()
         if target is not None:
@@ -154,7 +154,7 @@ class TextInputs:
         raise ValueError(f"{self.name} does not say with which token its decoder starts.")
 
     def _generate(self, batch: dict[str, Tensor], start: int) -> list[int]:
-        """Returns the likeliest token each time, up to the end or GENERATED tokens."""
+        """Returns greedily generated tokens, up to the end token or GENERATED tokens."""
         settings = getattr(self.model, "generation_config", None) or self.model.config
         ends = settings.eos_token_id if isinstance(settings.eos_token_id, list) else [settings.eos_token_id]
         forced, padding = getattr(settings, "forced_bos_token_id", None), getattr(settings, "pad_token_id", None)
@@ -174,34 +174,33 @@ class TextInputs:
 
 
 def forward_parameters(model: Any) -> tuple[str, ...]:
-    """Returns the names of what a model's forward takes."""
+    """Returns the names of the parameters of a model's forward."""
     return tuple(inspect.signature(model.forward).parameters)
 
 
 def as_typed(text: str, spans: list[tuple[int, int]], names: list[str]) -> tuple[str, ...]:
-    """What the reader typed where each token stands, with its case, accents and marks.
+    """Returns the typed text of each token, with its case, accents and marks.
 
-    A token that stands for no text, such as [CLS], has the name given; tokens that share the same characters have it
-    beside them. What the tokenizer dropped and is no space, such as an accent written as a character of its own,
-    belongs to the token before.
+    A token without text, such as [CLS], has its name; tokens that share characters have their name after the text.
+    Characters other than spaces that the tokenizer dropped, such as combining accents, belong to the token before.
     """
     counts = Counter(spans)
     covered = sorted({i for start, end in spans for i in range(start, end)} | {len(text)})
-    shown = []
+    texts = []
     for (start, end), name in zip(spans, names, strict=True):
         dropped = re.match(r"\S*", text[end : covered[bisect_left(covered, end)]])
         whole = text[start:end] + (dropped.group() if dropped else "")
         whole = whole.strip() or whole
-        shown.append(name if start == end else f"{whole}·{name}" if counts[start, end] > 1 else whole)
-    return tuple(map(shorten_token, shown))
+        texts.append(name if start == end else f"{whole}·{name}" if counts[start, end] > 1 else whole)
+    return tuple(map(shorten_token, texts))
 
 
 def token_text(tokenizer: Any, token: int) -> str:
-    """Returns a token by itself as text, or its name where it is no whole character."""
+    """Returns the text of a single token, or its name if it is not a whole character."""
     text = tokenizer.decode([token])
     return shorten_token(text.strip() or text) if text and "\ufffd" not in text else token_name(tokenizer, token)
 
 
 def token_name(tokenizer: Any, token: int) -> str:
-    """Returns what the tokenizer calls a token; a model may know more of them than its tokenizer."""
+    """Returns the tokenizer's name of a token; models may have more tokens than their tokenizer."""
     return tokenizer.convert_ids_to_tokens(token) or f"[{token}]"

@@ -1,4 +1,4 @@
-"""Where layers come from: each source is a dataclass of settings with `layers() -> Sequence[Layer]`."""
+"""Sources of layers: dataclasses of settings with `layers() -> Sequence[Layer]`."""
 
 from attnviz.sources.pretrained import Pretrained
 from attnviz.sources.source import Source

@@ -1,4 +1,4 @@
-"""Checks of uploaded arrays of numbers and lists of tokens."""
+"""Checks of uploaded arrays and lists of tokens."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def check_array(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def check_array_header(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
-    """Raises ValueError for a type or shape that cannot be shown, before any number is read."""
+    """Raises ValueError for a type or shape that is not supported, before any number is read."""
     if dtype.hasobject:
         raise ValueError(
             f"{quoted(name)} is an object array, which could run code when opened, so it is not read. "

@@ -1,4 +1,4 @@
-"""Uploaded files, read without trusting them."""
+"""A reader of untrusted uploaded files."""
 
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -15,7 +15,7 @@ MAGIC = {".npz": (b"PK\x03\x04", b"PK\x05\x06"), ".npy": (b"\x93NUMPY",), ".parq
 
 @dataclass(frozen=True)
 class Limits:
-    """The most bytes of a file, and of what it holds."""
+    """The largest sizes of a file and of its content, in bytes."""
 
     disk: int = field(default_factory=upload_bytes)
     unpacked: int = field(default_factory=unpacked_bytes)
@@ -23,20 +23,20 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class FileContents:
-    """The arrays in a file, as float32 with 2 to 4 axes, by lower-case name; and its tokens."""
+    """The content of a file: arrays as float32 with 2 to 4 axes, by lower-case name, and tokens."""
 
     arrays: dict[str, np.ndarray]  # a matrix without a name is called "vectors"
     tokens: dict[str, tuple[str, ...]]  # "tokens" and "key_tokens", where given
 
 
 def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileContents:
-    """Reads the arrays and tokens in a file, whose format is told by the ending of its name.
+    r"""Reads the arrays and tokens in a file, whose format is the ending of its name.
 
-    Nothing is unpickled, and every size is checked before memory is allocated. Tokens are cut after 200 characters.
-    Raises ValueError, and nothing else, for whatever is wrong with the file.
+    Nothing is unpickled, and sizes are checked before memory is allocated. Tokens are cut after 200 characters. Raises
+    only ValueError, for any invalid file.
 
     Example:
-        >>> read_file("x.csv", b"token,1,2\\ncat,0.5,1\\nhen,0,2").tokens
+        >>> read_file("x.csv", b"token,1,2\ncat,0.5,1\nhen,0,2").tokens
         {'tokens': ('cat', 'hen')}
     """
     limits, ending = limits or Limits(), PurePath(name).suffix.lower()
@@ -55,15 +55,15 @@ def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileConte
     if ending in MAGIC and not real:
         raise ValueError(f"This file ends in {ending}, but does not begin as such a file does. Save it again.")
 
-    found: dict[str, np.ndarray | tuple[str, ...]] = {}
+    contents: dict[str, np.ndarray | tuple[str, ...]] = {}
     for label, content in READERS[ending](data, Budget(limits.unpacked)):
         label = TOKEN_NAMES.get(label.lower(), label.lower())
-        if label in found:
+        if label in contents:
             raise ValueError(f"This file names {quoted(label)} twice; capitals do not count. Keep one of the two.")
-        if len(found) == MOST_ARRAYS:
+        if len(contents) == MOST_ARRAYS:
             raise ValueError(f"This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.")
-        found[label] = check_tokens(label, content) if label in TOKEN_NAMES else check_array(label, content)
-    arrays = {label: content for label, content in found.items() if isinstance(content, np.ndarray)}
+        contents[label] = check_tokens(label, content) if label in TOKEN_NAMES else check_array(label, content)
+    arrays = {label: content for label, content in contents.items() if isinstance(content, np.ndarray)}
     if not arrays:
         raise ValueError("This file holds no numbers. Give it at least one row of them.")
-    return FileContents(arrays, {label: content for label, content in found.items() if isinstance(content, tuple)})
+    return FileContents(arrays, {label: content for label, content in contents.items() if isinstance(content, tuple)})

@@ -1,4 +1,4 @@
-"""A reader for each format that can be uploaded: from untrusted bytes to arrays, within a memory budget."""
+"""Readers of the upload formats: from untrusted bytes to arrays, within a memory budget."""
 
 import csv
 import io
@@ -45,7 +45,7 @@ UNREADABLE = (
 
 
 class Budget:
-    """The bytes that may still be unpacked; spent before the memory is allocated."""
+    """The bytes that may still be unpacked; they are spent before the memory is allocated."""
 
     def __init__(self, size: int) -> None:
         self.left = self.whole = size
@@ -59,12 +59,12 @@ class Budget:
 
 
 @contextmanager
-def _report_damage(what: str) -> Iterator[None]:
-    """Turns what a library raises about unreadable bytes into a ValueError that says what to do."""
+def _report_damage(subject: str) -> Iterator[None]:
+    """Converts errors of libraries about unreadable bytes to ValueError."""
     try:
         yield
     except UNREADABLE as error:
-        raise ValueError(f"{what} cannot be read: it was damaged or cut off. Save it again.") from error
+        raise ValueError(f"{subject} cannot be read: it was damaged or cut off. Save it again.") from error
 
 
 # One reader for each format, from bytes to pairs of a name and what it names.
@@ -77,7 +77,7 @@ def _read_npy(data: bytes, budget: Budget) -> NamedArrays:
 
 
 def _array(name: str, data: bytes, budget: Budget) -> np.ndarray:
-    """The array in the bytes of a .npy file."""
+    """Returns the array in the bytes of a .npy file."""
     check = check_tokens_header if name.lower() in TOKEN_NAMES else check_array_header
     array = read_npy(data, partial(check, name), quoted(name))
     budget.spend(max(array.size * 4 - len(data), 0))  # what float32 takes beyond the bytes that are here
@@ -120,21 +120,21 @@ def _read_safetensors(data: bytes, budget: Budget) -> NamedArrays:
 
 
 def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
-    """Rows of numbers; a row of headings and a column of tokens are optional."""
+    """Reads rows of numbers; a row of headings and a column of tokens are optional."""
     budget.spend(CELL_COST * sum(data.count(mark) for mark in (delimiter.encode(), b"\n", b"\r")))
     reader = csv.reader(_lines(data), delimiter=delimiter, strict=True)
     try:
         rows = list(islice(((n, row) for n, row in enumerate(reader, 1) if any(row)), MOST_TOKENS + 2))
     except csv.Error as error:
         raise ValueError(f"Line {reader.line_num} is no row of cells. Look for a stray quotation mark.") from error
-    named = bool(rows) and rows[0][1][0].strip().lower() in TOKEN_NAMES
-    if rows and (named or all(_parse_number(cell) is None for cell in rows[0][1])):
+    has_token_column = bool(rows) and rows[0][1][0].strip().lower() in TOKEN_NAMES
+    if rows and (has_token_column or all(_parse_number(cell) is None for cell in rows[0][1])):
         rows = rows[1:]
     if not rows:
         raise ValueError("This file holds no numbers. Give it one row of them for each token.")
     if len(rows) > MOST_TOKENS:
         raise ValueError(f"This file has more than {MOST_TOKENS:,} rows, which is the most that can be shown.")
-    if named or all(_parse_number(row[0]) is None for _, row in rows):
+    if has_token_column or all(_parse_number(row[0]) is None for _, row in rows):
         yield "tokens", [row[0] for _, row in rows]
         start = 1
     else:
@@ -151,8 +151,8 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
         if None in values:
             column = values.index(None) + start
             hint = "" if column else " If the first column holds tokens, write “token” above it."
-            held = f"holds {quoted(row[column])}, which is not a finite number" if row[column] else "is empty"
-            raise ValueError(f"Row {n}, column {column + 1} {held}. Write a number there.{hint}")
+            content = f"holds {quoted(row[column])}, which is not a finite number" if row[column] else "is empty"
+            raise ValueError(f"Row {n}, column {column + 1} {content}. Write a number there.{hint}")
         into[:] = values
     yield "vectors", matrix
 
@@ -182,7 +182,7 @@ def _read_json(data: bytes, budget: Budget) -> NamedArrays:
         yield name, value if name.lower() in TOKEN_NAMES else _nested(name, value)
 
 
-def _parse_json(data: bytes, budget: Budget, what: str = "This file") -> Any:
+def _parse_json(data: bytes, budget: Budget, subject: str = "This file") -> Any:
     budget.spend(sum(cost * data.count(mark) for mark, cost in JSON_COST.items()))
     budget.spend(0 if data.isascii() else 4 * len(data))
     try:
@@ -192,35 +192,37 @@ def _parse_json(data: bytes, budget: Budget, what: str = "This file") -> Any:
         raise ValueError(NOT_TEXT) from error
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"{what} is not valid JSON in line {error.lineno}, character {error.colno}. "
+            f"{subject} is not valid JSON in line {error.lineno}, character {error.colno}. "
             "Write numbers, texts in double quotes, and lists in square brackets."
         ) from error
     except RecursionError as error:
-        raise ValueError(f"{what} nests lists too deeply. Give rows of numbers, in at most 4 levels.") from error
+        raise ValueError(f"{subject} nests lists too deeply. Give rows of numbers, in at most 4 levels.") from error
 
 
 def _nested(name: str, value: object) -> np.ndarray:
-    """The array in lists of lists of numbers, opened level by level; they must be equally long on each."""
+    """Returns nested lists of numbers as an array, level by level; lists must have equal lengths on each level."""
     shape: tuple[int, ...] = ()
     level: list[Any] = [value]
     while level and isinstance(level[0], list) and len(shape) < 5:
         width = len(level[0])
         for i, entry in enumerate(level):
             if not isinstance(entry, list) or len(entry) != width:
-                at = element_name(name, np.unravel_index(i, shape))
+                element = element_name(name, np.unravel_index(i, shape))
                 has = f"has length {len(entry)}" if isinstance(entry, list) else "is no list"
-                raise ValueError(f"{at} {has}, but the lists before have length {width}. Make all equally long.")
+                raise ValueError(f"{element} {has}, but the lists before have length {width}. Make all equally long.")
         shape += (width,)
         level = list(chain.from_iterable(level))
     for i, entry in enumerate(level):
         if not isinstance(entry, float | bool):
-            held = quoted(entry) if isinstance(entry, str) else JSON_NAMES[type(entry)]
-            raise ValueError(f"{element_name(name, np.unravel_index(i, shape))} holds {held}, which is not a number.")
+            content = quoted(entry) if isinstance(entry, str) else JSON_NAMES[type(entry)]
+            raise ValueError(
+                f"{element_name(name, np.unravel_index(i, shape))} holds {content}, which is not a number."
+            )
     return np.array(level, np.float64).reshape(shape)
 
 
 def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
-    """Reads the file in a separate process, because Arrow may end the process that it runs in."""
+    """Reads the file in a separate process, because Arrow may crash the process that it runs in."""
     program = [sys.executable, "-I", str(Path(__file__).with_name("parquet.py"))]
     limits = [str(MOST_TOKENS), str(LONGEST_TOKEN), str(budget.left)]
     environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}  # another takes 1 GB at once, used or not

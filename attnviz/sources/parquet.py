@@ -1,9 +1,8 @@
-"""The .parquet file on standard input as .npz on standard output: a program, run in a process of its own.
+"""A program that converts a .parquet file on standard input to .npz on standard output.
 
-Some damaged files make Arrow end the process, and a page is given whatever memory it asks for, though
-the file has but 300 bytes. Here that harms nobody: the process is small, confined, and starts in 0.1 s.
-So it imports nothing of attnviz. A sentence for the person at the screen, with what to quote in it, is
-written as JSON instead, and the exit status is then 3.
+Some damaged files crash Arrow, or make it allocate any amount of memory although the file has but 300 bytes. This
+process is small and limited, and starts in 0.1 s, so it imports nothing of attnviz. Errors are written as JSON, a
+message with its arguments, with exit status 3.
 """
 
 import json
@@ -24,11 +23,11 @@ READER = 128 << 20  # bytes for the reader itself, beside what it unpacks
 
 
 class Refused(Exception):
-    """A sentence with a {} for each text to quote, and those texts."""
+    """A message with a {} for each text to quote, and those texts."""
 
 
 def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[str, np.ndarray]]:
-    """The columns by name: lists of numbers and texts each for itself, plain numbers together as "vectors"."""
+    """Yields the columns by name: columns of lists or text each alone, plain numbers together as "vectors"."""
     file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
     footer = file.metadata
     if footer.num_rows > rows:
@@ -79,7 +78,8 @@ def _item(kind: pa.DataType) -> pa.DataType:
 
 
 def _confine(size: int) -> None:
-    """Lets this process take so many bytes more; where it cannot be, what the footer says is checked all the same."""
+    """Limits the memory that this process may still allocate, on Linux; elsewhere only the sizes in the footer are
+    checked."""
     if sys.platform == "linux":
         import resource
 

@@ -1,4 +1,4 @@
-"""What every source is: a dataclass of settings that gives layers."""
+"""The interface of sources: dataclasses of settings that make layers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from attnviz.layer import Layer
 
 @dataclass(frozen=True)
 class Opening:
-    """What a page shows first: the positions of a layer, of one of its heads, and of a pinned query, if any."""
+    """The initial selection of a page: the indices of a layer, of one of its heads, and of a pinned query, if any."""
 
     layer: int = 0
     head: int = 0
@@ -17,13 +17,12 @@ class Opening:
 
 
 class MissingInput(ValueError):
-    """An input is still missing. This is no mistake; the message says what to give."""
+    """The input is still missing. Not an error of the user; the message asks for it."""
 
 
 class Source:
-    """A frozen dataclass of settings. Its docstring is the help on screen, its fields are the widgets; the first is
-    the input, such as the text or the file. Its repr is the key under which results are cached.
-    """
+    """A frozen dataclass of settings. Its docstring is the help on screen, its fields are the widgets; the first
+    field is the input, such as the text or the file. Its repr is the cache key."""
 
     private: ClassVar[bool] = False  # whether its input is a file, which stays in the session and out of the link
 

@@ -1,4 +1,4 @@
-"""Toy vectors, computed from the text alone: nothing is learned."""
+"""Toy vectors, computed from the text; nothing is learned."""
 
 import hashlib
 import math
@@ -55,17 +55,17 @@ class Toy(Source):
             cut_heads(vectors @ self._projection(role), self.heads) for role in ("query", "key", "value")
         )
         query, key = rotated(query, self.rotary), rotated(key, self.rotary)
-        shown = tuple(map(shorten_token, tokens))
-        return [Layer(LayerId(index=0), Kind.SELF, Inputs(query, key, value, shown, shown), Mechanism())]
+        names = tuple(map(shorten_token, tokens))
+        return [Layer(LayerId(index=0), Kind.SELF, Inputs(query, key, value, names, names), Mechanism())]
 
     def _projection(self, role: str) -> Float[Tensor, "width width"]:
-        """The projections of all heads side by side, with a spread that keeps a vector's length."""
+        """Returns the projections of all heads side by side, scaled so that vectors keep their length."""
         matrix = _random_numbers(f"{self.seed} {role}", self.width * self.width) / math.sqrt(self.width)
         return matrix.reshape(self.width, self.width)
 
 
 def embedding(token: str, width: int) -> Float[Tensor, " width"]:
-    """Returns the vector of a token, which follows from its text: entries of mean 0 and variance 1.
+    """Returns the vector of a token, determined by its text: entries of mean 0 and variance 1.
 
     Example:
         >>> bool((embedding("cat", 4) == embedding("cat", 4)).all())
@@ -75,6 +75,6 @@ def embedding(token: str, width: int) -> Float[Tensor, " width"]:
 
 
 def _random_numbers(name: str, count: int) -> Float[Tensor, " count"]:
-    """Uniform numbers of mean 0 and variance 1, drawn from a hash: they are the same in every version of torch."""
+    """Returns uniform numbers of mean 0 and variance 1 from a hash, which are the same in all versions of torch."""
     raw = np.frombuffer(hashlib.shake_256(name.encode()).digest(4 * count), dtype="<u4")
     return torch.from_numpy(((raw / 2**32 - 0.5) * math.sqrt(12)).astype("f4"))

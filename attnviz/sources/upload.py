@@ -113,20 +113,20 @@ def from_arrays(
         raise ValueError(f"A matrix can be cut into 1 to {MOST_HEADS} heads; there cannot be {heads}.")
     if not isinstance(arrays, Mapping):
         arrays = {"vectors": arrays}
-    given: dict[str, np.ndarray] = {}
+    by_role: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         role = ROLES.get(name.lower(), name.lower())
-        if role in given:
+        if role in by_role:
             raise ValueError(f"{quoted(role)} is given twice. Keep one of the two.")
-        given[role] = check_array(name, array.detach().cpu().float().numpy() if isinstance(array, Tensor) else array)
-    if set(given) == {"weights"}:
-        return _weights_only_layers(_split_layers("weights", given["weights"], 1), tokens, key_tokens)
-    if len(given) == 1 and not given.keys() & set(ROLES.values()):
-        [(name, array)] = given.items()
+        by_role[role] = check_array(name, array.detach().cpu().float().numpy() if isinstance(array, Tensor) else array)
+    if set(by_role) == {"weights"}:
+        return _weights_only_layers(_split_layers("weights", by_role["weights"], 1), tokens, key_tokens)
+    if len(by_role) == 1 and not by_role.keys() & set(ROLES.values()):
+        [(name, array)] = by_role.items()
         query = key = value = _split_layers(name, array, heads)
-    elif {"query", "key"} <= given.keys() <= {"query", "key", "value"}:
+    elif {"query", "key"} <= by_role.keys() <= {"query", "key", "value"}:
         query, key, value = (
-            _split_layers(name, given.get(name, given["key"]), heads) for name in ("query", "key", "value")
+            _split_layers(name, by_role.get(name, by_role["key"]), heads) for name in ("query", "key", "value")
         )
     else:
         names = ", ".join(quoted(name) for name in list(arrays)[:8])
@@ -159,7 +159,7 @@ def from_arrays(
 def _weights_only_layers(
     layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Sequence[str] | None
 ) -> list[Layer]:
-    """Layers whose attention is the given weights: their dot products with an identity matrix as keys."""
+    """Returns layers with these weights: dot products with an identity matrix as keys."""
     for weights in layers:
         lowest, highest = float(weights.min()), float(weights.max())
         if lowest < 0 or highest > 1 + TOLERANCE:
@@ -188,11 +188,9 @@ def _weights_only_layers(
 
 def _split_layers(name: str, array: np.ndarray, heads: int) -> list[Tensor]:
     """Returns an array of 2 to 4 axes as layers of (heads, tokens, width). Raises ValueError if it is too large."""
-    for axis, (what, most) in enumerate(LIMITS[-array.ndim :]):
-        if array.shape[axis] > most:
-            raise ValueError(
-                f"{quoted(name)} has {array.shape[axis]:,} {what}; at most {most:,} can be shown. Upload fewer."
-            )
+    for size, (axis, most) in zip(array.shape, LIMITS[-array.ndim :], strict=True):
+        if size > most:
+            raise ValueError(f"{quoted(name)} has {size:,} {axis}; at most {most:,} can be shown. Upload fewer.")
     tensor = torch.from_numpy(array)
     if array.ndim == 2:
         return [cut_heads(tensor, heads)]
@@ -202,13 +200,13 @@ def _split_layers(name: str, array: np.ndarray, heads: int) -> list[Tensor]:
 def _token_names(
     tokens: Sequence[str] | None, key_tokens: Sequence[str] | None, queries: int, keys: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the names of query and key tokens: those given, or their numbers."""
+    """Returns the names of query and key tokens, by default their numbers."""
     if key_tokens is None and queries == keys:
         key_tokens = tokens
-    named = []
-    for what, given, count in (("tokens", tokens, queries), ("key_tokens", key_tokens, keys)):
-        if given is not None and len(given) != count:
-            of = "queries" if what == "tokens" else "keys"
-            raise ValueError(f"{what} names {len(given):,} tokens, but there are {count:,} {of}. Give one for each.")
-        named.append(tuple(given) if given is not None else tuple(str(i) for i in range(count)))
-    return named[0], named[1]
+    result = []
+    for name, names, count in (("tokens", tokens, queries), ("key_tokens", key_tokens, keys)):
+        if names is not None and len(names) != count:
+            axis = "queries" if name == "tokens" else "keys"
+            raise ValueError(f"{name} names {len(names):,} tokens, but there are {count:,} {axis}. Give one for each.")
+        result.append(tuple(names) if names is not None else tuple(str(i) for i in range(count)))
+    return result[0], result[1]

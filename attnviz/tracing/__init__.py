@@ -1,4 +1,4 @@
-"""The queries, keys and values, or else the weights, of every attention inside a transformers model."""
+"""Captures: the queries, keys and values, or at least the weights, of all attention in a transformers model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from attnviz.tracing.layer_naming import LayerNames
 from attnviz.tracing.memory_budget import MemoryBudget
 from attnviz.tracing.model_lock import model_lock
 from attnviz.tracing.recording import Intervene, Recording, current_recording
-from attnviz.tracing.torch_interception import TorchInterception, heads_of
+from attnviz.tracing.torch_interception import TorchInterception, head_counts
 
 __all__ = ["capture", "model_lock"]
 
@@ -30,22 +30,23 @@ def capture(
     decoder_special: Sequence[int] = (),
     intervene: Intervene | None = None,
 ) -> Trace:
-    """Every attention of one forward of `model` on `batch`, of one example, in the order in which they ran.
+    """Returns every attention of one forward pass of `model` on `batch`, for one example, in the order in which they
+    ran.
 
-    Each layer's mechanism gives the model's own weights, and its `fidelity` says how sure that is: some rows of
-    each are compared with the model's own attention, and a layer that differs is shown by the model's own weights,
-    or not at all and named in `missing`. `tokens` are what to write on the axes (by default what the tokenizer
-    calls them), `special` the positions of tokens that are no text; `decoder_tokens` and `decoder_special` are those
-    of a decoder beside an encoder. Sequences that belong to one example, such as windows of a picture, stand one
-    after the other in a layer and do not see each other. The values of a long text are rounded to float16, three
-    digits, after that comparison: once queries, keys and values take more than 64 MB together.
+    Each layer's mechanism reproduces the model's weights, and its `fidelity` tells how certain that is: some rows of
+    each layer are compared with the model's own attention. A layer that differs is returned with the model's weights
+    only, or named in `missing`.
 
-    `intervene` may change a layer: it is called with the position of each layer that has a mechanism, its inputs and
-    that mechanism, and returns None, or another mechanism and its output (heads, queries, d_v), with which the
-    forward continues.
+    `tokens` are the labels of the axes (by default from the tokenizer), `special` the positions of special tokens;
+    `decoder_tokens` and `decoder_special` are those of the decoder of an encoder–decoder model. Several sequences of
+    one example, such as windows of a picture, are concatenated in a layer and do not attend to each other. If queries,
+    keys and values take more than 64 MB together, values are rounded to float16 after the comparison.
 
-    One forward of a model object runs at a time, and the model is left as it was found. Raises ValueError for a
-    model without attention.
+    `intervene` is called with the index of each layer that has a mechanism, its inputs and that mechanism. It returns
+    None, or another mechanism and its output (heads, queries, d_v), with which the forward pass continues.
+
+    One forward pass of a model object runs at a time, and the model is restored. Raises ValueError for a model without
+    attention.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -84,7 +85,7 @@ def _forward(model: Any, batch: Mapping[str, Any], recording: Recording, impleme
         model.set_attn_implementation(implementation)
     token = current_recording.set(recording)
     try:
-        with TorchInterception(recording, heads_of(_configs(model))).inside(model):
+        with TorchInterception(recording, head_counts(_configs(model))).inside(model):
             model(**batch)
     finally:
         current_recording.reset(token)
@@ -93,7 +94,7 @@ def _forward(model: Any, batch: Mapping[str, Any], recording: Recording, impleme
 
 @contextmanager
 def _evaluation_mode(model: Any) -> Iterator[None]:
-    """Runs a model without dropout, and leaves it as it was."""
+    """Runs a model in evaluation mode and restores it."""
     training = {module: module.training for module in model.modules()}
     implementations = [(config, config._attn_implementation_internal) for config in _configs(model)]
     try:
@@ -107,21 +108,21 @@ def _evaluation_mode(model: Any) -> Iterator[None]:
 
 
 def _configs(model: Any) -> list[Any]:
-    """The configurations of a model and of its parts, each of which can have an implementation of its own."""
+    """Returns the configs of a model and of its parts, each of which can have its own attention implementation."""
     waiting = [module.config for module in model.modules() if hasattr(module, "config")]
-    found: dict[int, Any] = {}
+    configs: dict[int, Any] = {}
     while waiting:
         config = waiting.pop()
-        if id(config) not in found and hasattr(config, "_attn_implementation_internal"):
-            found[id(config)] = config
+        if id(config) not in configs and hasattr(config, "_attn_implementation_internal"):
+            configs[id(config)] = config
             waiting += [part for name in config.sub_configs if (part := getattr(config, name, None)) is not None]
-    return list(found.values())
+    return list(configs.values())
 
 
 def _examples(batch: Mapping[str, Any]) -> int:
-    """How many examples a batch holds, by its token ids or else by its first tensor."""
-    named = (batch[name] for name in ("input_ids", "inputs_embeds", "decoder_input_ids") if name in batch)
-    tensors = (value for value in (*named, *batch.values()) if isinstance(value, Tensor) and value.ndim)
+    """Returns the number of examples in a batch, by its token ids or else by its first tensor."""
+    tokens = (batch[name] for name in ("input_ids", "inputs_embeds", "decoder_input_ids") if name in batch)
+    tensors = (value for value in (*tokens, *batch.values()) if isinstance(value, Tensor) and value.ndim)
     first = next(tensors, None)
     if first is None:
         raise ValueError(

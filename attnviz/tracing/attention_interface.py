@@ -1,4 +1,4 @@
-"""What transformers calls in place of a model's own attention and of its own masks."""
+"""The attention and mask functions that transformers calls during a capture."""
 
 from functools import cache
 from typing import Any
@@ -16,15 +16,15 @@ NAME = "attnviz"
 
 
 def attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, **more: Any
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, **options: Any
 ) -> tuple[Tensor, None]:
-    """The output of the model's own attention; what it is computed from is kept where a capture asks for it."""
+    """Returns the output of the model's own attention, and records its inputs if a capture is running."""
     sequences = max(len(query), len(key))
     query, key, value = (tensor.expand(sequences, -1, -1, -1) for tensor in (query, key, value))
     if attention_mask is not None and attention_mask.dtype == torch.bool:  # what torch understands, but eager adds
         least = torch.finfo(query.dtype).min
         attention_mask = torch.zeros_like(attention_mask, dtype=query.dtype).masked_fill(~attention_mask, least)
-    call, recording = Call(module, query, key, value, attention_mask, more), current_recording.get()
+    call, recording = Call(module, query, key, value, attention_mask, options), current_recording.get()
     if recording is None:  # someone else's forward of a model that is being captured
         output = torch.cat([call.rows(*part)[0] for part in blocks(call.lengths[0])], dim=1)
     else:
@@ -34,7 +34,7 @@ def attention(
 
 @cache
 def register() -> str:
-    """Makes this attention known to transformers, once, and returns the name of its implementation."""
+    """Registers this attention with transformers once, and returns its name."""
     AttentionInterface.register(NAME, attention)
     AttentionMaskInterface.register(NAME, lazy_mask)
     return NAME

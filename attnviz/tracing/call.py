@@ -1,4 +1,4 @@
-"""One call of attention: what a model hands over, and what its own function makes of it."""
+"""One call of attention: its arguments, and the results of the model's own function."""
 
 import inspect
 from collections.abc import Callable
@@ -21,41 +21,42 @@ INDICES = ("indices", "block_indices")  # the keys that a model has chosen itsel
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """The arguments of transformers' AttentionInterface; queries are (sequences, heads, queries, width)."""
+    """The arguments of a call of transformers' AttentionInterface; queries are (sequences, heads, queries, width)."""
 
     module: nn.Module
     query: Tensor
     key: Tensor
     value: Tensor
     mask: Tensor | None
-    more: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def lengths(self) -> tuple[int, int]:
         return self.query.shape[2], self.key.shape[2]
 
     def own_function(self) -> Callable | None:
-        """The function that the model's own forward names as the one to take by default."""
+        """Returns the default attention function of the model's own module, or None."""
         forward = inspect.unwrap(type(self.module).forward)
         names = (name for name in forward.__code__.co_names if "eager" in name)
-        return next((made for name in names if callable(made := forward.__globals__.get(name))), None)
+        return next((function for name in names if callable(function := forward.__globals__.get(name))), None)
 
     def rows(self, first: int, last: int, sequences: slice = slice(None)) -> tuple[Tensor, Tensor]:
-        """Output (sequences, rows, heads, width) and weights (sequences, heads, rows, keys) by that function."""
+        """Returns the output (sequences, rows, heads, width) and weights (sequences, heads, rows, keys) of that
+        function."""
         own = self.own_function()
         if own is None:
             raise NotImplementedError(f"The attention of {type(self.module).__name__} is not known here.")
-        cut = {name: self._cut(value, first, last, sequences) for name, value in self.more.items()}
+        cut = {name: self._slice_rows(value, first, last, sequences) for name, value in self.options.items()}
         query, key, value = self.query[sequences, :, first:last], self.key[sequences], self.value[sequences]
-        mask = None if self.mask is None else self._cut(self.mask, first, last, sequences)
+        mask = None if self.mask is None else self._slice_rows(self.mask, first, last, sequences)
         output, weights = own(self.module, query, key, value, mask, **(cut | {"dropout": 0.0}))
         return output, weights
 
     def output(self) -> Tensor:
-        """All rows, (sequences, queries, heads, width): the exact thing, without all scores at once."""
+        """Returns the output of all rows, (sequences, queries, heads, width), without all scores in memory."""
         queries, _ = self.lengths
-        bias = self.more.get("position_bias")
-        if any(self.more.get(name) is not None for name in SCORE_CHANGES):
+        bias = self.options.get("position_bias")
+        if any(self.options.get(name) is not None for name in SCORE_CHANGES):
             return torch.cat([self.rows(*part)[0] for part in blocks(queries)], dim=1)
         if bias is None and (self.mask is None or self._causal()):
             parts = [self._by_torch(self.query, causal=self.mask is not None)]
@@ -64,29 +65,29 @@ class Call:
         return torch.cat(parts, dim=2).transpose(1, 2)
 
     def _rows_by_torch(self, first: int, last: int) -> Tensor:
-        mask, bias = (self._cut(part, first, last) for part in (self.mask, self.more.get("position_bias")))
-        seen = slice(None) if mask is None else _visible_keys(mask)
-        added = sum(part[..., seen] for part in (mask, bias) if part is not None)
-        return self._by_torch(self.query[:, :, first:last], added, seen)
+        mask, bias = (self._slice_rows(part, first, last) for part in (self.mask, self.options.get("position_bias")))
+        keys = slice(None) if mask is None else _visible_keys(mask)
+        added = sum(part[..., keys] for part in (mask, bias) if part is not None)
+        return self._by_torch(self.query[:, :, first:last], added, keys)
 
     def _by_torch(
-        self, query: Tensor, added: Tensor | None = None, seen: slice = slice(None), causal: bool = False
+        self, query: Tensor, added: Tensor | None = None, keys: slice = slice(None), causal: bool = False
     ) -> Tensor:
         return scaled_dot_product_attention(
             query,
-            self.key[:, :, seen],
-            self.value[:, :, seen],
+            self.key[:, :, keys],
+            self.value[:, :, keys],
             attn_mask=added if added is None else added.to(query.dtype),
             is_causal=causal,
-            scale=self.more.get("scaling"),
+            scale=self.options.get("scaling"),
             enable_gqa=self.query.shape[1] != self.key.shape[1],
         )
 
     def _causal(self) -> bool:
         return isinstance(self.mask, LazyMask) and self.mask.rule() == Causal() and self.mask.real_keys(0) is None
 
-    def _cut(self, value: Any, first: int, last: int, sequences: slice = slice(None)) -> Any:
-        """The part of a tensor that belongs to these rows, where it has an axis for them."""
+    def _slice_rows(self, value: Any, first: int, last: int, sequences: slice = slice(None)) -> Any:
+        """Returns the part of a tensor for these rows and sequences, if it has axes for them."""
         if isinstance(value, LazyMask):
             value = value.rows(first, last)
         elif isinstance(value, Tensor) and value.ndim == 4 and value.shape[2] == self.query.shape[2] > 1:
@@ -97,9 +98,9 @@ class Call:
 
 
 def _visible_keys(mask: Tensor) -> slice:
-    """The keys from the first to the last that any of these rows sees; all, if a row sees none."""
-    seen = mask > MASKED
-    if not bool(seen.any(-1).all()):
+    """Returns the range of keys that any of these rows allows; all keys, if a row is empty."""
+    visible = mask > MASKED
+    if not bool(visible.any(-1).all()):
         return slice(None)
-    columns = seen.flatten(0, -2).any(0).nonzero()
+    columns = visible.flatten(0, -2).any(0).nonzero()
     return slice(int(columns[0]), int(columns[-1]) + 1)

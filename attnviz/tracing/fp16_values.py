@@ -1,4 +1,4 @@
-"""Values in half precision, so that what is held of a long text takes less memory."""
+"""Values in half precision, to save memory for long texts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,9 +15,9 @@ LEAST, MOST = 2.0**-14, 65_504.0
 
 
 def with_fp16_values(layers: Sequence[Layer]) -> list[Layer]:
-    """The same layers, with values in float16 where all together take more than EXACT bytes.
+    """Returns the same layers, with float16 values if all layers take more than EXACT bytes together.
 
-    Queries and keys stay as they are, and so do finished weights, and values that float16 does not hold.
+    Queries, keys and finished weights are unchanged, and so are values beyond the range of float16.
     """
     computed = [layer.inputs for layer in layers if not layer.locked]
     if sum(tensor.nbytes for one in computed for tensor in (one.query, one.key, one.value)) <= EXACT:

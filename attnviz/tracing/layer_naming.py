@@ -1,4 +1,4 @@
-"""What the attention of a module is called, and what its tokens are."""
+"""The names of layers, and the tokens of their axes."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from torch import nn
 from attnviz.layer import Layer, LayerId
 
 CROSS = re.compile(r"cross|enc_?dec_?att|encoder_attn", re.IGNORECASE)
-PLAIN = re.compile("att|self|model|coder", re.IGNORECASE)  # parts of a path that do not tell a layer from another
+GENERIC = re.compile("att|self|model|coder", re.IGNORECASE)  # parts of a path that do not tell a layer from another
 # A part of a module's path says what stack it is in; the first of these that occurs names it.
 STACKS = {
     "vision": r"vision|visual|image",
@@ -25,7 +25,7 @@ Side = tuple[tuple[str, ...], tuple[int, ...]]  # tokens, and the positions of t
 
 @dataclass(frozen=True)
 class LayerNames:
-    """The tokens of a batch, and which side of which layer they stand on."""
+    """The tokens of a batch, and the axes of the layers that they belong to."""
 
     modules: dict[nn.Module, str]
     is_encoder_decoder: bool  # the model has an encoder and a decoder, and the tokens are the encoder's
@@ -39,25 +39,25 @@ class LayerNames:
         return marked or bool(CROSS.search(f"{self.modules[module]} {type(module).__name__}"))
 
     def layer_id(self, module: nn.Module) -> LayerId:
-        """The id of a module's layer, by the first number in its path, or else by the part that tells most."""
+        """Returns the id of a module's layer, by the first number in its path, or else by its most specific part."""
         path = self.modules[module]
-        telling = [part for part in path.split(".") if not PLAIN.search(part)]
-        index = next(iter(_numbers(path)), telling[-1] if telling else None)
+        specific = [part for part in path.split(".") if not GENERIC.search(part)]
+        index = next(iter(_numbers(path)), specific[-1] if specific else None)
         return LayerId(stack(path) or "layer", index, self.is_cross(module))
 
     def sides(self, module: nn.Module, queries: int, keys: int) -> tuple[Side, Side]:
-        """Tokens and special positions of the queries and of the keys."""
-        of, cross = stack(self.modules[module]), self.is_cross(module)
-        given, written = (self.tokens, self.special), (self.decoder_tokens, self.decoder_special)
+        """Returns the tokens and special positions of the queries and of the keys."""
+        name, cross = stack(self.modules[module]), self.is_cross(module)
+        source, target = (self.tokens, self.special), (self.decoder_tokens, self.decoder_special)
         if not self.is_encoder_decoder:
-            written = given
-        sides = (written, given if cross else written) if of == "decoder" else (given, given)
-        if of in ("vision", "audio"):
+            target = source
+        sides = (target, source if cross else target) if name == "decoder" else (source, source)
+        if name in ("vision", "audio"):
             sides = ((), ()), ((), ())
-        return _counted(sides[0], queries), _counted(sides[1], keys)
+        return _or_numbers(sides[0], queries), _or_numbers(sides[1], keys)
 
 
-def _counted(side: Side, count: int) -> Side:
+def _or_numbers(side: Side, count: int) -> Side:
     return side if len(side[0]) == count else (tuple(map(str, range(count))), ())
 
 
@@ -66,7 +66,8 @@ def stack(path: str) -> str:
 
 
 def with_unique_ids(layers: Sequence[tuple[Layer, str]]) -> list[Layer]:
-    """Layers, given with their modules' paths, whose ids differ: by all the numbers in the paths, or else by order."""
+    """Returns layers, given with their modules' paths, with unique ids: by all numbers in the paths, or else by
+    order."""
     ids = [layer.id for layer, _ in layers]
     longer = [
         replace(one, sub_indices=tuple(_numbers(path)[1:])) if ids.count(one) > 1 else one

@@ -1,4 +1,4 @@
-"""A mask that is a rule, and becomes n × n numbers only where a model computes with it."""
+"""A mask tensor that computes its rows on demand from a rule."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,10 +16,10 @@ ALWAYS = {"allow_is_bidirectional_skip": False, "allow_is_causal_skip": False}
 
 
 class LazyMask(Tensor):
-    """What transformers' `eager_mask` would return, of shape (examples, 1, queries, keys): 0 or the least number.
+    """The result of transformers' `eager_mask`, of shape (examples, 1, queries, keys), with 0 or the least number.
 
-    It holds the arguments of `eager_mask`, and makes rows when they are needed. Other operations get all rows, so that
-    a model which changes its mask gets what its own attention gets.
+    It holds the arguments of `eager_mask`, and computes rows when they are needed. Other operations get all rows, so
+    models that modify their masks work unchanged.
     """
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -39,27 +39,27 @@ class LazyMask(Tensor):
         return mask
 
     def alias(self) -> "LazyMask":
-        """The same mask as another tensor, as torch wants it of a view."""
+        """Returns the same mask as another tensor, as torch requires of views."""
         other = LazyMask(self.arguments)
         other.first = self if self.first is None else self.first
         return other
 
     def rows(self, first: int, last: int) -> Tensor:
-        """These rows, as numbers that are added to scores."""
+        """Returns these rows, as numbers that are added to scores."""
         arguments = self.arguments
         part = {"q_length": last - first, "q_offset": arguments["q_offset"] + first}
         mask: Tensor = eager_mask(**(arguments | part | ALWAYS))
         return mask
 
     def rule(self) -> Mask | None:
-        """The rule, without padding, where it is one of the two most frequent."""
+        """Returns the rule without padding if it is causal or full, else None."""
         arguments, (queries, keys) = self.arguments, self.shape[2:]
         rules = {causal_mask_function: Causal(), bidirectional_mask_function: Full()}
         first = arguments["q_offset"] == arguments["kv_offset"] == 0 and queries <= keys
         return rules.get(arguments["mask_function"]) if first else None
 
     def real_keys(self, example: int) -> Tensor | None:
-        """Which keys are real, or None if all are."""
+        """Returns which keys are not padding, or None if all are real."""
         padding, first = self.arguments["attention_mask"], self.arguments["kv_offset"]
         if padding is None or bool(padding.all()):
             return None
@@ -70,24 +70,24 @@ class LazyMask(Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, function: Callable, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if function is aten.alias.default or (function is aten.slice.Tensor and _whole(*args)):
+        if function is aten.alias.default or (function is aten.slice.Tensor and _is_whole(*args)):
             return args[0].alias()  # models cut a mask to the number of keys, which it has
-        return function(*tree_map(_made, args), **tree_map(_made, kwargs or {}))
+        return function(*tree_map(_materialized, args), **tree_map(_materialized, kwargs or {}))
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"LazyMask{tuple(self.shape)}"
 
 
-def _whole(mask: Tensor, axis: int = 0, start: int | None = 0, end: int | None = None, step: int = 1) -> bool:
+def _is_whole(mask: Tensor, axis: int = 0, start: int | None = 0, end: int | None = None, step: int = 1) -> bool:
     return not start and (end is None or end >= mask.shape[axis]) and step == 1
 
 
-def _made(value: Any) -> Any:
+def _materialized(value: Any) -> Any:
     return value.rows(0, value.shape[2]) if isinstance(value, LazyMask) else value
 
 
 def lazy_mask(**arguments: Any) -> LazyMask | None:
-    """What a model calls to get a mask, in place of `eager_mask`: None where that returns None."""
+    """Replaces `eager_mask`; returns None where it returns None."""
     arguments = DEFAULTS | arguments
     arguments.pop("config", None)
     if arguments.get("allow_is_bidirectional_skip") and eager_mask(**(arguments | {"q_length": 1})) is None:

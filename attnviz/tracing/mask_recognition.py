@@ -1,4 +1,4 @@
-"""Masks in closed form: what a model allows, cell by cell, recognized as a mask of the catalogue."""
+"""Recognition of a model's mask as a mask of the catalogue."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,26 +9,27 @@ from attnviz.masks import Band, Causal, Chunked, Full, Mask, Padding, PrefixLM, 
 from attnviz.mechanism import blocks
 
 AllowedRows = Callable[[int, int], Tensor]  # which keys the queries from one to another see, as (rows, keys)
-KEPT = 1 << 25  # cells, so that those of 4,096 tokens are computed once
+MAX_CACHED_CELLS = 1 << 25  # cells, so that those of 4,096 tokens are computed once
 
 
 def recognize_mask(allowed: AllowedRows, queries: int, keys: int) -> Mask | None:
-    """The mask that allows exactly these cells, or None: compared in all of them, in blocks of rows."""
-    if queries * keys <= KEPT:
+    """Returns the mask of the catalogue that allows exactly these cells, or None; all cells are compared, in blocks
+    of rows."""
+    if queries * keys <= MAX_CACHED_CELLS:
         cells = torch.cat([allowed(*part) for part in blocks(queries)])
-        return _compared(lambda first, last: cells[first:last], queries, keys)
-    return _compared(allowed, queries, keys)
+        return _first_match(lambda first, last: cells[first:last], queries, keys)
+    return _first_match(allowed, queries, keys)
 
 
-def _compared(allowed: AllowedRows, queries: int, keys: int) -> Mask | None:
+def _first_match(allowed: AllowedRows, queries: int, keys: int) -> Mask | None:
     k = torch.arange(keys)
-    seen, ahead, back = torch.zeros(keys, dtype=torch.bool), -queries, -keys
+    real, ahead, back = torch.zeros(keys, dtype=torch.bool), -queries, -keys
     for first, last in blocks(queries):
         block, distance = allowed(first, last), k - torch.arange(first, last)[:, None]
-        seen |= block.any(0)
+        real |= block.any(0)
         ahead = max(ahead, int(distance.where(block, -queries).max()))
         back = max(back, -int(distance.where(block, keys).min()))
-    padding = padding_mask(seen)
+    padding = padding_mask(real)
     for mask in _candidates(ahead, back, prefix=int(allowed(0, 1).sum())):
         whole = mask if padding is None else padding if mask == Full() else mask & padding
         if all(agrees(whole, allowed, *part, keys) for part in ((0, 1), (queries - 1, queries), *blocks(queries))):
@@ -37,7 +38,7 @@ def _compared(allowed: AllowedRows, queries: int, keys: int) -> Mask | None:
 
 
 def padding_mask(real: Tensor) -> Padding | None:
-    """The mask that hides the keys that are not real, or None if all are."""
+    """Returns the mask that hides the keys that are not real, or None if all are real."""
     count = int(real.sum())
     if count == len(real):
         return None

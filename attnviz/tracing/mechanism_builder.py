@@ -1,4 +1,4 @@
-"""What a model hands over, as the parts of a Mechanism."""
+"""The arguments of a model's attention as a Mechanism."""
 
 from collections.abc import MutableMapping
 from typing import Any
@@ -20,46 +20,46 @@ from attnviz.tracing.opaque_parts import CellTable, ModelBias, ModelMask
 
 
 class MechanismBuilder:
-    """Builds mechanisms for the calls of one forward, which often share a mask or a bias."""
+    """Builds mechanisms for the calls of one forward pass, which often share a mask or a bias."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self.budget = budget
-        self._known: MutableMapping[Tensor, dict[int, Any]] = WeakTensorKeyDictionary()
+        self._cache: MutableMapping[Tensor, dict[int, Any]] = WeakTensorKeyDictionary()
 
     def mechanism(self, call: Call, sequences: slice) -> Mechanism:
-        """The mechanism of these sequences, one after the other as one. Raises NotCaptured where there is none."""
-        scaling, softcap, bias = (call.more.get(name) for name in ("scaling", "softcap", "position_bias"))
-        mask, added = self._once(call.mask, call, sequences, self._mask)
+        """Returns the mechanism of these sequences, concatenated. Raises NotCaptured if there is none."""
+        scaling, softcap, bias = (call.options.get(name) for name in ("scaling", "softcap", "position_bias"))
+        mask, mask_biases = self._cached(call.mask, call, sequences, self._mask)
         biases = (SoftCap(float(softcap)),) if softcap else ()
-        biases += () if bias is None else self._once(bias, call, sequences, self._bias)
+        biases += () if bias is None else self._cached(bias, call, sequences, self._bias)
         return Mechanism(
             score=ScaledDot() if scaling in (None, call.query.shape[-1] ** -0.5) else ScaledDot(float(scaling)),
-            biases=biases + added,
+            biases=biases + mask_biases,
             mask=mask,
             normalizer=_normalizer(call),
         )
 
-    def _once(self, tensor: Tensor | None, call: Call, sequences: slice, read: Any) -> Any:
+    def _cached(self, tensor: Tensor | None, call: Call, sequences: slice, read: Any) -> Any:
         if tensor is None:
             return read(tensor, call, sequences)
         first = tensor.first if isinstance(tensor, LazyMask) else None
-        known = self._known.setdefault(tensor if first is None else first, {})
+        known = self._cache.setdefault(tensor if first is None else first, {})
         if sequences.start not in known:
             known[sequences.start] = read(tensor, call, sequences)
         return known[sequences.start]
 
-    def _mask(self, given: Tensor | None, call: Call, sequences: slice) -> tuple[Mask, tuple[Bias, ...]]:
+    def _mask(self, tensor: Tensor | None, call: Call, sequences: slice) -> tuple[Mask, tuple[Bias, ...]]:
         (queries, keys), groups = call.lengths, sequences.stop - sequences.start
-        apart = parse(f"q // {queries} == k // {keys}")
-        if given is None:
-            return (Full() if groups == 1 else apart), ()
-        if isinstance(given, LazyMask):
+        same_sequence = parse(f"q // {queries} == k // {keys}")
+        if tensor is None:
+            return (Full() if groups == 1 else same_sequence), ()
+        if isinstance(tensor, LazyMask):
             if groups == 1:
-                return _known_mask(given, sequences.start, self.budget), ()
-            given = given.rows(0, queries)
-        cells = _cells(given, call, sequences)
+                return _read_lazy_mask(tensor, sequences.start, self.budget), ()
+            tensor = tensor.rows(0, queries)
+        cells = _sequence_cells(tensor, call, sequences)
         allowed = cells if cells.dtype == torch.bool else cells > MASKED
-        added = () if cells.dtype == torch.bool else self._bias(cells.where(allowed, 0), call, slice(0, groups))
+        mask_biases = () if cells.dtype == torch.bool else self._bias(cells.where(allowed, 0), call, slice(0, groups))
         same = allowed[:1, :1]
         mask = None
         if torch.equal(same.expand_as(allowed), allowed):
@@ -68,21 +68,21 @@ class MechanismBuilder:
         if mask is None or (groups > 1 and mask != Full()):
             self.budget.reserve(allowed.nbytes, "the model's mask")
             mask = ModelMask(CellTable(allowed.clone(), queries, keys))
-        return (mask if groups == 1 else apart if mask == Full() else apart & mask), added
+        return (mask if groups == 1 else same_sequence if mask == Full() else same_sequence & mask), mask_biases
 
-    def _bias(self, given: Tensor, call: Call, sequences: slice) -> tuple[Bias, ...]:
-        cells = _cells(given, call, sequences).float()
+    def _bias(self, tensor: Tensor, call: Call, sequences: slice) -> tuple[Bias, ...]:
+        cells = _sequence_cells(tensor, call, sequences).float()
         if not bool(cells.any()):
             return ()
-        if len(cells) == 1 and (distances := _of_distance(cells[0].expand(-1, *call.lengths))) is not None:
+        if len(cells) == 1 and (distances := _distance_table(cells[0].expand(-1, *call.lengths))) is not None:
             heads = call.query.shape[1]
             return (Distances(distances.expand(heads, -1).clone(), call.lengths[0]),)
         self.budget.reserve(cells.nbytes, "what the model adds to its scores")
         return (ModelBias(CellTable(cells.clone(), *call.lengths)),)
 
 
-def _known_mask(mask: LazyMask, example: int, budget: MemoryBudget) -> Mask:
-    """Returns a mask of the catalogue for one that the model gives by its rule, or the rule itself."""
+def _read_lazy_mask(mask: LazyMask, example: int, budget: MemoryBudget) -> Mask:
+    """Returns the mask of the catalogue that equals a lazy mask, or the model's rule itself."""
     queries, keys = mask.shape[2:]
     if mask.arguments["q_offset"] or mask.arguments["kv_offset"]:
         raise NotCaptured("its queries continue a cache. Give the model use_cache=False")
@@ -94,14 +94,14 @@ def _known_mask(mask: LazyMask, example: int, budget: MemoryBudget) -> Mask:
     def allowed(first: int, last: int) -> Tensor:
         return (mask.rows(first, last)[example, 0] == 0).cpu()
 
-    return recognize_mask(allowed, queries, keys) or _by_its_rule(mask, example, allowed, budget)
+    return recognize_mask(allowed, queries, keys) or _rule_mask(mask, example, allowed, budget)
 
 
-def _by_its_rule(mask: LazyMask, example: int, allowed: AllowedRows, budget: MemoryBudget) -> Mask:
-    """The model's rule itself, if it can be computed at any positions; else a table of what it says."""
+def _rule_mask(mask: LazyMask, example: int, allowed: AllowedRows, budget: MemoryBudget) -> Mask:
+    """Returns the model's rule as a mask, if it can be computed at any positions; else a table of its values."""
     function, real = mask.arguments["mask_function"], mask.real_keys(example)
     queries, keys = mask.shape[2:]
-    rule: Mask = ModelMask(lambda b, h, q, k: function(*(at.to(mask.device) for at in (b + example, h, q, k))).cpu())
+    rule: Mask = ModelMask(lambda b, h, q, k: function(*(x.to(mask.device) for x in (b + example, h, q, k))).cpu())
     if real is not None and (padding := padding_mask(real)):
         rule = rule & padding
     if not mask.arguments.get("use_vmap") and all(
@@ -113,14 +113,14 @@ def _by_its_rule(mask: LazyMask, example: int, allowed: AllowedRows, budget: Mem
     return ModelMask(CellTable(cells[None, None], queries, keys))
 
 
-def _cells(given: Tensor, call: Call, sequences: slice) -> Tensor:
-    """The part of a mask or a bias that belongs to these sequences: (groups or 1, heads or 1, queries or 1, keys)."""
-    given = given.reshape((1,) * (4 - given.ndim) + given.shape)[..., : call.lengths[1]]
-    return (given if len(given) == 1 else given[sequences]).cpu()
+def _sequence_cells(tensor: Tensor, call: Call, sequences: slice) -> Tensor:
+    """Returns the part of a mask or bias for these sequences: (groups or 1, heads or 1, queries or 1, keys)."""
+    tensor = tensor.reshape((1,) * (4 - tensor.ndim) + tensor.shape)[..., : call.lengths[1]]
+    return (tensor if len(tensor) == 1 else tensor[sequences]).cpu()
 
 
-def _of_distance(cells: Tensor) -> Tensor | None:
-    """The numbers (heads, queries + keys − 1) of which each cell is told by k − q alone, or None."""
+def _distance_table(cells: Tensor) -> Tensor | None:
+    """Returns the numbers (heads, queries + keys − 1) of a bias that depends on k − q alone, or None."""
     _, queries, keys = cells.shape
     numbers = torch.cat([cells[:, :, 0].flip(1), cells[:, 0, 1:]], dim=1)
     rows = numbers.unfold(1, keys, 1)  # the last query's comes first
@@ -132,7 +132,7 @@ def _of_distance(cells: Tensor) -> Tensor | None:
 
 
 def _normalizer(call: Call) -> Normalizer:
-    sinks = call.more.get("s_aux") if call.more.get("s_aux") is not None else call.more.get("sinks")
+    sinks = call.options.get("s_aux") if call.options.get("s_aux") is not None else call.options.get("sinks")
     if sinks is None or sinks.numel() != call.query.shape[1]:  # what differs from query to query, the check finds
         return Softmax()
     return Sink(sinks.detach().float().flatten().cpu().clone())

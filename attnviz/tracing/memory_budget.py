@@ -1,4 +1,4 @@
-"""How much may be held of what grows with the square of the tokens."""
+"""A budget for the memory of a capture that grows with the square of the number of tokens."""
 
 from attnviz.formatting import byte_size
 
@@ -6,11 +6,11 @@ MOST = 256 << 20  # bytes, for all layers of a capture together
 
 
 class NotCaptured(Exception):
-    """A layer cannot be shown; the message is the end of a sentence that begins with its name."""
+    """A layer cannot be captured; the message is the end of a sentence that begins with its name."""
 
 
 class MemoryBudget:
-    """The bytes that a capture may still take for masks, biases and weights.
+    """The bytes that a capture may still use for masks, biases and weights.
 
     Example:
         >>> budget = MemoryBudget(100)
@@ -22,11 +22,11 @@ class MemoryBudget:
     def __init__(self, most: int = MOST) -> None:
         self.most = self.left = most
 
-    def reserve(self, size: int, what: str) -> None:
-        """Sets `size` bytes aside. Raises NotCaptured if fewer are left."""
+    def reserve(self, size: int, purpose: str) -> None:
+        """Reserves `size` bytes. Raises NotCaptured if fewer are left."""
         if size > self.left:
             raise NotCaptured(
-                f"{what} would take {byte_size(size)}, and {byte_size(self.left)} of {byte_size(self.most)} are left "
-                "for all layers. Give it fewer tokens"
+                f"{purpose} would take {byte_size(size)}, and {byte_size(self.left)} of {byte_size(self.most)} "
+                "are left for all layers. Give it fewer tokens"
             )
         self.left -= size

@@ -1,4 +1,4 @@
-"""One forward at a time for each model, whoever asks."""
+"""A lock for each model, so that one forward pass runs at a time."""
 
 from threading import Lock, RLock
 from typing import Any
@@ -11,10 +11,9 @@ _making = Lock()
 
 
 def model_lock(model: nn.Module) -> Any:
-    """The lock of this model, the same for all who ask, to be held with `with`; who holds it may take it again.
+    """Returns the reentrant lock of a model, the same for all callers. A model with a head and its base model share it.
 
-    A capture holds it, and so should every other forward of the model. A model with a head and the one inside it are
-    one.
+    A capture holds it, and so should every other forward pass of the model.
     """
     with _making:
         return _locks.setdefault(getattr(model, "base_model", model), RLock())

@@ -1,4 +1,4 @@
-"""Parts of a mechanism that are a model's own: rules and numbers that have no closed form."""
+"""Masks and biases of a model without closed form."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _serial = count()
 
 @dataclass(frozen=True)
 class ModelMask(Mask):
-    """The model's own rule of who may look at whom; each has a number, by which two are told apart."""
+    """The model's own mask rule. Serial numbers make two rules unequal."""
 
     rule: Rule = field(repr=False, compare=False)
     serial: int = field(default_factory=_serial.__next__)
@@ -32,7 +32,7 @@ class ModelMask(Mask):
 
 @dataclass(frozen=True)
 class ModelBias(Bias):
-    """Numbers that the model itself adds to its scores; each has a number, by which two are told apart."""
+    """Numbers that the model adds to its scores. Serial numbers make two biases unequal."""
 
     rule: Rule = field(repr=False, compare=False)
     serial: int = field(default_factory=_serial.__next__)
@@ -43,9 +43,9 @@ class ModelBias(Bias):
 
 @dataclass(frozen=True, eq=False)
 class CellTable:
-    """A rule that looks up cells (groups, heads, queries, keys), of which any axis may be 1 and stand for all.
+    """A rule that looks up cells (groups, heads, queries, keys); axes of size 1 are broadcast.
 
-    The positions of all groups follow each other: query q is number q % queries of group q // queries.
+    The positions of groups are concatenated: query q is query q % queries of group q // queries.
     """
 
     cells: Tensor
@@ -53,6 +53,6 @@ class CellTable:
     keys: int
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        at = (q // self.queries, h, q % self.queries, k % self.keys)
-        places = zip(at, self.cells.shape, strict=True)
-        return self.cells[tuple(one if size > 1 else torch.zeros_like(one) for one, size in places)]
+        positions = (q // self.queries, h, q % self.queries, k % self.keys)
+        axes = zip(positions, self.cells.shape, strict=True)
+        return self.cells[tuple(one if size > 1 else torch.zeros_like(one) for one, size in axes)]

@@ -1,4 +1,4 @@
-"""The layers of one forward, recorded in the order in which they run."""
+"""The recording of the layers of one forward pass, in the order in which they run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from attnviz.tracing.mechanism_builder import MechanismBuilder
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.verification import SampledRows
 
-FINISHED = (
+WEIGHTS_ONLY_REASON = (
     "These are weights as the model itself computed them, without the queries and keys that they come from: the "
     "score, the mask and the normalizer cannot be changed."
 )
@@ -34,7 +34,7 @@ Intervene: TypeAlias = Callable[[int, Inputs, Mechanism], tuple[Mechanism, Tenso
 
 @dataclass
 class Recording:
-    """One forward of a model: the layers recorded so far, and what is missing."""
+    """One forward pass of a model: the layers recorded so far, and what is missing."""
 
     names: LayerNames
     examples: int  # in the batch
@@ -52,7 +52,7 @@ class Recording:
 
     @contextmanager
     def capturing(self, module: nn.Module) -> Iterator[None]:
-        """Keeps what runs inside from being recorded a second time, and notes why a layer is not captured."""
+        """Prevents nested recording within the context, and records why a layer is not captured."""
         before, self.busy = self.busy, True
         try:
             yield
@@ -62,28 +62,28 @@ class Recording:
             self.busy = before
 
     def capture_call(self, call: Call) -> Tensor:
-        """Captures a call of the attention interface, and returns its output (sequences, queries, heads, width)."""
-        self.chose_keys |= any(call.more.get(name) is not None for name in INDICES)
+        """Records a call of the attention interface, and returns its output (sequences, queries, heads, width)."""
+        self.chose_keys |= any(call.options.get(name) is not None for name in INDICES)
         with self.capturing(call.module):
             output = call.output()
             sequences = self._sequences(len(call.query))
-            sample = SampledRows.of_call(call, sequences) if call.own_function() else None
-            if sample and not sample.has_output(output, sequences):
+            sample = SampledRows.from_call(call, sequences) if call.own_function() else None
+            if sample and not sample.matches_output(output, sequences):
                 output = torch.cat([call.rows(*part)[0] for part in blocks(call.lengths[0])], dim=1)
             inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
-            if sample is None or sample.given_by(mechanism, inputs):
+            if sample is None or sample.matches(mechanism, inputs):
                 mechanism, output = self._intervened(inputs, mechanism, output, sequences)
                 self._add(call.module, inputs, mechanism, Fidelity.VERIFIED if sample else Fidelity.UNVERIFIED)
             else:
                 self._capture_own_weights(call, sequences)
         return output
 
-    def capture_computed(self, call: Call, output: Tensor) -> Tensor:
-        """Captures an attention that torch has computed, and returns its output."""
+    def capture_sdpa(self, call: Call, output: Tensor) -> Tensor:
+        """Records a call of scaled_dot_product_attention, and returns its output."""
         with self.capturing(call.module):
             sequences = self._sequences(len(call.query))
             inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
-            if not SampledRows.of_call(call, sequences, output).given_by(mechanism, inputs):
+            if not SampledRows.from_call(call, sequences, output).matches(mechanism, inputs):
                 raise NotCaptured("its output is not what its queries, keys and values give here")
             mechanism, output = self._intervened(inputs, mechanism, output, sequences)
             self._add(call.module, inputs, mechanism, Fidelity.VERIFIED)
@@ -92,7 +92,7 @@ class Recording:
     def _intervened(
         self, inputs: Inputs, mechanism: Mechanism, output: Tensor, sequences: slice
     ) -> tuple[Mechanism, Tensor]:
-        """The mechanism and the output (sequences, queries, heads, width) after the intervention."""
+        """Returns the mechanism and the output (sequences, queries, heads, width) after the intervention."""
         other = self.intervene and self.intervene(len(self.layers), inputs, mechanism)
         if not other:
             return mechanism, output
@@ -102,42 +102,42 @@ class Recording:
         return after, output
 
     def capture_weights(self, module: nn.Module, weights: Tensor) -> None:
-        """Captures weights (sequences, heads, queries, keys) that the model itself has computed."""
+        """Records weights (sequences, heads, queries, keys) that the model has computed."""
         with self.capturing(module):
-            of_example = weights[self._sequences(len(weights))]
-            kept = self._empty_weights(*of_example.shape)
-            for group, one in enumerate(of_example):
-                kept[group, :, :, group] = one
-            self._keep(module, kept)
+            selected = weights[self._sequences(len(weights))]
+            merged = self._empty_weights(*selected.shape)
+            for group, one in enumerate(selected):
+                merged[group, :, :, group] = one
+            self._add_weights_only(module, merged)
 
     def _capture_own_weights(self, call: Call, sequences: slice) -> None:
-        """Keeps the weights of the model's own function, where no mechanism gives them."""
+        """Records the weights of the model's own function, which no mechanism reproduces."""
         (queries, keys), groups = call.lengths, range(sequences.stop - sequences.start)
-        kept = self._empty_weights(len(groups), call.query.shape[1], queries, keys)
+        merged = self._empty_weights(len(groups), call.query.shape[1], queries, keys)
         for first, last in blocks(queries):
             for group, weights in zip(groups, call.rows(first, last, sequences)[1], strict=True):
-                kept[group, :, first:last, group] = weights
-        self._keep(call.module, kept)
+                merged[group, :, first:last, group] = weights
+        self._add_weights_only(call.module, merged)
 
     def _empty_weights(self, groups: int, heads: int, queries: int, keys: int) -> Tensor:
-        """Weights of sequences that do not see each other: (groups, heads, queries, groups, keys)."""
+        """Returns zeros for sequences that do not attend to each other: (groups, heads, queries, groups, keys)."""
         self.budget.reserve(4 * groups**2 * heads * queries * keys, "its weights")
         return torch.zeros(groups, heads, queries, groups, keys)
 
     def unique_layers(self) -> list[Layer]:
-        """All layers, but none of a module of which a part cannot be shown: the rest of it would mislead."""
+        """Returns all layers, except those of modules of which another part is missing."""
         return with_fp16_values(with_unique_ids([one for one in self.layers if one[1] not in self.missing]))
 
     def missing_sentences(self) -> list[str]:
-        """What is not shown and why, in a sentence each."""
-        shown = {layer.name for layer, path in self.layers if path not in self.missing}
+        """Returns what is missing and why, one sentence each."""
+        recorded = {layer.name for layer, path in self.layers if path not in self.missing}
         return [
-            f"{'A part of ' if name in shown else ''}{name} is not shown: {reason}."
+            f"{'A part of ' if name in recorded else ''}{name} is not shown: {reason}."
             for name, reason in self.missing.values()
         ]
 
     def _sequences(self, count: int) -> slice:
-        """Which of so many sequences are of the example: windows and pictures come several to an example."""
+        """Returns the sequences of the example; windows and pictures are several sequences to an example."""
         if count == 1:
             return slice(0, 1)
         if count % self.examples:
@@ -146,23 +146,27 @@ class Recording:
         return slice(self.example * groups, (self.example + 1) * groups)
 
     def _inputs(self, call: Call, sequences: slice) -> Inputs:
-        query, key, value = (_merged(tensor[sequences]) for tensor in (call.query, call.key, call.value))
-        return self._named(call.module, query, key, value)
+        query, key, value = (_merged_sequences(tensor[sequences]) for tensor in (call.query, call.key, call.value))
+        return self._make_inputs(call.module, query, key, value)
 
-    def _named(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor) -> Inputs:
-        (of_queries, specials), (of_keys, special_keys) = self.names.sides(module, query.shape[1], key.shape[1])
+    def _make_inputs(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor) -> Inputs:
+        (query_tokens, special_queries), (key_tokens, special_keys) = self.names.sides(
+            module, query.shape[1], key.shape[1]
+        )
         try:
-            return Inputs(query, key, value, of_queries, of_keys, specials, special_keys)
+            return Inputs(query, key, value, query_tokens, key_tokens, special_queries, special_keys)
         except ValueError as error:
             raise NotCaptured(str(error).rstrip(".")) from error
 
-    def _keep(self, module: nn.Module, weights: Tensor) -> None:
-        """Finished weights as queries of an identity matrix."""
+    def _add_weights_only(self, module: nn.Module, weights: Tensor) -> None:
+        """Adds a layer with finished weights, as queries of an identity matrix."""
         whole = weights.transpose(0, 1).flatten(3).flatten(1, 2)
         keys = whole.shape[-1]
         identity = self._identities.setdefault(keys, torch.eye(keys)[None])
-        inputs = self._named(module, whole, identity, identity)
-        self._add(module, inputs, Mechanism(score=Dot(), normalizer=Identity()), Fidelity.WEIGHTS_ONLY, FINISHED)
+        inputs = self._make_inputs(module, whole, identity, identity)
+        self._add(
+            module, inputs, Mechanism(score=Dot(), normalizer=Identity()), Fidelity.WEIGHTS_ONLY, WEIGHTS_ONLY_REASON
+        )
 
     def _add(
         self, module: nn.Module, inputs: Inputs, mechanism: Mechanism, fidelity: Fidelity, locked_reason: str = ""
@@ -178,20 +182,20 @@ class Recording:
 
 
 def _is_causal(mask: Mask, queries: int, keys: int) -> bool:
-    """Whether no query sees a later key, read off the mask at the first query and at one in the middle."""
-    some, k = torch.tensor([[0], [queries // 2]]), torch.arange(keys)
-    seen = mask.bind(queries, keys, 1)(torch.tensor(0), torch.tensor(0), some, k).expand(2, keys)
-    return not bool((seen & (k > some)).any())
+    """Returns whether no query may attend to a later key, sampled at two queries."""
+    q, k = torch.tensor([[0], [queries // 2]]), torch.arange(keys)
+    allowed = mask.bind(queries, keys, 1)(torch.tensor(0), torch.tensor(0), q, k).expand(2, keys)
+    return not bool((allowed & (k > q)).any())
 
 
 def _has_causal_weights(weights: Tensor) -> bool:
-    """Whether no query weighs a later key, but for rows of padding, which many models weigh evenly."""
+    """Returns whether no query has weight on a later key, except for rows of equal weights, which are often padding."""
     uneven = weights.amax(-1) > weights.amin(-1)
     return not bool(weights.triu(1).any(-1)[uneven].any())
 
 
-def _merged(tensor: Tensor) -> Tensor:
-    """Sequences (sequences, heads, tokens, width) as one, in numbers of its own that keep nothing else alive."""
+def _merged_sequences(tensor: Tensor) -> Tensor:
+    """Returns sequences (sequences, heads, tokens, width) concatenated along tokens, in a new tensor."""
     whole = tensor.transpose(0, 1).flatten(1, 2).float().cpu()
     return whole.clone(memory_format=torch.contiguous_format)
 

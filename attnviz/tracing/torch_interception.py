@@ -1,4 +1,4 @@
-"""Attention that a model computes by itself: caught where torch computes it, inside its modules."""
+"""Interception of attention that a model computes with torch functions inside its modules."""
 
 import inspect
 import re
@@ -23,10 +23,10 @@ SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale",
 
 
 class TorchInterception(TorchFunctionMode):
-    """While it is entered, softmax and scaled_dot_product_attention in attention modules are recorded.
+    """Records softmax and scaled_dot_product_attention in attention modules while it is active.
 
-    A softmax is taken for attention where it is (sequences, heads, queries, keys) or (sequences · heads, queries,
-    keys), with as many heads as there are and as many queries and keys as the states that its module was given.
+    A softmax counts as attention if its shape is (sequences, heads, queries, keys) or (sequences · heads, queries,
+    keys), with a known number of heads, and with the lengths of its module's inputs.
     """
 
     def __init__(self, recording: Recording, heads: frozenset[int]) -> None:
@@ -36,15 +36,15 @@ class TorchInterception(TorchFunctionMode):
 
     @contextmanager
     def inside(self, model: nn.Module) -> Iterator[None]:
-        """Entered, and told which module of the model is running and the lengths of what it was given."""
+        """Activates the interception, and tracks which module of the model is running and the lengths of its inputs."""
 
-        def enter(module: nn.Module, given: tuple, more: dict) -> None:
+        def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
             if current_recording.get() is self.recording:  # and not another thread's forward
-                tensors = (value for value in (*given, *more.values()) if isinstance(value, Tensor))
+                tensors = (value for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
                 states = (one for one in tensors if one.ndim == 3 and one.is_floating_point())
                 self.running.append((module, frozenset(size for one in states for size in one.shape[:2])))
 
-        def leave(module: nn.Module, given: tuple, result: Any) -> None:
+        def leave(module: nn.Module, args: tuple, result: Any) -> None:
             if current_recording.get() is self.recording and self.running and self.running[-1][0] is module:
                 self.running.pop()  # where it was entered: another hook may have failed before
 
@@ -65,66 +65,68 @@ class TorchInterception(TorchFunctionMode):
             return self._with_head_weights(inspect.signature(function).bind(*args, **kwargs).arguments)
         result = function(*args, **kwargs)
         if function is scaled_dot_product_attention:
-            given = dict(zip(SDPA, args, strict=False)) | kwargs
-            return self._computed(given["query"], given["key"], given["value"], result, given)
+            arguments = dict(zip(SDPA, args, strict=False)) | kwargs
+            return self._record_sdpa(arguments["query"], arguments["key"], arguments["value"], result, arguments)
         if function in SOFTMAXES and result.ndim > 2:
             axis = kwargs.get("dim", args[1] if len(args) > 1 else -1)
             if axis in (-1, result.ndim - 1):
-                self._finished(result)
+                self._record_softmax(result)
         return result
 
-    def _with_head_weights(self, given: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
-        """Returns what torch's multi-head attention does, and records the weights of each head."""
+    def _with_head_weights(self, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
+        """Calls torch's multi-head attention, and records the weights of each head."""
         heads: Any = {"need_weights": True, "average_attn_weights": False}
-        output, weights = multi_head_attention_forward(**given | heads)
+        output, weights = multi_head_attention_forward(**arguments | heads)
         if weights is not None:
-            self.recording.capture_weights(self._attention()[0], weights if weights.ndim == 4 else weights[None])
-            weights = weights.mean(-3) if given.get("average_attn_weights", True) else weights
-        return output, weights if given.get("need_weights", True) else None
+            self.recording.capture_weights(self._running_module()[0], weights if weights.ndim == 4 else weights[None])
+            weights = weights.mean(-3) if arguments.get("average_attn_weights", True) else weights
+        return output, weights if arguments.get("need_weights", True) else None
 
-    def _computed(self, query: Tensor, key: Tensor, value: Tensor, result: Tensor, more: dict[str, Any]) -> Tensor:
-        """Keeps what torch computes an attention from, and gives its result."""
-        module, mask = self._attention()[0], more.get("attn_mask")
+    def _record_sdpa(
+        self, query: Tensor, key: Tensor, value: Tensor, result: Tensor, arguments: dict[str, Any]
+    ) -> Tensor:
+        """Records the inputs of scaled_dot_product_attention, and returns its result."""
+        module, mask = self._running_module()[0], arguments.get("attn_mask")
         with self.recording.capturing(module):
             if query.ndim != 4:
                 raise NotCaptured(
                     f"its queries have the shape {tuple(query.shape)}, in which heads cannot be told apart"
                 )
-            if more.get("is_causal"):
+            if arguments.get("is_causal"):
                 lengths = {"batch_size": len(query), "q_length": query.shape[2], "kv_length": key.shape[2]}
                 mask = lazy_mask(mask_function=causal_mask_function, dtype=query.dtype, **lengths)
-            call = Call(module, query, key, value, mask, {"scaling": more.get("scale")})
-            result = self.recording.capture_computed(call, result.transpose(1, 2)).transpose(1, 2)
+            call = Call(module, query, key, value, mask, {"scaling": arguments.get("scale")})
+            result = self.recording.capture_sdpa(call, result.transpose(1, 2)).transpose(1, 2)
         return result
 
-    def _finished(self, weights: Tensor) -> None:
-        module, lengths = self._attention()
+    def _record_softmax(self, weights: Tensor) -> None:
+        module, lengths = self._running_module()
         if not ATTENTION.search(f"{self.recording.names.modules[module]} {type(module).__name__}"):
             return
-        heads = _heads(module) or self.heads
+        heads = _head_counts_of(module) or self.heads
         with self.recording.capturing(module):
             shape = tuple(weights.shape)
             if weights.ndim == 3:
-                of = [count for count in sorted(heads) if len(weights) % (count * self.recording.examples) == 0]
-                weights = weights.unflatten(0, (-1, of[0])) if len(of) == 1 else weights[None]
+                matching = [count for count in sorted(heads) if len(weights) % (count * self.recording.examples) == 0]
+                weights = weights.unflatten(0, (-1, matching[0])) if len(matching) == 1 else weights[None]
             if weights.ndim != 4 or weights.shape[1] not in heads or not lengths.issuperset(weights.shape[2:]):
                 raise NotCaptured(f"its weights have the shape {shape}, not one number for each head, query and key")
             self.recording.capture_weights(module, weights)
 
-    def _attention(self) -> tuple[nn.Module, frozenset[int]]:
-        """The module that is running, other than torch's own, and the lengths that it was given."""
+    def _running_module(self) -> tuple[nn.Module, frozenset[int]]:
+        """Returns the running module, ignoring nn.Softmax, and the lengths of its inputs."""
         return next((one for one in reversed(self.running) if not isinstance(one[0], nn.Softmax)), self.running[-1])
 
 
 HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads", "decoder_attention_heads")
 
 
-def _heads(part: Any) -> frozenset[int]:
-    """The numbers of heads that a module or a configuration has."""
+def _head_counts_of(part: Any) -> frozenset[int]:
+    """Returns the numbers of heads of a module or a config."""
     values = [getattr(part, name, None) for name in HEADS]
     listed = [value if isinstance(value, list | tuple) else [value] for value in values]
     return frozenset(one for values in listed for one in values if isinstance(one, int))
 
 
-def heads_of(configs: Iterable[Any]) -> frozenset[int]:
-    return frozenset().union(*map(_heads, configs))
+def head_counts(configs: Iterable[Any]) -> frozenset[int]:
+    return frozenset().union(*map(_head_counts_of, configs))

@@ -1,4 +1,4 @@
-"""Whether what is shown is what the model computes: a few rows of every layer, always."""
+"""Verification that a captured mechanism reproduces the model's attention, on a few rows of every layer."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ FULL, HALF = 1e-4, 3e-2  # share of the largest by which numbers may differ, by 
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """Some rows of an example's output and weights, as the model's own function gives them."""
+    """Some rows of an example's output and weights, by the model's own function."""
 
     rows: list[int]
     output: Tensor  # (rows, heads, width)
@@ -23,8 +23,8 @@ class SampledRows:
     tolerance: float
 
     @classmethod
-    def of_call(cls, call: Call, sequences: slice, output: Tensor | None = None) -> "SampledRows":
-        """The first row, the last and some between; from an output of all rows, where no function is known."""
+    def from_call(cls, call: Call, sequences: slice, output: Tensor | None = None) -> "SampledRows":
+        """Samples the first row, the last and some between; from an output of all rows if no function is known."""
         queries, keys = call.lengths
         groups = sequences.stop - sequences.start
         rows = sorted({round(i * (groups * queries - 1) / (ROWS - 1)) for i in range(ROWS)})
@@ -39,12 +39,12 @@ class SampledRows:
             weights[i, :, sequence - sequences.start] = own_weights[0, :, 0]
         return cls(rows, torch.stack(outputs), weights.flatten(2), tolerance)
 
-    def has_output(self, output: Tensor, sequences: slice) -> bool:
-        """Whether an output of all rows (sequences, queries, heads, width) is the model's own in these."""
+    def matches_output(self, output: Tensor, sequences: slice) -> bool:
+        """Returns whether an output of all rows (sequences, queries, heads, width) equals the sampled rows."""
         return self._near(output[sequences].flatten(0, 1)[self.rows].float().cpu(), self.output, self._size)
 
-    def given_by(self, mechanism: Mechanism, inputs: Inputs) -> bool:
-        """Whether a mechanism gives these weights and outputs, in rows that see anything."""
+    def matches(self, mechanism: Mechanism, inputs: Inputs) -> bool:
+        """Returns whether a mechanism reproduces these weights and outputs, in rows that are not empty."""
         attention = mechanism(inputs, rows=self.rows)
         valid, same = attention.allowed.any(-1), True
         if self.weights is not None:

@@ -1,6 +1,6 @@
-"""A small transformer that translates English into French, trained here: `load().translate("the cat sleeps .")`."""
+"""A small transformer that translates English into French: `load().translate("the cat sleeps .")`."""
 
-from attnviz.translator.grammar import Sentence, next_words, parse, sentences, tokenize
+from attnviz.translator.grammar import Sentence, generate_sentences, next_words, parse_sentence, tokenize
 from attnviz.translator.model import VARIANTS
 from attnviz.translator.translation import Step, Translation, Translator
 from attnviz.translator.weights import Evaluation, TrainingLog, checkpoints, evaluate, load, training_log
@@ -16,10 +16,10 @@ __all__ = [
     "Translator",
     "checkpoints",
     "evaluate",
+    "generate_sentences",
     "load",
     "next_words",
-    "parse",
-    "sentences",
+    "parse_sentence",
     "tokenize",
     "training_log",
 ]

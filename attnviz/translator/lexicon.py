@@ -1,4 +1,4 @@
-"""The words of a small English and its French, with their forms."""
+"""The English and French words of the translator, with their forms."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Noun:
-    """A noun; `kind` is person, animal, food, thing or place, and says what makes sense, not what is correct."""
+    """A noun. `kind` is person, animal, food, thing or place, and restricts what makes sense, not what is correct."""
 
     english: str
     plural: str
@@ -18,7 +18,7 @@ class Noun:
 
 @dataclass(frozen=True)
 class Adjective:
-    """An adjective; `kinds` are those of nouns that it makes sense with."""
+    """An adjective. `kinds` are the kinds of nouns that it makes sense with."""
 
     english: str
     forms: tuple[str, str, str, str]  # petit, petite, petits, petites
@@ -29,7 +29,7 @@ class Adjective:
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb, with the kinds of its object and of what comes with "to"; none where it takes none."""
+    """A verb, with the kinds of its object and of its "to" phrase; empty without one."""
 
     english: str  # I see; a second word belongs to it, look at
     third: str  # she sees
@@ -39,10 +39,10 @@ class Verb:
 
 
 def _nouns(kind: str, feminine: bool, rows: str) -> Iterator[Noun]:
-    """Nouns from rows of English, French and both plurals, where the rule, with an s, does not make them."""
+    """Returns nouns from rows of English, French and irregular plurals."""
     for row in rows.split(","):
-        english, french, *given = row.split()
-        plural, pluriel = given or ("-", "-")
+        english, french, *forms = row.split()
+        plural, pluriel = forms or ("-", "-")
         yield Noun(
             english,
             f"{english}s" if plural == "-" else plural,
@@ -54,7 +54,7 @@ def _nouns(kind: str, feminine: bool, rows: str) -> Iterator[Noun]:
 
 
 def _adjective(english: str, french: str, first: bool, kinds: str, before_vowel: str = "") -> Adjective:
-    """An adjective of four forms, or of one from which the rule makes the three others."""
+    """Returns an adjective from four forms, or from one if the others are regular."""
     if " " not in french:
         feminine = french if french.endswith("e") else f"{french}e"
         french = f"{french} {feminine} {french}s {feminine}s"

@@ -1,7 +1,7 @@
-"""Live training: a translator is trained in a process of its own, one training after the other.
+"""Live training: translators are trained in separate processes, one at a time.
 
-`python -m attnviz.translator.live_training VARIANT SEED STEPS` is that process. It writes
-checkpoints to its output: each a line of JSON, and the weights.
+`python -m attnviz.translator.live_training VARIANT SEED STEPS` is such a process. It writes checkpoints to standard
+output: a line of JSON, then the weights.
 """
 
 import json
@@ -21,7 +21,7 @@ from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 
 from attnviz.translator import weights
-from attnviz.translator.model import Transformer, score_of
+from attnviz.translator.model import Transformer, score_class
 from attnviz.translator.train import LOG_EVERY, TIMELINE, train
 from attnviz.translator.translation import Translator
 from attnviz.translator.weights import Evaluation
@@ -45,7 +45,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, eq=False)
 class TrainingHistory:
-    """The losses and the checkpoints of a training so far."""
+    """The losses and checkpoints of a training so far."""
 
     variant: str
     steps: int  # that it has in the end
@@ -54,20 +54,26 @@ class TrainingHistory:
 
 
 def shipped_history() -> TrainingHistory:
-    """Returns the training of the shipped weights."""
+    """Returns the training of the shipped weights.
+
+    Example:
+        >>> history = shipped_history()
+        >>> history.steps, history.checkpoints[0].evaluation.step
+        (2400, 0)
+    """
     log = weights.training_log(TIMELINE)
     checkpoints = [Checkpoint(one, partial(weights.load, TIMELINE, one.step)) for one in log.evaluations]
     return TrainingHistory(TIMELINE, log.evaluations[-1].step, log.losses, tuple(checkpoints))
 
 
 class LiveTraining:
-    """A training in a process of its own. Its checkpoints stay when it is stopped.
+    """A training in a separate process. Its checkpoints remain after it is stopped.
 
     Raises ValueError if there is no such variant.
     """
 
     def __init__(self, variant: str, seed: int, steps: int = STEPS) -> None:
-        score_of(variant)
+        score_class(variant)
         self.seed = seed
         self.status: Status = "waiting"
         self.problem = ""  # why it failed
@@ -78,12 +84,12 @@ class LiveTraining:
 
     @property
     def is_over(self) -> bool:
-        """Whether it neither runs nor waits."""
+        """Whether it is neither running nor waiting."""
         return self.status not in ("waiting", "running")
 
     @property
     def seconds_left(self) -> float:
-        """The estimated time that is left."""
+        """The estimated remaining time in seconds."""
         done = self.history.checkpoints[-1].evaluation.step if self.history.checkpoints else 0
         if self.is_over or not done:
             return 0.0 if self.is_over else EXPECTED_SECONDS
@@ -106,7 +112,8 @@ class LiveTraining:
         self._reader.start()
 
     def stop(self, status: Literal["stopped", "left"] = "stopped") -> None:
-        """Ends it, or gives up its place in the queue. Call TrainingQueue.cancel, which knows what starts next."""
+        """Stops the training, or gives up its place in the queue. Use TrainingQueue.cancel, which also starts the
+        next one."""
         if self.is_over:
             return
         self.status = status
@@ -131,9 +138,9 @@ class LiveTraining:
     def _add_checkpoint(self, evaluation: Evaluation, losses: list[float], weights_in_half: bytes) -> None:
         before = self.history
         # Of the checkpoints between those in CHECKPOINTS only the last one is kept.
-        kept = [one for one in before.checkpoints if one.evaluation.step in CHECKPOINTS]
+        earlier = [one for one in before.checkpoints if one.evaluation.step in CHECKPOINTS]
         checkpoint = Checkpoint(evaluation, partial(_translator, before.variant, evaluation.step, weights_in_half))
-        self.history = replace(before, losses=(*before.losses, *losses), checkpoints=(*kept, checkpoint))
+        self.history = replace(before, losses=(*before.losses, *losses), checkpoints=(*earlier, checkpoint))
 
     def _end(self, code: int) -> None:
         checkpoints = self.history.checkpoints
@@ -146,7 +153,7 @@ class LiveTraining:
 
 
 def _read_message(output: IO[bytes]) -> tuple[Evaluation, list[float], bytes] | None:
-    """The next message of the process; None at its end, also in the middle of a message."""
+    """Returns the next message of the process; None at the end of its output."""
     line = output.readline()
     if not line.endswith(b"\n"):
         return None
@@ -159,16 +166,16 @@ def _read_message(output: IO[bytes]) -> tuple[Evaluation, list[float], bytes] | 
 
 
 def _translator(variant: str, step: int, weights_in_half: bytes) -> Translator:
-    model = Transformer(score_of(variant))
+    model = Transformer(score_class(variant))
     model.load_state_dict(unpacked(weights_in_half))
     return Translator(model, variant, step)
 
 
 class TrainingQueue:
-    """The queue of live trainings: the first runs, the others wait, and start by themselves.
+    """A queue of live trainings: the first one runs, the others wait.
 
     A training whose page has not called `keep_alive` for more than `patience` seconds is stopped, or loses its place,
-    if there are others in the queue. Seconds in which the whole server was held up do not count.
+    if others are in the queue. Time in which the whole server was suspended does not count.
     """
 
     def __init__(self, patience: float = 20.0) -> None:
@@ -179,7 +186,7 @@ class TrainingQueue:
         self._lock = threading.Lock()
 
     def submit(self, training: LiveTraining) -> None:
-        """Puts a training at the end of the queue."""
+        """Adds a training to the end of the queue."""
         with self._lock:
             self._queue.append(training)
             self._last_alive[training] = self._ticks
@@ -187,12 +194,12 @@ class TrainingQueue:
                 threading.Thread(target=self._serve, daemon=True).start()
 
     def cancel(self, training: LiveTraining) -> None:
-        """Ends a training, or gives up its place in the queue."""
+        """Stops a training, or removes it from the queue."""
         with self._lock:  # it may be about to start
             training.stop()
 
     def keep_alive(self, training: LiveTraining) -> list[LiveTraining]:
-        """Notes that the page of a training is still open; returns the trainings before it, the running one first."""
+        """Records that the page of a training is open; returns the trainings before it, the running one first."""
         with self._lock:
             if training not in self._queue:
                 return []
@@ -219,7 +226,7 @@ class TrainingQueue:
 
 
 def main(variant: str, seed: int, steps: int) -> None:
-    """Trains, and writes a checkpoint about once a second, until nobody reads them."""
+    """Trains, and writes a checkpoint about once a second, until the output is closed."""
     os.nice(10)  # visitors come first
     torch.set_num_threads(1)
     # What anything else prints must not get between.

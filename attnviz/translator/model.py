@@ -1,4 +1,4 @@
-"""A small transformer that translates, all of whose attention is this project's Mechanism."""
+"""A small encoder–decoder transformer whose attention is this library's Mechanism."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,11 +25,11 @@ TARGET_VOCABULARY = ("<pad>", "<start>", "<end>", *FRENCH)
 VARIANTS: dict[str, type[Score]] = {"scaled dot": ScaledDot, "dot": Dot, "general": General, "additive": Additive}
 
 
-def score_of(variant: str) -> type[Score]:
+def score_class(variant: str) -> type[Score]:
     """Returns the class of a variant's score. Raises ValueError if there is no such variant.
 
     Example:
-        >>> score_of("dot").__name__
+        >>> score_class("dot").__name__
         'Dot'
     """
     if variant not in VARIANTS:
@@ -78,7 +78,7 @@ class KeyValueCache:
 
 @dataclass
 class ForwardPass:
-    """The interventions, lengths and cache of a forward pass, and the records that it leaves."""
+    """The settings of a forward pass, and the records that it fills."""
 
     interventions: Sequence[Intervention] = ()
     lengths: Int[Tensor, " batch"] | None = None  # English words of each example, where some have fewer than others
@@ -87,7 +87,7 @@ class ForwardPass:
 
 
 class LearnedScore(nn.Module):
-    """A score whose parameters, if it has any, are learned."""
+    """A score with learned parameters, if it has any."""
 
     def __init__(self, kind: type[Score], width: int) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class LearnedScore(nn.Module):
                 self.register_parameter(name, nn.Parameter(matrix.clone()))
 
     def forward(self) -> Score:
-        """Returns the score with its parameters as they are now."""
+        """Returns the score with the current parameters."""
         return self.kind(**dict(self.named_parameters()))
 
 
@@ -116,7 +116,7 @@ class MultiHeadAttention(nn.Module):
         self.similarity = LearnedScore(score, D_MODEL // HEADS)
 
     def mechanism(self, interventions: Sequence[Intervention] = ()) -> Mechanism:
-        """Returns how it attends under the interventions."""
+        """Returns the mechanism under the interventions."""
         trained = Mechanism(self.similarity(), mask=Causal() if self.use == "decoder" else Full())
         return intervene(trained, interventions, USE_LAYERS[self.use][self.layer])
 
@@ -126,28 +126,31 @@ class MultiHeadAttention(nn.Module):
         forward_pass: ForwardPass,
         memory: Float[Tensor, "batch keys width"] | None = None,
     ) -> Float[Tensor, "batch queries width"]:
-        """Returns what the vectors attend to: the memory, or themselves and those before them in the cache."""
+        """Returns the output of attention to the memory, or to the vectors themselves and the cached ones before
+        them."""
         start = forward_pass.cache.length if forward_pass.cache else 0
-        query = _heads(self.query(vectors))
+        query = _split_heads(self.query(vectors))
         key, value = self._keys_and_values(vectors if memory is None else memory, forward_pass.cache)
         queries, keys = start + query.shape[-2], key.shape[-2]
         mechanism = self.mechanism(forward_pass.interventions)
         bound = mechanism.bind(queries, keys, HEADS)
         b, h, k = torch.arange(len(query))[:, None, None, None], torch.arange(HEADS)[:, None, None], torch.arange(keys)
-        at = (b, h, torch.arange(start, queries)[:, None], k)
-        allowed = bound.mask(*at)
+        positions = (b, h, torch.arange(start, queries)[:, None], k)
+        allowed = bound.mask(*positions)
         if forward_pass.lengths is not None and self.use != "decoder":
             allowed = allowed & (k < forward_pass.lengths[b])
-        done = bound.stages(query, key, value, allowed, at)
+        attention = bound.stages(query, key, value, allowed, positions)
         if forward_pass.records is not None:
-            forward_pass.records.append(AttentionRecord(self.id, self.use, mechanism, query, key, value, done.weights))
-        return self.output(done.output.transpose(-3, -2).flatten(-2))
+            forward_pass.records.append(
+                AttentionRecord(self.id, self.use, mechanism, query, key, value, attention.weights)
+            )
+        return self.output(attention.output.transpose(-3, -2).flatten(-2))
 
     def _keys_and_values(self, vectors: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
         if cache is None or self.use == "encoder":
-            return _heads(self.key(vectors)), _heads(self.value(vectors))
+            return _split_heads(self.key(vectors)), _split_heads(self.value(vectors))
         if self.use == "decoder" or self.id not in cache.layers:  # the encoder's words stay what they are
-            key, value = _heads(self.key(vectors)), _heads(self.value(vectors))
+            key, value = _split_heads(self.key(vectors)), _split_heads(self.value(vectors))
             if self.id in cache.layers:
                 keys, values = cache.layers[self.id]
                 key, value = torch.cat([keys, key], -2), torch.cat([values, value], -2)
@@ -155,12 +158,12 @@ class MultiHeadAttention(nn.Module):
         return cache.layers[self.id]
 
 
-def _heads(vectors: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch heads tokens d"]:
+def _split_heads(vectors: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch heads tokens d"]:
     return vectors.unflatten(-1, (HEADS, -1)).transpose(-3, -2)
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward network; each normalizes its input and adds to it (pre-norm)."""
+    """Self-attention and a feed-forward network, both pre-norm with residual connections."""
 
     def __init__(self, layer: int) -> None:
         super().__init__()
@@ -176,7 +179,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention to the output of the encoder, then a feed-forward network (pre-norm)."""
+    """Masked self-attention, cross-attention to the encoder's output, and a feed-forward network (pre-norm)."""
 
     def __init__(self, layer: int, score: type[Score]) -> None:
         super().__init__()
@@ -201,7 +204,7 @@ def _network() -> nn.Sequential:
 
 
 class Transformer(nn.Module):
-    """An encoder–decoder after Vaswani et al. 2017, with pre-norm layers; words are given as their ids."""
+    """An encoder–decoder transformer (Vaswani et al. 2017) with pre-norm layers. Its inputs are word ids."""
 
     def __init__(self, score: type[Score] = ScaledDot) -> None:
         super().__init__()
@@ -216,7 +219,7 @@ class Transformer(nn.Module):
     def encode(
         self, english: Int[Tensor, "batch words"], forward_pass: ForwardPass
     ) -> Float[Tensor, "batch words width"]:
-        """Returns the output of the encoder, to which the decoder attends."""
+        """Returns the output of the encoder, the memory of the decoder."""
         vectors = self.english(english) * D_MODEL**0.5 + POSITIONS[: english.shape[1]]
         for layer in self.encoder:
             vectors = layer(vectors, forward_pass)
@@ -225,7 +228,7 @@ class Transformer(nn.Module):
     def decode(
         self, french: Int[Tensor, "batch words"], memory: Float[Tensor, "batch keys width"], forward_pass: ForwardPass
     ) -> Float[Tensor, "batch new scores"]:
-        """Returns the logits of the word after each of these; with a cache, after each that is not in it."""
+        """Returns the logits of the next word at each position; with a cache, `french` are the new words only."""
         start = forward_pass.cache.length if forward_pass.cache else 0
         vectors = self.french(french[:, start:]) * D_MODEL**0.5 + POSITIONS[start : french.shape[1]]
         for layer in self.decoder:

@@ -1,4 +1,4 @@
-"""Training the translator: `python -m attnviz.translator.train` makes the weights that are shipped."""
+"""Training of the translator. `python -m attnviz.translator.train` makes the shipped weights."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attnviz.translator import weights
-from attnviz.translator.grammar import sentences
-from attnviz.translator.model import PAD, VARIANTS, ForwardPass, Transformer, score_of
+from attnviz.translator.grammar import generate_sentences
+from attnviz.translator.model import PAD, VARIANTS, ForwardPass, Transformer, score_class
 from attnviz.translator.translation import Translator, source_ids, target_ids
 
 SEED, STEPS = 0, 2400
@@ -27,7 +27,7 @@ TIMELINE = "scaled dot"  # the variant of which more than the last weights are k
 
 @dataclass(frozen=True, eq=False)
 class TrainingState:
-    """A training after so many steps."""
+    """The state of a training after a number of steps."""
 
     step: int
     loss: float  # of the latest batch: −ln of the probability of the right word, on average
@@ -35,15 +35,15 @@ class TrainingState:
 
 
 def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iterator[TrainingState]:
-    """Trains a translator from scratch; yields its state before the first step and after each.
+    """Trains a translator from scratch; yields its state before the first step and after each step.
 
-    AdamW on the cross entropy of every word under teacher forcing, with label smoothing, and a learning rate that rises
-    and then falls linearly to 0 (after Vaswani et al. 2017, 5.3 and 5.4). The same seed gives the same losses.
+    AdamW on the cross entropy of every word under teacher forcing, with label smoothing, and a learning rate with
+    linear warmup and decay (after Vaswani et al. 2017, 5.3 and 5.4). The losses are reproducible by seed.
     """
-    score_of(variant)
+    score_class(variant)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Transformer(score_of(variant))
+        model = Transformer(score_class(variant))
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=DECAY, fused=True)
     step = 0
@@ -56,7 +56,7 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
             loss = cross_entropy(scores, words, label_smoothing=SMOOTHING)
         unsmoothed = cross_entropy(scores.detach(), words).item()
         if step == 0:
-            yield _progress(model, variant, 0, unsmoothed)
+            yield _training_state(model, variant, 0, unsmoothed)
         if step == steps:
             return
         for group in optimizer.param_groups:
@@ -66,17 +66,17 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         step += 1
-        yield _progress(model, variant, step, unsmoothed)
+        yield _training_state(model, variant, step, unsmoothed)
 
 
-def _progress(model: Transformer, variant: str, step: int, loss: float) -> TrainingState:
+def _training_state(model: Transformer, variant: str, step: int, loss: float) -> TrainingState:
     return TrainingState(step, loss, lambda: Translator(copy.deepcopy(model), variant, step))
 
 
 def _scores(
     model: Transformer, english: Int[Tensor, "batch words"], french: Int[Tensor, "batch more"]
 ) -> tuple[Float[Tensor, "words vocabulary"], Int[Tensor, " words"]]:
-    """Returns the logits at every position under teacher forcing, and the right words there."""
+    """Returns the logits at every position under teacher forcing, and the target words."""
     lengths = (english != PAD).sum(-1)
     french = french[:, : (french != PAD).sum(-1).max()]
     forward_pass = ForwardPass(lengths=lengths)
@@ -87,8 +87,8 @@ def _scores(
 
 @lru_cache(maxsize=SAMPLES)
 def sample(number: int) -> tuple[Int[Tensor, "sentences words"], Int[Tensor, "sentences more"]]:
-    """Returns a sample of training sentences as ids, from short to long."""
-    drawn = islice(sentences("train", seed=number), SAMPLE)
+    """Returns a sample of training sentences as ids, ordered by length."""
+    drawn = islice(generate_sentences("train", seed=number), SAMPLE)
     known = sorted(drawn, key=lambda one: (len(one.english), len(one.french)))
     return source_ids([one.english for one in known]), target_ids([one.french for one in known])
 

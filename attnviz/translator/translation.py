@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from attnviz.inputs import Inputs
 from attnviz.layer import Kind, Layer
 from attnviz.models.interventions import Intervention
-from attnviz.translator.grammar import Sentence, parse, tokenize
+from attnviz.translator.grammar import Sentence, parse_sentence, tokenize
 from attnviz.translator.model import (
     END,
     MAX_POSITIONS,
@@ -35,7 +35,7 @@ TARGET_IDS = {word: i for i, word in enumerate(TARGET_VOCABULARY)}
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step of decoding: the word that comes out, and the probability of every word."""
+    """One step of decoding: the output word, and the probability of every word."""
 
     word: str
     probabilities: Float[Tensor, " words"]  # of the words in TARGET_VOCABULARY
@@ -46,7 +46,7 @@ class Step:
         return float(self.probabilities[TARGET_IDS[self.word]])
 
     def likeliest(self, count: int = 5) -> list[tuple[str, float]]:
-        """Returns the likeliest words, with their probabilities."""
+        """Returns the most likely words, with their probabilities."""
         best = self.probabilities.topk(count)
         return [(TARGET_VOCABULARY[i], p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
 
@@ -76,7 +76,7 @@ class Translation:
     @cached_property
     def reference(self) -> Sentence | None:
         """The sentence with its reference translation and alignment; None if the grammar does not have it."""
-        return parse(self.english)
+        return parse_sentence(self.english)
 
     @property
     def alignment(self) -> tuple[tuple[int, ...], ...] | None:
@@ -87,8 +87,8 @@ class Translation:
         """Returns the layers of a step, by default the last, or those of one use: of the encoder, then of each decoder
         layer.
 
-        Row i of the decoder's queries is where French word i comes out; its token is what went in there, <start> or
-        the word before.
+        Row i of the decoder's queries is where French word i is predicted; its token is the decoder's input there,
+        <start> or the word before.
         """
         records = self.steps[step].records
         fed = ("<start>", *self.french)[: records[-1].query.shape[-2]]
@@ -96,7 +96,7 @@ class Translation:
 
 
 def _layer(record: AttentionRecord, english: tuple[str, ...], fed: tuple[str, ...]) -> Layer:
-    """The layer of one attention; `fed` are the words that went into the decoder."""
+    """Returns the layer of one attention; `fed` are the input words of the decoder."""
     from_encoder, in_decoder = record.use == "encoder", record.use == "decoder"
     inputs = Inputs(
         *(record.query[0], record.key[0], record.value[0], english if from_encoder else fed),
@@ -110,7 +110,7 @@ def _layer(record: AttentionRecord, english: tuple[str, ...], fed: tuple[str, ..
 
 @dataclass(frozen=True, eq=False)
 class Translator:
-    """A checkpoint of the model, after `step` steps of training.
+    """A checkpoint of the model after `step` training steps.
 
     Example:
         >>> from attnviz.translator import load
@@ -179,10 +179,10 @@ class Translator:
         return sum(french == one.french for french, one in zip(translations, sentences, strict=True)) / len(sentences)
 
     def agreement(self, sentences: Sequence[Sentence]) -> Float[Tensor, "layers heads"]:
-        """Returns how far each head of the encoder–decoder attention agrees with the true alignment.
+        """Returns the agreement of each head of the encoder–decoder attention with the true alignment, under teacher
+        forcing.
 
-        It is the share of French words for which the head's greatest weight lies on an English word that the French
-        word stands for, in the row where it comes out, under teacher forcing.
+        It is the share of French words whose row has its largest weight on an English word that they are aligned with.
         """
         lengths = torch.tensor([len(one.english) for one in sentences])
         records: list[AttentionRecord] = []
@@ -230,7 +230,7 @@ def _padded(rows: list[list[int]]) -> Int[Tensor, "sentences words"]:
 
 @dataclass(frozen=True)
 class _Hypothesis:
-    """The beginning of a translation in a beam search, with its log probability."""
+    """A partial translation in a beam search, with its log probability."""
 
     score: float = 0.0
     words: tuple[int, ...] = (START,)

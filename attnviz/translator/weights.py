@@ -1,4 +1,4 @@
-"""The weights that are shipped, and the log of their training."""
+"""The shipped weights, and the logs of their training."""
 
 import hashlib
 import json
@@ -11,8 +11,8 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from attnviz.translator.grammar import Sentence, Split, sentences
-from attnviz.translator.model import SOURCE_VOCABULARY, TARGET_VOCABULARY, Transformer, score_of
+from attnviz.translator.grammar import Sentence, Split, generate_sentences
+from attnviz.translator.model import SOURCE_VOCABULARY, TARGET_VOCABULARY, Transformer, score_class
 from attnviz.translator.translation import Translator
 
 FOLDER = Path(__file__).parents[2] / "assets" / "translator"
@@ -25,7 +25,7 @@ RETRAIN = "Train it again, with “make train”."
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a translator does on test sentences after so many training steps."""
+    """The quality of a translator on test sentences after a number of training steps."""
 
     step: int
     loss: float  # of the batch that led to this step
@@ -35,13 +35,13 @@ class Evaluation:
 
     @property
     def best(self) -> float:
-        """The agreement of the head that agrees most."""
+        """The agreement of the head with the largest agreement."""
         return max(map(max, self.agreement))
 
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """The loss every `every` steps of a training, from step 0, and evaluations after some of them."""
+    """The loss every `every` training steps, from step 0, and evaluations after some of them."""
 
     every: int
     losses: tuple[float, ...]
@@ -49,7 +49,8 @@ class TrainingLog:
 
 
 def load(variant: str = "scaled dot", step: int | None = None) -> Translator:
-    """Returns the translator whose encoder–decoder attention has this score, after all its training or `step` steps.
+    """Returns the translator with this variant of the encoder–decoder score, after all its training or after `step`
+    steps.
 
     Raises ValueError if there is no such checkpoint; see `checkpoints`. Nothing is unpickled.
 
@@ -72,16 +73,16 @@ def checkpoints(variant: str = "scaled dot") -> tuple[int, ...]:
         >>> checkpoints()[:3]
         (0, 10, 25)
     """
-    score_of(variant)
-    found = sorted(int(path.stem.rpartition("-")[2]) for path in FOLDER.glob(f"{_name(variant)}-[0-9]*.safetensors"))
-    if not found:
+    score_class(variant)
+    steps = sorted(int(path.stem.rpartition("-")[2]) for path in FOLDER.glob(f"{_name(variant)}-[0-9]*.safetensors"))
+    if not steps:
         raise RuntimeError(f"The translator's weights are missing. {RETRAIN}")
-    return tuple(found)
+    return tuple(steps)
 
 
 @lru_cache(maxsize=32)
 def _loaded(variant: str, step: int) -> Translator:
-    model = Transformer(score_of(variant))
+    model = Transformer(score_class(variant))
     path = _path(variant, step)
     try:
         with safe_open(path, "pt") as file:
@@ -122,21 +123,21 @@ def save_training_log(variant: str, log: TrainingLog) -> None:
 
 
 def evaluate(translator: Translator, loss: float, count: int = TEST_SENTENCES, *, new: bool = True) -> Evaluation:
-    """Evaluates a translator on so many test sentences and, if `new`, on as many with new combinations of words."""
-    test = _some("test", count)
+    """Evaluates a translator on `count` test sentences and, if `new`, on `count` with unseen combinations of words."""
+    test = _test_sentences("test", count)
     agreement = translator.agreement(test).tolist()
     return Evaluation(
         translator.step,
         round(loss, 4),
         translator.exact_match(test),
-        translator.exact_match(_some("combinations", count)) if new else None,
+        translator.exact_match(_test_sentences("combinations", count)) if new else None,
         tuple(tuple(round(share, 4) for share in heads) for heads in agreement),
     )
 
 
 @lru_cache(maxsize=8)
-def _some(part: Split, count: int) -> Sequence[Sentence]:
-    return list(islice(sentences(part), count))
+def _test_sentences(split: Split, count: int) -> Sequence[Sentence]:
+    return list(islice(generate_sentences(split), count))
 
 
 def _name(variant: str) -> str:

@@ -1,1 +1,1 @@
-"""All that knows Streamlit."""
+"""The pages' parts: everything that uses Streamlit."""

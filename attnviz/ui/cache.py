@@ -1,7 +1,7 @@
-"""Results that are kept for all sessions, bounded; and the last good result of a session.
+"""A bounded cache of results for all sessions, and the last good result of each session.
 
-The key is text: the `repr` of what the result depends on. Streamlit would hash large arrays from a sample, and
-dataclasses inside dataclasses without their type.
+Keys are text: the `repr` of what a result depends on. Streamlit would hash large arrays by a sample, and nested
+dataclasses without their type.
 """
 
 import os
@@ -27,7 +27,7 @@ def layers(source: Source) -> Sequence[Layer]:
 
 
 def once(compute: Callable[[], T], *key: object) -> T:
-    """Returns what `compute` gives; for a key that was there before, the result that was kept."""
+    """Returns the result of `compute`, cached under these keys."""
     return _once(compute, repr(key))
 
 
@@ -38,43 +38,43 @@ def or_last_good(
     notes: DeltaGenerator,
     refused: Exception | None = None,
 ) -> T:
-    """Returns what `make` gives. If it raises, the sentence stands in `notes` and the last good result is returned, or
-    what `first` gives.
+    """Returns the result of `make`. If it raises, the message is shown in `notes` and the last good result is returned,
+    or the result of `first`.
 
-    If something before it was `refused`, that is what `notes` say, and what `make` gives is returned, but not kept.
+    If an earlier step was `refused`, its message is shown, and the result of `make` is returned but not stored.
     """
-    key, made = f"last good {name}", None
+    key, result = f"last good {name}", None
     try:
-        made = make()
+        result = make()
     except (ValueError, NotImplementedError) as problem:
         refused = refused or problem
     if refused is None:
-        st.session_state[key] = made
+        st.session_state[key] = result
     elif isinstance(refused, MissingInput):
         notes.info(plain(f"{refused} {_below(key)}"))
     else:
         notes.error(plain(f"{refused} {_below(key)}"), icon=":material/error:")
-    return made or st.session_state.get(key) or first()
+    return result or st.session_state.get(key) or first()
 
 
 def last(name: str) -> Any:
-    """What `or_last_good` has kept under this name, if anything."""
+    """Returns the last good result with this name, or None."""
     return st.session_state.get(f"last good {name}")
 
 
 def remember(name: str, good: object) -> None:
-    """Keeps what turned out to be good in the end, should the next fail."""
+    """Stores a result as the last good one."""
     st.session_state[f"last good {name}"] = good
 
 
 def forget(name: str) -> None:
-    """Keeps no longer what was good, should it have gone."""
+    """Removes the last good result."""
     st.session_state.pop(f"last good {name}", None)
 
 
 def _below(key: str) -> str:
-    shown = "the last one that could be made" if key in st.session_state else "the example"
-    return f"The picture below is {shown}."
+    description = "the last one that could be made" if key in st.session_state else "the example"
+    return f"The picture below is {description}."
 
 
 @st.cache_resource(max_entries=1, scope="session", show_spinner="Reading …")

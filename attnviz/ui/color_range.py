@@ -1,4 +1,4 @@
-"""Where the colors of a map end."""
+"""The range of a color scale."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -7,19 +7,19 @@ import numpy as np
 
 
 class ColorRange(StrEnum):
-    """Which weight has the last color of the scale: what the menu and the link say."""
+    """The upper end of the color scale, as in the menu and the link."""
 
     SHOWN = "Largest weight shown"
     HEAD = "Largest weight of this head"
     ONE = "0 to 1"
 
     def end(self, maps: Sequence[np.ndarray], others: Sequence[np.ndarray] = ()) -> float:
-        """Returns the weight of the last color for these maps, which may share it with others that are shown."""
+        """Returns the upper end of the scale for these maps, which may share it with others."""
         if self is ColorRange.ONE:
             return 1.0
         return largest_weight(maps if self is ColorRange.HEAD else [*maps, *others])
 
 
 def largest_weight(maps: Sequence[np.ndarray]) -> float:
-    """Returns the largest size of a weight in these maps, or 1.0 if there is none; NaN is not allowed and left out."""
+    """Returns the largest absolute weight in these maps, ignoring NaN, or 1.0 if there is none."""
     return max([float(np.nanmax(np.abs(one))) for one in maps if not np.isnan(one).all()], default=0) or 1.0

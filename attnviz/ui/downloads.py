@@ -1,4 +1,4 @@
-"""What can be taken away: the numbers, the picture, the link."""
+"""Downloads of the numbers and the figure, and the link to the current state."""
 
 import csv
 import io
@@ -19,16 +19,16 @@ SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
 
 
 def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, private: bool) -> None:
-    """Draws buttons for the weights as CSV and .npz and for the picture as one HTML file, and the link to copy.
+    """Draws buttons for the weights as CSV and .npz and for the figure as HTML, and the link.
 
-    PNG and SVG are made in the browser, by the chart itself. The note says what the numbers are, if not all of them.
-    A `private` source is not in the link.
+    PNG and SVG are made in the browser by the chart. The note explains the numbers if they are not the whole map. A
+    `private` source is not in the link.
     """
-    shown = (head_map.weights, *head_map.labels)
+    columns = (head_map.weights, *head_map.labels)
     with st.popover("Take away", icon=":material/download:", width="stretch"):
         for title, extension, make in (
-            ("Weights as CSV", "csv", lambda: as_csv(*shown)),
-            ("Weights as .npz", "npz", lambda: as_npz(*shown)),
+            ("Weights as CSV", "csv", lambda: as_csv(*columns)),
+            ("Weights as .npz", "npz", lambda: as_npz(*columns)),
             ("Picture as HTML", "html", lambda: as_html(figure, f"Attention: {head_map.title}")),
         ):
             st.download_button(
@@ -43,21 +43,21 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, private: 
 
 
 def samples() -> None:
-    """A button for each sample file, to look at and to upload."""
+    """Draws a download button for each sample file."""
     with st.popover("Samples", icon=":material/download:"):
         for file in sorted(path for path in SAMPLES.iterdir() if path.suffix in READERS):
             st.download_button(file.name, file.read_bytes, file.name, on_click="ignore", width="stretch")
 
 
 def link() -> str:
-    """The address that opens this state: the page's own, with what differs from the beginning."""
-    asked = urlencode([(name, value) for name in st.query_params for value in st.query_params.get_all(name)])
+    """Returns the address of the current state."""
+    query_string = urlencode([(name, value) for name in st.query_params for value in st.query_params.get_all(name)])
     page = st.context.url or ""
-    return f"{page}{'?' if asked else ''}{asked}"
+    return f"{page}{'?' if query_string else ''}{query_string}"
 
 
 def as_csv(weights: Float[np.ndarray, "queries keys"], query_tokens: Sequence[str], key_tokens: Sequence[str]) -> bytes:
-    """Keys as the header, queries as the first column; an empty cell was not allowed."""
+    """Returns the weights as CSV, with keys as the header and queries as the first column; masked cells are empty."""
     text = io.StringIO()
     table = csv.writer(text)
     table.writerow(["", *map(_cell, key_tokens)])
@@ -67,7 +67,7 @@ def as_csv(weights: Float[np.ndarray, "queries keys"], query_tokens: Sequence[st
 
 
 def as_npz(weights: Float[np.ndarray, "queries keys"], query_tokens: Sequence[str], key_tokens: Sequence[str]) -> bytes:
-    """`weights` with 0 where not allowed, `tokens` and `key_tokens`: it can be uploaded again."""
+    """Returns the weights as .npz, with 0 where masked, and the tokens; the file can be uploaded."""
     file = io.BytesIO()
     np.savez_compressed(
         file,
@@ -79,11 +79,11 @@ def as_npz(weights: Float[np.ndarray, "queries keys"], query_tokens: Sequence[st
 
 
 def as_html(figure: go.Figure, title: str) -> bytes:
-    """One file with all that it needs, that opens without a network."""
+    """Returns the figure as one HTML file that works offline."""
     titled = themed(figure).update_layout(title={"text": label(title)}, margin_t=70)
     return titled.to_html(include_plotlyjs=True, full_html=True, config={"displaylogo": False}).encode()
 
 
 def _cell(token: str) -> str:
-    """A spreadsheet runs what begins like a formula; an apostrophe keeps it text."""
+    """Returns a token that spreadsheets do not run as a formula."""
     return f"'{token}" if token[:1] in tuple("=+-@\t\r") else token

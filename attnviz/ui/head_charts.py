@@ -1,4 +1,4 @@
-"""The charts of a selection: the mosaic of its heads, and the map of the selected one with its pinned query."""
+"""The charts of a selection: the mosaic of its heads, and the map of the selected head with the pinned query."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_mass, strongest_keys
-from attnviz.figures import mosaic, sentence
+from attnviz.figures import cell_sentence, mosaic
 from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import number, visible
@@ -20,7 +20,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import head_names, open_head
 from attnviz.ui.head_map import HeadMap, hide_row, hide_thumbnail_rows, selected_map, selected_thumbnails
 from attnviz.ui.selection import Selection
-from attnviz.ui.viewport import token_name
+from attnviz.ui.viewport import numbered_token
 
 HEIGHT = 470
 MOST_LABELS = 16  # along a mosaic
@@ -49,7 +49,7 @@ def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
 def without_row(
     head_map: HeadMap, thumbnails: Float[np.ndarray, "heads height width"], row: int | None
 ) -> tuple[HeadMap, Float[np.ndarray, "heads height width"]]:
-    """Returns both without a row that is still to be predicted, if there is one: it is not sent to the browser."""
+    """Returns both without a row that is still to be predicted, so that it is not sent to the browser."""
     if row is None:
         return head_map, thumbnails
     sentences = CellSentences(head_map.sentences.allowed, HIDDEN, HIDDEN_ROW)
@@ -63,8 +63,8 @@ def show_map(
     largest: float,
     on_click: Callable[[int, int], None] | None = None,
 ) -> go.Figure:
-    """Draws the map of the selected head with its pinned row. `on_click` is called with the row and the column among
-    the queries and the keys that are shown; by default a click pins the query."""
+    """Draws the map of the selected head with its pinned row. `on_click` is called with the row and column of the
+    shown queries and keys; by default a click pins the query."""
     names = selection.query_names
     on_click = on_click or (lambda clicked, _: pinned_query.toggle(names, clicked))
     is_whole = head_map.downsampled is None
@@ -105,8 +105,8 @@ def show_mosaic(
     about: str = "the head menu opens one",
     on_click: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Draws the mosaic under `key`. The heads that are `framed`, each a layer's index and a head, are the selected one
-    by default; `on_click` is called with such a pair, and by default opens the head."""
+    """Draws the mosaic under `key`. The heads in `framed`, pairs of a layer's index and a head, are framed, by
+    default the selected one. `on_click` is called with such a pair; by default it opens the head."""
     indices = selection.mosaic_layers
     layers, heads = [selection.layers[i] for i in indices], selection.layer.inputs.heads
     if framed is None:
@@ -155,29 +155,27 @@ def show_mosaic(
 
 
 def neighbors(places: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the first and the last of each run of neighbors among increasing places."""
+    """Returns the first and last of each run of consecutive numbers."""
     first = [place for place in places if place - 1 not in places]
     last = [place for place in places if place + 1 not in places]
     return list(zip(first, last, strict=True))
 
 
 def layer_numbers(layers: Sequence[Layer]) -> list[str]:
-    """Returns the numbers of layers, or their places where those do not tell them apart."""
+    """Returns the numbers of layers, or their positions if the numbers are not unique."""
     numbers = [layer.id.number for layer in layers]
     return numbers if len({*numbers} - {""}) == len(layers) else [str(i) for i in range(len(layers))]
 
 
 def _spaced(names: Sequence[str]) -> list[str]:
-    """Returns as many of the names as fit along a mosaic, with nothing in the place of the others."""
+    """Returns as many of the names as fit along a mosaic, and empty strings instead of the others."""
     step = -(-len(names) // MOST_LABELS)
     return [name if i % step == 0 else "" for i, name in enumerate(names)]
 
 
 def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None]:
-    """Draws the menu of the pinned query, and what that query looks at.
-
-    Returns the row that is pinned among the shown queries, and a row that is still to be predicted; one of the two.
-    """
+    """Draws the menu of the pinned query, and what that query attends to. Returns the pinned row among the shown
+    queries, and a row that is still to be predicted; one of them is None."""
     is_whole = head_map.downsampled is None
     menu, reading = st.columns([0.32, 0.68], gap="medium")
     with menu:
@@ -192,7 +190,7 @@ def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None
         hidden = None
         if predict and row is not None and not _is_revealed(head_map, row):
             row, hidden = None, row
-        text = html.Markup() if row is None else _reading(selection, head_map, row)
+        text = html.Markup() if row is None else _strongest_keys(selection, head_map, row)
         if predict and row is None and hidden is None:
             text = html.element("p", "Pin a query to predict where it looks.")
         if is_whole:
@@ -214,18 +212,18 @@ def _description(head_map: HeadMap, row: int | None) -> str:
     token = head_map.query_tokens[row]
     if not best:
         return f"{text} {visible(token)} may look at nothing."
-    return f"{text} {sentence(token, head_map.key_tokens[best[0][0]], best[0][1], head_map.sentences.allowed)}"
+    return f"{text} {cell_sentence(token, head_map.key_tokens[best[0][0]], best[0][1], head_map.sentences.allowed)}"
 
 
-def _reading(selection: Selection, head_map: HeadMap, row: int) -> html.Markup:
-    """The pinned query's strongest keys: the first in a sentence, all of them as a list."""
+def _strongest_keys(selection: Selection, head_map: HeadMap, row: int) -> html.Markup:
+    """Returns the pinned query's strongest keys: the first as a sentence, all as a list."""
     inputs, query = head_map.inputs, selection.queries[row]
     best = strongest_keys(row_weights(selection, head_map, row))
-    query_name = token_name(inputs, inputs.query_tokens, query)
+    query_name = numbered_token(inputs, inputs.query_tokens, query)
     if not best:
         return html.summary(f"{visible(query_name)} may look at nothing.")
-    keys = [(token_name(inputs, inputs.key_tokens, selection.keys[key]), weight) for key, weight in best]
-    return html.summary(sentence(query_name, *keys[0], head_map.sentences.allowed)) + html.strongest(
+    keys = [(numbered_token(inputs, inputs.key_tokens, selection.keys[key]), weight) for key, weight in best]
+    return html.summary(cell_sentence(query_name, *keys[0], head_map.sentences.allowed)) + html.strongest(
         (key, number(weight)) for key, weight in keys
     )
 
@@ -238,12 +236,12 @@ def row_weights(selection: Selection, head_map: HeadMap, row: int) -> Float[torc
 
 
 def _notes(selection: Selection, head_map: HeadMap) -> list[str]:
-    """What a reader must know to read the numbers right."""
+    """Returns notes on hidden special tokens and empty rows."""
     weights = torch.from_numpy(head_map.weights)
     inputs, normalizer = head_map.inputs, selection.mechanism.normalizer
     notes: list[str] = [] if normalizer.adds_up else [normalizer.row]
     if selection.special != Special.SHOWN and inputs.special_keys:
-        hidden = _listed([inputs.key_tokens[i] for i in inputs.special_keys])
+        hidden = _joined_tokens([inputs.key_tokens[i] for i in inputs.special_keys])
         if selection.special == Special.RESCALED and not normalizer.negative:
             notes.append(f"{hidden} are hidden, and each row is rescaled to the sum it had with them.")
         elif selection.head == Aggregate.MAXIMUM or not normalizer.adds_up:
@@ -252,17 +250,17 @@ def _notes(selection: Selection, head_map: HeadMap) -> list[str]:
             share = number(hidden_mass(weights))
             notes.append(f"{hidden} are hidden; on average {share} of a query's attention is not in the picture.")
     if empty := empty_rows(weights):
-        few = _listed([head_map.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
+        few = _joined_tokens([head_map.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
         notes.append(f"{len(empty)} of {len(weights)} queries may look at no key shown: {few}.")
     return notes
 
 
-def _listed(tokens: Sequence[str]) -> str:
+def _joined_tokens(tokens: Sequence[str]) -> str:
     return ", ".join(visible(token) for token in tokens)
 
 
 def as_table(head_map: HeadMap) -> dict[str, np.ndarray | list[str]]:
-    """Returns the weights of a whole map as the columns of a table: one for each key."""
+    """Returns the weights of a whole map as columns of a table, one for each key."""
     queries = pinned_query.numbered(head_map.queries, head_map.query_tokens)
     keys = pinned_query.numbered(head_map.keys, head_map.key_tokens)
     return {"query": queries, **dict(zip(keys, head_map.weights.T, strict=True))}

@@ -1,4 +1,4 @@
-"""Controls that choose a layer and a head, and how its map is drawn."""
+"""Controls for the layer, the head, and the display of maps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ HELP = {
 
 @dataclass
 class _MenuState:
-    """What the session keeps of a menu: its options follow from the layers, and layers come and go."""
+    """The session state of a menu whose options depend on the layers."""
 
     layers: tuple[str, ...] = ()  # for which the menu was last shown
     opening: str = ""  # where it opened then
@@ -33,7 +33,7 @@ class _MenuState:
 
 
 def choose_layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[int, HeadChoice]:
-    """Returns the position of a layer, and one of its heads or several as one."""
+    """Draws the menus of layers and heads; returns the index of the layer, and the head or an aggregate."""
     names = _names(layers)
     layer = names.index(_follow("Layer", names, opening.layer, names))
     heads = head_names(layers[layer].inputs.heads)
@@ -43,13 +43,14 @@ def choose_layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[in
 
 
 def reserve(layers: Sequence[Layer], **names: str) -> None:
-    """Keeps a `layer` and a `head`, by their names in the menus, for when these layers are shown."""
+    """Stores a `layer` and a `head`, by their names in the menus, for when these layers are shown."""
     for key, name in names.items():
         _menu_state(key).choices[_names(layers)] = name
 
 
 def choose_display(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, ColorRange]:
-    """Returns what becomes of special tokens, whether the mosaic shows all layers, and the range of the colors."""
+    """Draws the controls of the display; returns the treatment of special tokens, whether the mosaic shows all
+    layers, and the range of the colors."""
     has_special = bool(layers[layer].inputs.special_keys)
     special = _menu("Special tokens", list(SPECIAL)) if has_special else "Shown"
     all_layers = len(layers) > 1 and _menu("Mosaic", ["One layer", "All layers"]) == "All layers"
@@ -57,7 +58,7 @@ def choose_display(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, 
 
 
 def open_head(layers: Sequence[Layer], index: int, head: int) -> None:
-    """Makes this the head that the menus show."""
+    """Selects a head in the menus."""
     st.session_state["layer"] = layers[index].name
     st.session_state["head"] = head_names(layers[index].inputs.heads)[head]
 
@@ -75,10 +76,8 @@ def _menu_state(key: str) -> _MenuState:
 
 
 def _follow(label: str, options: Sequence[str], index: int, layers: tuple[str, ...]) -> str:
-    """A menu that follows the layers: to what was last chosen for them, else to where their source opens.
-
-    Where another source opened was nobody's choice, and is left.
-    """
+    """Draws a menu whose options depend on the layers. It selects the last choice for these layers, or else the head
+    that the source opens with."""
     key, opening = parameter(label), options[index]
     menu, state = _menu_state(key), st.session_state
     if key in state:

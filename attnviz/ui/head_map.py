@@ -1,7 +1,5 @@
-"""Head maps as they are drawn: whole, or of a long text the viewport in fewer cells.
-
-A map is computed by a function of the selection, and kept under what was asked for.
-"""
+"""Head maps as they are drawn: whole, or for long texts the viewport, downsampled. Maps are cached by what they
+depend on."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -35,7 +33,7 @@ SENTENCES: dict[HeadChoice, CellSentences] = {
 
 @dataclass(frozen=True, eq=False)
 class HeadMap:
-    """The weights of one head, or of several as one, in the cells that are drawn."""
+    """The weights of one head, or of several as one, as they are drawn."""
 
     inputs: Inputs
     title: str
@@ -59,33 +57,33 @@ class HeadMap:
 
     @property
     def labels(self) -> tuple[list[str], list[str]]:
-        """The names of rows and columns: a token, or a position where a row or column stands for several."""
+        """The labels of rows and columns: tokens, or positions if a row or column has several."""
         if self.downsampled is None:
             return self.query_tokens, self.key_tokens
         return cell_names(self.downsampled, self.inputs.query_tokens, self.inputs.key_tokens)
 
     @property
     def size(self) -> str:
-        """How many tokens it has, in words."""
+        """The number of queries and keys, as text."""
         fewer = ", in fewer cells" if self.weights.size < len(self.queries) * len(self.keys) else ""
         return f"{len(self.queries)} queries by {len(self.keys)} keys{fewer}"
 
     def position_at(self, row: int, column: int) -> tuple[int, int] | None:
-        """Returns the positions of a cell's query and key, those of its largest weight; None where none is allowed."""
+        """Returns the positions of the query and key of a cell's largest weight; None if all are masked."""
         if self.downsampled is None:
             return self.queries[row], self.keys[column]
         query = int(self.downsampled.query[row, column])
         return None if query < 0 else (query, int(self.downsampled.key[row, column]))
 
     def exact_rows(self, queries: Sequence[int]) -> Map:
-        """Returns the weights of the queries at these positions at all keys that are shown, not downsampled."""
+        """Returns the weights of the queries at these positions at all shown keys, not downsampled."""
         return cache.once(
             lambda: torch.cat([self.compute(slice(i, i + 1)) for i in queries]),
             *("rows", list(queries), *self.cache_key),
         )
 
     def chart(self, *, largest: float, link: str = "", fan: bool = False) -> Chart[HeatmapSpec]:
-        """Returns the map with colors up to `largest`; charts of one `link` mark the same cell."""
+        """Returns the figure with colors up to `largest`; charts with one `link` highlight the same cell."""
         if self.downsampled is None:
             return heatmap(
                 self.weights,
@@ -109,17 +107,17 @@ class HeadMap:
 
     @property
     def on_view(self) -> Callable[[Cells | None], None] | None:
-        """What a zoom does: in a long map it moves the viewport, so that it is computed anew."""
+        """The callback of a zoom, which moves the viewport of a long map; None for other maps."""
         return None if self.downsampled is None else self._look_closer
 
     def _look_closer(self, cells: Cells | None) -> None:
         assert self.downsampled is not None
         whole = slice(0, self.inputs.queries), slice(0, self.inputs.keys)
-        viewport.move(*(self.downsampled.part(*cells) if cells else whole))
+        viewport.move(*(self.downsampled.slices(*cells) if cells else whole))
 
 
 def selected_map(selection: Selection) -> HeadMap:
-    """Returns the map of the selected head. Raises ValueError if that takes too much work, or nothing is left of it."""
+    """Returns the map of the selected head. Raises ValueError if it takes too much work, or nothing is left to show."""
     check_heads([selection.layer], [selection.mechanism])
     inputs, mechanism, head = selection.layer.inputs, selection.mechanism, selection.head
     compute = partial(head_map, inputs, mechanism, head, selection.special)
@@ -134,9 +132,9 @@ def compute_map(
     sentences: CellSentences,
     key: tuple[object, ...],
 ) -> HeadMap:
-    """Returns the map that `compute` gives, a slice of the queries at a time, for the inputs of the selected layer.
+    """Returns a map whose weights `compute` returns for slices of the queries of the selected layer.
 
-    `key` tells it from other maps of the same source. Raises ValueError if no query or key is left to show.
+    `key` distinguishes it from other maps of the same source. Raises ValueError if no query or key is left to show.
     """
     inputs, special = selection.layer.inputs, selection.special
     key = (selection.source, special, *key)
@@ -145,18 +143,18 @@ def compute_map(
         return HeadMap(inputs, title, sentences, selection.queries, selection.keys, weights, compute, key)
     part = selection.viewport.within(inputs)
     rows, keys = slice(*part.queries), slice(*part.keys)
-    found = cache.once(
+    downsampled = cache.once(
         lambda: downsample(compute, inputs, CELLS, CELLS, rows=rows, keys=keys, special=special),
         *("downsampled map", part, *key),
     )
-    queries, keys_in_view = found.queries.tolist(), found.keys.tolist()
+    queries, keys_in_view = downsampled.queries.tolist(), downsampled.keys.tolist()
     return HeadMap(
-        inputs, title, sentences, queries, keys_in_view, found.weights.numpy(), compute, key, found, part
+        inputs, title, sentences, queries, keys_in_view, downsampled.weights.numpy(), compute, key, downsampled, part
     )  # fmt: skip
 
 
 def selected_thumbnails(selection: Selection) -> Float[np.ndarray, "heads height width"]:
-    """Returns small maps of all heads of the mosaic, layer by layer. Raises ValueError if that takes too much work."""
+    """Returns thumbnails of all heads of the mosaic, layer by layer. Raises ValueError if that takes too much work."""
     indices = selection.mosaic_layers
     layers, mechanisms = [selection.layers[i] for i in indices], [selection.mechanisms[i] for i in indices]
     check_heads(layers, mechanisms)
@@ -168,24 +166,23 @@ def selected_thumbnails(selection: Selection) -> Float[np.ndarray, "heads height
 
 
 def check_maps(selection: Selection) -> Selection:
-    """Returns the selection, with its maps computed and kept. Raises ValueError if that cannot be done."""
+    """Returns the selection after computing its maps. Raises ValueError if that is not possible."""
     selected_thumbnails(selection)
     selected_map(selection)
     return selection
 
 
-def hide_row(shown: HeadMap, row: int, sentences: CellSentences) -> HeadMap:
-    """Returns the map without the weights of a row, which is still to be predicted."""
-    weights = shown.weights.copy()
+def hide_row(original: HeadMap, row: int, sentences: CellSentences) -> HeadMap:
+    """Returns the map without the weights of a row that is still to be predicted."""
+    weights = original.weights.copy()
     weights[row] = np.nan
-    return replace(shown, weights=weights, sentences=sentences)
+    return replace(original, weights=weights, sentences=sentences)
 
 
 def hide_thumbnail_rows(
     maps: Float[np.ndarray, "heads height width"], queries: int, row: int
 ) -> Float[np.ndarray, "heads height width"]:
-    """Returns small maps of so many queries without all that one row went into, as torch's adaptive pooling shares
-    rows out."""
+    """Returns thumbnails without the cells of one query, by the cells of torch's adaptive pooling."""
     height = maps.shape[1]
     hidden = maps.copy()
     hidden[:, [i for i in range(height) if i * queries // height <= row < -(-(i + 1) * queries // height)]] = np.nan
@@ -193,5 +190,5 @@ def hide_thumbnail_rows(
 
 
 def zoom_key(inputs: Inputs) -> str:
-    """Returns a key for charts of these tokens, whatever is computed of them: with the same key the zoom stays."""
+    """Returns a key of these tokens; charts with the same key keep their zoom."""
     return str(zlib.crc32("\0".join((*inputs.query_tokens, "", *inputs.key_tokens)).encode(errors="replace")))

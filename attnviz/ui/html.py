@@ -13,7 +13,7 @@ __all__ = ["Markup", "element", "join", "note", "paragraphs", "strongest", "summ
 
 
 def element(name: str, *content: object, **attributes: object) -> Markup:
-    """An element; the attributes class and aria-label are `class_` and `aria_label`, and None leaves one out."""
+    """Returns an element. The attributes class and aria-label are `class_` and `aria_label`; None omits one."""
     written = join(
         Markup(" {}='{}'").format(key.rstrip("_").replace("_", "-"), value)
         for key, value in attributes.items()
@@ -23,23 +23,23 @@ def element(name: str, *content: object, **attributes: object) -> Markup:
 
 
 def join(parts: Iterable[object], between: str = "") -> Markup:
-    """The parts one after the other."""
+    """Returns the parts, escaped and joined."""
     return escape(between).join(map(escape, parts))
 
 
 def token(text: str) -> Markup:
-    """A token, visible, with a direction of writing of its own."""
+    """Returns a visible token, isolated from the writing direction around it."""
     return element("bdi", visible(text))
 
 
 def summary(*content: object, role: str | None = None, also: str = "") -> Markup:
-    """The sentence that says what a picture shows, in larger letters; `role="status"` has a screen reader say it
-    whenever it changes, `also` is one more class."""
+    """Returns the main sentence about a figure, in larger letters. With `role="status"` screen readers read it when
+    it changes; `also` is another class."""
     return element("p", *content, class_=f"attnviz-summary {also}".strip(), role=role)
 
 
 def note(*content: object) -> Markup:
-    """A line in smaller letters, under a summary."""
+    """Returns a line in smaller letters, under a summary."""
     return element("p", *content, class_="attnviz-note")
 
 
@@ -48,7 +48,7 @@ def paragraphs(texts: Iterable[object]) -> Markup:
 
 
 def strongest(keys: Iterable[tuple[str, object]]) -> Markup:
-    """The keys with the most weight, side by side: a token each, and what is said about it."""
+    """Returns the keys with the largest weights as a list."""
     items = (element("li", token(key), " ", weight) for key, weight in keys)
     return element("ol", *items, class_="attnviz-strongest")
 
@@ -62,10 +62,9 @@ def table(
     caption: str = "",
     class_: str = "attnviz-table",
 ) -> Markup:
-    """A table, in which the first cell of a row is its heading.
+    """Returns a table in which the first cell of a row is its heading.
 
-    `marked` is the row that stands out. The last cell of a row with fewer cells than there are headings takes the
-    place of those that it lacks.
+    `marked` is the highlighted row. If a row has fewer cells than there are headings, its last cell spans the rest.
     """
     body = [_row(row, len(headings), "attnviz-chosen" if i == marked else None) for i, row in enumerate(rows)]
     parts = [element("caption", caption)] if caption else []
@@ -79,8 +78,8 @@ def table(
 
 def _row(cells: Sequence[object], width: int, class_: str | None = None) -> Markup:
     heading, *others = cells
-    lacking = width - len(cells)
-    made = [element("td", cell) for cell in others]
-    if lacking > 0:
-        made[-1] = element("td", others[-1], colspan=lacking + 1)
-    return element("tr", element("th", heading), *made, class_=class_)
+    missing = width - len(cells)
+    data_cells = [element("td", cell) for cell in others]
+    if missing > 0:
+        data_cells[-1] = element("td", others[-1], colspan=missing + 1)
+    return element("tr", element("th", heading), *data_cells, class_=class_)

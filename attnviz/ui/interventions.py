@@ -1,4 +1,4 @@
-"""The kit of What if, on the Transformer and the Models pages: widgets, presets, captions and the two sides."""
+"""Widgets, presets, captions and columns that the What if tabs of the Transformer and the Models pages share."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,11 +28,11 @@ ABLATION_HELP = "An ablated head sees nothing, and adds nothing to what its laye
 
 @dataclass(frozen=True)
 class AsTrained:
-    """Each layer keeps what it was trained with."""
+    """Each layer keeps its trained part."""
 
 
 class _Menu(NamedTuple):
-    """The menu of one part of a mechanism, and the part that it begins with."""
+    """The menu of one part of a mechanism, and its initial value."""
 
     part: str  # "mask", "score" or "normalizer": a field of Intervention
     kinds: Mapping[str, type]
@@ -55,17 +55,18 @@ def _menus(trained: Mechanism | None) -> list[_Menu]:
 def choose_parts(
     prefix: str, trained: Mechanism | None, columns: Sequence[DeltaGenerator], refused: list[str]
 ) -> dict[str, Any]:
-    """Draws the menus of a mask, a score and a normalizer, a column each; returns those that are not as trained.
+    """Draws the menus of a mask, a score and a normalizer, one to a column; returns the parts that differ from
+    `trained`.
 
-    The keys of the widgets begin with `prefix`. `trained` is the mechanism to begin with, or None where it is not the
-    same in all layers. Why a part is refused is added to `refused`.
+    The keys of the widgets begin with `prefix`. `trained` is the initial mechanism, or None if it differs between
+    layers. Messages about refused parts are added to `refused`.
     """
     chosen = {}
     for (part, kinds, start), column in zip(_menus(trained), columns, strict=True):
         with column:
-            new = widgets.choose(part.capitalize(), dict(kinds), start, f"{prefix}-{part}", refused.append)
-        if new != start:
-            chosen[part] = new
+            choice = widgets.choose_object(part.capitalize(), dict(kinds), start, f"{prefix}-{part}", refused.append)
+        if choice != start:
+            chosen[part] = choice
     return chosen
 
 
@@ -98,9 +99,9 @@ def show_presets(presets: Mapping[str, T], current: T, key: str, write: Callable
 def run_or_last(
     name: str, example: object, make: Callable[[], T], unchanged: T, refused: Sequence[str], notes: DeltaGenerator
 ) -> T:
-    """Returns what `make` gives, or if something is refused the last that it gave for this example, or `unchanged`.
+    """Returns the result of `make`; if anything is refused, its last result for this example, or `unchanged`.
 
-    The reason stands in `notes`.
+    The message is shown in `notes`.
     """
     key = f"{name} of"
     if st.session_state.get(key) != example:
@@ -116,7 +117,7 @@ def run_or_last(
 
 
 def describe_head(intervention: Intervention, trained: Mechanism, layer: int, head: object) -> str:
-    """Returns how a head attends under an intervention, in a caption."""
+    """Returns a caption of how a head attends under an intervention."""
     if (layer, head) in intervention.ablated:
         return ABLATED
     mechanism = replace(intervention, ablated=()).apply(trained, layer)

@@ -1,8 +1,8 @@
-"""Text from outside, shown as text."""
+"""Escaping of text for Markdown."""
 
 import re
 
 
 def plain(text: str) -> str:
-    """The text for a place that reads Markdown, so that every character stands for itself."""
+    """Returns text escaped for Markdown."""
     return re.sub(r"([\\`*_{}\[\]()#+\-.!|$:<>~&=^])", r"\\\1", text).replace("\n", " ")

@@ -13,7 +13,7 @@ from attnviz.scores import SCORES
 from attnviz.ui.widgets import (
     GROUP,
     by_title,
-    choose,
+    choose_object,
     choose_several,
     configure,
     field_state,
@@ -32,42 +32,44 @@ MASK_MENU: dict[str, type[Mask]] = {
 
 
 def choose_mechanism(start: Mechanism) -> Mechanism:
-    """Returns the mechanism that is chosen; each part opens as `start` has it."""
-    score = choose("Score", by_title(SCORES), start.score)
+    """Draws the widgets of a mechanism, which begin with `start`; returns the chosen one."""
+    score = choose_object("Score", by_title(SCORES), start.score)
     biases = choose_biases("Biases", start.biases)
-    mask = choose("Mask", MASK_MENU, start.mask)
-    return Mechanism(score, biases, mask, choose("Normalizer", by_title(NORMALIZERS), start.normalizer))
+    mask = choose_object("Mask", MASK_MENU, start.mask)
+    return Mechanism(score, biases, mask, choose_object("Normalizer", by_title(NORMALIZERS), start.normalizer))
 
 
 def choose_mask_and_biases(start: Mechanism) -> Mechanism:
     """Returns `start` with other biases and another mask."""
-    return replace(start, biases=choose_biases("Biases", start.biases), mask=choose("Mask", MASK_MENU, start.mask))
+    return replace(
+        start, biases=choose_biases("Biases", start.biases), mask=choose_object("Mask", MASK_MENU, start.mask)
+    )
 
 
 def choose_normalizer(start: Mechanism) -> Mechanism:
     """Returns `start` with another normalizer."""
-    return replace(start, normalizer=choose("Normalizer", by_title(NORMALIZERS), start.normalizer))
+    return replace(start, normalizer=choose_object("Normalizer", by_title(NORMALIZERS), start.normalizer))
 
 
 def choose_score_and_normalizer(start: Mechanism) -> Mechanism:
     """Returns `start` with another score and normalizer."""
-    return choose_normalizer(replace(start, score=choose("Score", by_title(SCORES), start.score)))
+    return choose_normalizer(replace(start, score=choose_object("Score", by_title(SCORES), start.score)))
 
 
 def choose_biases(label: str, start: Sequence[Bias], prefix: str = "") -> tuple[Bias, ...]:
-    """Returns the chosen biases; `prefix` tells the widgets of two mechanisms on one page apart."""
+    """Draws the widgets of biases and returns the biases; `prefix` distinguishes the widgets of two mechanisms."""
     return tuple(choose_several(label, BIASES, start, prefix, "What is done to the scores before the mask."))
 
 
 def choose_unlinked_mask(key: str, label: str, text: str, mask: Mask) -> Mask:
-    """Returns a mask of the catalogue from a menu and the widgets of its parameters, none of them in the link.
+    """Draws a menu of masks and the widgets of its parameters, none of them in the link; returns the mask.
 
     They show `mask`, which was parsed from `text`, whenever the text is new and was not written by them.
     """
-    kind, shown_text = type(mask), f"{key} followed"
+    kind, followed_text = type(mask), f"{key} followed"
     other = not isinstance(mask, MASKS) or not fits_widgets(mask)
-    follow = st.session_state.get(shown_text) != text or f"{key}-menu" not in st.session_state
-    st.session_state[shown_text] = text
+    follow = st.session_state.get(followed_text) != text or f"{key}-menu" not in st.session_state
+    st.session_state[followed_text] = text
     if follow:
         st.session_state[f"{key}-menu"] = WRITTEN_BELOW if other else title(kind)
     menu: dict[str, type[Mask]] = {**({WRITTEN_BELOW: kind} if other else {}), **MASK_MENU}
@@ -81,5 +83,5 @@ def choose_unlinked_mask(key: str, label: str, text: str, mask: Mask) -> Mask:
         st.session_state.update(field_state(start, key))
     chosen = configure(start, key, linked=False)
     if chosen != mask:
-        st.session_state[shown_text] = str(chosen)  # the widgets show it already
+        st.session_state[followed_text] = str(chosen)  # the widgets show it already
     return chosen

@@ -1,4 +1,4 @@
-"""Sentences about a mechanism: its score, biases, mask and normalizer in words."""
+"""Sentences that describe a mechanism: its score, biases, mask and normalizer."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -17,7 +17,7 @@ from attnviz.ui.widgets import title
 def describe_parts(
     score: Score | None, biases: Sequence[Bias], mask: Mask | None, normalizer: Normalizer | None
 ) -> str:
-    """Returns a sentence for each part, in the order in which they act, and none for a part that is None."""
+    """Returns a sentence for each part that is not None, in the order of the computation."""
     sentences = [f"Scores: {', '.join([part_name(score), *map(bias_phrase, biases)])}."] if score else []
     if mask:
         sentences.append(mask.describe())
@@ -27,9 +27,10 @@ def describe_parts(
 
 
 def part_name(part: Score | Normalizer) -> str:
-    """Returns the name of a part and its parameters that are not the usual ones, such as "Softmax with temperature 2".
+    """Returns the name of a part with the parameters that differ from the defaults, such as "Softmax with temperature
+    2".
 
-    Parameters that a model has learned for each head are left out.
+    Learned parameters of each head are omitted.
     """
     if any(isinstance(value, Tensor) for value in vars(part).values()):
         return title(type(part))
@@ -42,7 +43,7 @@ def part_name(part: Score | Normalizer) -> str:
 
 
 def bias_phrase(bias: Bias) -> str:
-    """Returns what a bias does to a score, in words that follow the score."""
+    """Returns a phrase about a bias that follows the score."""
     if isinstance(bias, SoftCap):
         return f"squeezed between {significant(-bias.cap)} and {significant(bias.cap)} (soft cap)"
     if isinstance(bias, Distances):

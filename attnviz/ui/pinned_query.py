@@ -1,4 +1,4 @@
-"""The pinned query: chosen by a click on its row, or from a menu."""
+"""The pinned query, chosen by a click on its row or from a menu."""
 
 from collections.abc import Sequence
 
@@ -7,23 +7,23 @@ import streamlit as st
 from attnviz.formatting import visible
 
 KEY = "pinned"  # of the menu, and in the link
-NOBODY = "none"
+NO_QUERY = "none"
 
 
 def numbered(positions: Sequence[int], tokens: Sequence[str]) -> list[str]:
-    """Tokens that can be told apart: “10 · it”."""
+    """Returns unique names of tokens, such as “10 · it”."""
     return [f"{position} · {visible(token)[:30]}" for position, token in zip(positions, tokens, strict=True)]
 
 
 def menu(names: Sequence[str], first: int | None) -> int | None:
-    """The row that is pinned; the menu begins with row `first`."""
-    options = [NOBODY, *names]
-    if st.session_state.get(KEY, NOBODY) not in options:  # of another page, or another text
+    """Draws the menu of queries, which begins with row `first`; returns the pinned row."""
+    options = [NO_QUERY, *names]
+    if st.session_state.get(KEY, NO_QUERY) not in options:  # of another page, or another text
         st.session_state[KEY] = options[0 if first is None else first + 1]
     name = st.selectbox("Pinned query", options, 0 if first is None else first + 1, key=KEY, bind="query-params")
-    return None if name == NOBODY else names.index(name)
+    return None if name == NO_QUERY else names.index(name)
 
 
 def toggle(names: Sequence[str], row: int) -> None:
-    """Pins a row, or lets go of it."""
-    st.session_state[KEY] = NOBODY if st.session_state[KEY] == names[row] else names[row]
+    """Pins a row, or unpins it."""
+    st.session_state[KEY] = NO_QUERY if st.session_state[KEY] == names[row] else names[row]

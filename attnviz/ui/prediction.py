@@ -1,4 +1,4 @@
-"""Predict, then reveal: the reader predicts where a query looks, and then sees where it looks."""
+"""Predict, then reveal: the reader predicts a query's weights before seeing them."""
 
 import zlib
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ POINTS = 10
 
 @dataclass(frozen=True)
 class _Round:
-    """One question and its answer; a new one begins without a prediction."""
+    """One question; a new one begins without a prediction."""
 
     stamp: int
     number: int
@@ -31,11 +31,10 @@ class _Round:
 
 
 def predict(key: str, query: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"]) -> bool:
-    """Lets the reader predict the weights of `query` over `keys`; shows the weights once they are revealed.
+    """Draws widgets that predict the weights of `query` over `keys`; shows the weights after they are revealed.
 
-    Returns whether they are revealed: until then nothing of them is sent to the browser from here, and the caller
-    shows nothing of them either. NaN is a masked key. Another query, other keys or other weights begin anew. `key`
-    tells several places on a page apart.
+    Returns whether they are revealed; until then, nothing about them is sent to the browser. NaN is a masked key.
+    Another query, other keys or other weights start a new round. `key` distinguishes several predictions on a page.
     """
     if not is_predictable(weights):
         st.info(plain(f"There is nothing to predict: the weights of {visible(query)} are no shares of attention."))
@@ -51,34 +50,34 @@ def predict(key: str, query: str, keys: Sequence[str], weights: Float[np.ndarray
                 "Reveal", key=f"{key}-reveal", type="primary", icon=":material/visibility:",
                 disabled=prediction is None, on_click=_reveal, args=(key,),
             )  # fmt: skip
-        verdict = sentences(keys, prediction, weights) if now.revealed and prediction is not None else [""]
+        verdict = prediction_sentences(keys, prediction, weights) if now.revealed and prediction is not None else [""]
         st.html(html.join(map(html.summary, verdict)))
         revealed = normalized(weights) if now.revealed else np.full(len(keys), np.nan)
         _bars(f"{key}-{now.number}", prediction, revealed, keys)
     return now.revealed
 
 
-def sentences(
+def prediction_sentences(
     keys: Sequence[str], prediction: Float[np.ndarray, " keys"], weights: Float[np.ndarray, " keys"]
 ) -> list[str]:
-    """How good the prediction is."""
+    """Returns sentences about the quality of the prediction."""
     best, predicted = int(np.nanargmax(weights)), int(prediction.argmax())
-    found = f"The most important key is {visible(keys[best])}, with {number(float(weights[best]))}"
+    sentence = f"The most important key is {visible(keys[best])}, with {number(float(weights[best]))}"
     if prediction[best] == prediction[predicted]:
-        found += ": as you predicted."
+        sentence += ": as you predicted."
     elif np.isnan(weights[predicted]):
-        found += f"; {visible(keys[predicted])}, which you predicted, may not be looked at."
+        sentence += f"; {visible(keys[predicted])}, which you predicted, may not be looked at."
     else:
-        found += f"; {visible(keys[predicted])}, which you predicted, gets {number(float(weights[predicted]))}."
+        sentence += f"; {visible(keys[predicted])}, which you predicted, gets {number(float(weights[predicted]))}."
     distance = number(total_variation(prediction, weights))
     wrong = f"{distance} of your prediction lies on the wrong keys (0 would be all right, 1 all wrong)."
     total = float(np.nansum(weights))
     also = [] if abs(total - 1) < 0.005 else [f"The weights add up to {number(total)}; compared are shares of that."]
-    return [found, wrong, *also]
+    return [sentence, wrong, *also]
 
 
 def _prediction(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, " keys"] | None:
-    """Returns the prediction that the widgets hold, or None."""
+    """Returns the prediction in the widgets, or None."""
     names = [visible(token) for token in keys]
     if len(set(names)) < len(names):
         names = numbered(range(len(keys)), keys)

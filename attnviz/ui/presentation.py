@@ -1,7 +1,5 @@
-"""Presentation: larger letters and no controls, for a projector; everything else stays as it is.
-
-`present=1` in the link. What it looks like is in present.css.
-"""
+"""Presentation mode for projectors: larger letters and no controls. `present=1` in the link; its style is in
+present.css."""
 
 import streamlit as st
 
@@ -12,10 +10,10 @@ OFF, ON = "0", "1"
 
 
 def switch() -> None:
-    """The way in and out, on every page.
+    """Draws the button that enters and leaves the mode, on every page.
 
-    The link's parameter is that of a menu that nobody sees: so Streamlit keeps it over reruns, over other pages and
-    over the browser's way back.
+    The link parameter belongs to a hidden menu, so that Streamlit keeps it over reruns, other pages and the browser's
+    history.
     """
     st.selectbox("Present", [OFF, ON], key=KEY, bind="query-params")
     on = presenting()
@@ -32,14 +30,14 @@ def switch() -> None:
 
 
 def presenting() -> bool:
-    """Whether it is one now; to be asked after `switch`."""
+    """Returns whether the mode is on; call it after `switch`."""
     return st.session_state.get(KEY) == ON
 
 
-def name(what: str) -> None:
-    """Says in a presentation what is seen: the menus that say it else are not there."""
+def show_title(title: str) -> None:
+    """Draws a title in presentations, where menus are hidden."""
     if presenting():
-        st.caption(plain(what))
+        st.caption(plain(title))
 
 
 def _turn(on: bool) -> None:

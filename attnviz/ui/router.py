@@ -1,4 +1,4 @@
-"""The pages in the order of the menu, and what they share."""
+"""The pages in the order of the menu, and their common elements."""
 
 from pathlib import Path
 

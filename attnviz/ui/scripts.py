@@ -1,4 +1,5 @@
-"""Serves plotly.js and the JavaScript modules of the components, once for a year: their addresses change with them."""
+"""Serves plotly.js and the JavaScript modules of the components, cached for a year; their addresses change with
+their content."""
 
 import hashlib
 import json
@@ -59,9 +60,9 @@ def plotly_address() -> str:
 
 @st.cache_resource(show_spinner=False)
 def mount(component: str) -> Callable[..., Any]:
-    """Returns a component made of the HTML, the CSS and the modules in its folder, which begin at streamlit.js.
+    """Returns a component made of the HTML, the CSS and the modules in its folder, whose entry point is streamlit.js.
 
-    Streamlit wants its script as one text: this one imports the modules, all of them at once.
+    Streamlit wants its script as one text; this one imports the modules in parallel.
     """
     folder = _HERE / component
     names = [name for name in _MODULES if name.startswith(f"{component}/")]

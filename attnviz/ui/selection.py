@@ -1,4 +1,4 @@
-"""What is looked at: a head of one layer of a source, and how its maps are drawn."""
+"""The selection of a page: a head of one layer of a source, and the display of its maps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +14,10 @@ from attnviz.ui.viewport import Viewport
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Selection:
-    """A head of one layer of a source, and how its maps are drawn. It holds what is chosen, and no weights.
+    """A head of one layer of a source, and the display of its maps.
 
-    The widgets of a page make it, and every part of the page shows something of it; what is computed from it is in
-    `head_map`.
+    It holds choices, not weights. The widgets of a page make it, and every part of the page draws something of it;
+    `head_map` computes from it.
     """
 
     source: Source  # its `repr` is the key under which what is computed is kept
@@ -88,12 +88,12 @@ class Selection:
 
 
 def similar_layers(layers: Sequence[Layer], index: int) -> list[int]:
-    """Returns the layers that fit into one mosaic with this one: of its stack, with as many heads and tokens."""
+    """Returns the layers of one mosaic with this one: of its stack, with equal numbers of heads and tokens."""
     return [i for i, layer in enumerate(layers) if mosaic_group(layer) == mosaic_group(layers[index])]
 
 
 def mosaic_group(layer: Layer) -> tuple[object, ...]:
-    """Returns what layers that fit into one mosaic have in common."""
+    """Returns what layers of one mosaic have in common."""
     inputs = layer.inputs
     sizes = (inputs.heads, inputs.queries, inputs.keys, len(inputs.special_queries), len(inputs.special_keys))
     return layer.id.stack, layer.kind is Kind.CROSS, *sizes

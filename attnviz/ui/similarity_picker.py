@@ -1,4 +1,4 @@
-"""The choice of a translator by the similarity of its encoder–decoder attention, on every page that has one."""
+"""The choice of a translator by the score of its encoder–decoder attention."""
 
 import streamlit as st
 
@@ -9,7 +9,7 @@ SIMILARITIES = {variant.capitalize(): variant for variant in VARIANTS}  # named 
 
 
 def similarity() -> str:
-    """Returns the chosen similarity, one of VARIANTS."""
+    """Draws the menu; returns one of VARIANTS."""
     formulas = "\n\n".join(f"**{name}:** {FORMULAS[variant]}" for name, variant in SIMILARITIES.items())
     chosen = st.selectbox(
         "Similarity", list(SIMILARITIES), key="similarity", bind="query-params",

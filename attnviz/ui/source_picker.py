@@ -1,4 +1,4 @@
-"""How a page begins that looks at a source: which one, and which layer and head of it."""
+"""Controls of the source, the layer and the head."""
 
 from dataclasses import dataclass
 
@@ -18,23 +18,23 @@ LAYERS = "layers"  # the name under which the last good ones are kept
 
 @dataclass(frozen=True)
 class Places:
-    """Where a page that begins so has its notes, and the settings of its source."""
+    """The places of a page's notes, and of its source's settings."""
 
     notes: DeltaGenerator  # one place for what comes and goes, so that the charts below stay what they are
     settings: DeltaGenerator
 
     def show_locked(self, layer: Layer, consequence: str = "") -> bool:
-        """Returns whether the mechanism of the layer cannot be changed, and says so with what follows from it."""
+        """Returns whether the mechanism of the layer is locked, and shows the reason with its consequence."""
         if layer.locked:
             self.settings.empty()
             self.notes.info(plain(f"{layer.locked_reason} {consequence}".strip()))
         return layer.locked
 
 
-def choose() -> tuple[Selection, Places]:
-    """Draws the widgets of the source, the layer and the head, and returns what they say.
+def choose_selection() -> tuple[Selection, Places]:
+    """Draws the widgets of the source, the layer and the head; returns the selection.
 
-    If the source has no layers to show, the last one that had is selected.
+    If the source has no layers, the last good one is selected.
     """
     chosen, settings_place = choose_source()
     places = Places(st.container(), settings_place)
@@ -51,9 +51,9 @@ def choose() -> tuple[Selection, Places]:
 
 
 def choose_source() -> tuple[Source, DeltaGenerator]:
-    """Returns the chosen source, and the place of its settings, which can be emptied.
+    """Returns the chosen source, and the place of its settings.
 
-    Its first field, the text or the file, stands on the page; the other fields stand in the sidebar.
+    Its first field, the text or the file, is on the page; the other fields are in the sidebar.
     """
     with st.sidebar:
         kind = by_title(SOURCES)[choose_class("Source", by_title(SOURCES), title(SOURCES[0]), "source")]
@@ -66,5 +66,5 @@ def choose_source() -> tuple[Source, DeltaGenerator]:
 
 
 def keep(selection: Selection) -> None:
-    """Keeps the source as the last good one: one whose picture was refused is forgotten."""
+    """Stores the source as the last good one, once its maps are drawn."""
     cache.remember(LAYERS, (selection.source, selection.layers))

@@ -1,4 +1,4 @@
-"""Static files, served so that a first visit is fast: cached, compressed, requested early and sent without delay."""
+"""Serving of static files for fast first visits: cached, compressed, requested early and sent without delay."""
 
 import gzip
 import os
@@ -19,14 +19,14 @@ CACHE_BYTES = 64 << 20
 MODULE_BYTES = 40 << 10
 
 
-class File(NamedTuple):
+class CachedFile(NamedTuple):
     """A file as it is sent."""
 
     headers: list[tuple[bytes, bytes]]
     body: bytes
 
 
-Cache = dict[str, File]
+Cache = dict[str, CachedFile]
 
 
 def disable_nagle() -> None:
@@ -139,9 +139,9 @@ def _is_immutable(start: Message) -> bool:
     return start["status"] == 200 and "immutable" in headers.get("cache-control", "") and "set-cookie" not in headers
 
 
-def _compressed(headers: Headers, body: bytes) -> File:
+def _compressed(headers: Headers, body: bytes) -> CachedFile:
     same = {name: headers[name] for name in ("content-type", "cache-control", "content-encoding") if name in headers}
     if "content-encoding" not in same and same["content-type"].startswith(COMPRESSIBLE):
         same["content-encoding"], body = "gzip", gzip.compress(body, 6)
     same |= {"content-length": str(len(body)), "vary": "accept-encoding"}
-    return File([(name.encode(), value.encode()) for name, value in same.items()], body)
+    return CachedFile([(name.encode(), value.encode()) for name, value in same.items()], body)

@@ -1,4 +1,4 @@
-"""The part of a long map that is in view, from two sliders that follow a zoom into the map."""
+"""The viewport of a long map, from two sliders that follow zooms of the map."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ SLIDERS = "part-of-queries", "part-of-keys"  # and in the link
 
 @dataclass(frozen=True)
 class Viewport:
-    """The part of a long map that is in view, in positions."""
+    """The part of a long map in view, in positions."""
 
     queries: Span = (0, None)
     keys: Span = (0, None)
 
     def within(self, inputs: Inputs) -> "Viewport":
-        """Returns the part of it that these inputs have; the whole axis if they have none of it."""
+        """Returns the part that these inputs have; the whole axis if they have none of it."""
         return Viewport(_within(self.queries, inputs.queries), _within(self.keys, inputs.keys))
 
 
@@ -28,17 +28,17 @@ WHOLE = Viewport()
 
 
 def is_long(inputs: Inputs) -> bool:
-    """Returns whether a map of these inputs has more cells than are sent to a browser."""
+    """Returns whether a map of these inputs has too many cells to be sent to a browser."""
     return inputs.queries * inputs.keys > MOST_CELLS
 
 
-def token_name(inputs: Inputs, tokens: Sequence[str], position: int) -> str:
-    """Returns a token, in a long text with its position, because others are like it."""
+def numbered_token(inputs: Inputs, tokens: Sequence[str], position: int) -> str:
+    """Returns a token, in long texts with its position."""
     return f"{tokens[position]} ({position})" if is_long(inputs) else tokens[position]
 
 
-def choose(inputs: Inputs) -> Viewport:
-    """Draws the sliders and returns what they say; a map that is not long has no sliders."""
+def choose_viewport(inputs: Inputs) -> Viewport:
+    """Draws the sliders, if the map is long, and returns the viewport."""
     if not is_long(inputs):
         return WHOLE
     with st.sidebar:
@@ -46,7 +46,7 @@ def choose(inputs: Inputs) -> Viewport:
 
 
 def move(queries: slice, keys: slice) -> None:
-    """Makes this the part that the sliders show."""
+    """Sets the sliders to these positions."""
     for key, part in zip(SLIDERS, (queries, keys), strict=True):
         st.session_state[key] = part.start, part.stop - 1
 

@@ -1,4 +1,4 @@
-"""Widgets made from dataclasses: the docstring is the help, the fields are the widgets and the link's parameters."""
+"""Widgets from dataclasses: docstrings are help texts, fields are widgets and link parameters."""
 
 import inspect
 import re
@@ -17,7 +17,7 @@ GROUP = "— "  # how the name of a group begins in a menu
 
 
 def title(kind: type) -> str:
-    """The name of a class in menus: SlidingWindow → Sliding window, PrefixLM → Prefix LM."""
+    """Returns the name of a class in menus: SlidingWindow → Sliding window, PrefixLM → Prefix LM."""
     if name := getattr(kind, "NAME", ""):
         return name
     first, *rest = re.findall(r"[A-Z]+(?![a-z])|[0-9]+[A-Z]*|[A-Z][a-z]*", kind.__name__)
@@ -25,17 +25,17 @@ def title(kind: type) -> str:
 
 
 def help_text(kind: type) -> str:
-    """The docstring of a class without its examples, which are for a reader of the code."""
+    """Returns the docstring of a class without its examples."""
     return re.split(r"\n\s*(?:Examples?:\s*\n|>>> )", inspect.cleandoc(kind.__doc__ or ""), maxsplit=1)[0].rstrip()
 
 
 def by_title(kinds: Sequence[type[T]]) -> dict[str, type[T]]:
-    """A menu of classes."""
+    """Returns a menu of classes."""
     return {title(kind): kind for kind in kinds}
 
 
 def parameter(label: str) -> str:
-    """The name of a widget in the link."""
+    """Returns the link parameter of a widget."""
     return label.lower().replace(" ", "-")
 
 
@@ -43,7 +43,7 @@ def show_error(problem: str) -> None:
     st.error(plain(problem))
 
 
-def choose(
+def choose_object(
     label: str,
     menu: Mapping[str, type[T]],
     start: T,
@@ -52,8 +52,8 @@ def choose(
 ) -> T:
     """Returns an object of the chosen class, with the values of its widgets, whose keys begin with `key`.
 
-    The menu opens at `start`, as AS_IN_MODEL if it has no such class or if no widget can hold its values. Values that
-    the class refuses are explained to `on_refusal`, and the object it started from is returned.
+    The menu begins with `start`, as AS_IN_MODEL if the menu does not have its class or widgets cannot hold its values.
+    If the class refuses the values, `on_refusal` is called and the initial object is returned.
     """
     options = {**_as_in_model(menu, start), **menu}
     opening = AS_IN_MODEL if AS_IN_MODEL in options else title(type(start))
@@ -69,7 +69,7 @@ def choose_several(
 ) -> list[T]:
     """Returns an object of each chosen class, with the values of its widgets, whose keys begin with `prefix`.
 
-    Objects of `start` that the menu has no class for are always among them.
+    Objects of `start` whose class is not in the menu are always included.
     """
     menu = by_title(kinds)
     started = {type(one): one for one in start if type(one) in kinds}
@@ -77,26 +77,26 @@ def choose_several(
         label, list(menu), [title(kind) for kind in started], key=parameter(label), bind="query-params",
         placeholder="None", help=about,
     )  # fmt: skip
-    found = [one for one in start if type(one) not in kinds]
+    objects = [one for one in start if type(one) not in kinds]
     for name in chosen:
         kind = menu[name]
         st.markdown(f"**{name}**", help=help_text(kind))
-        found.append(configure(started.get(kind, kind()), f"{prefix} {name}".strip()))
-    return found
+        objects.append(configure(started.get(kind, kind()), f"{prefix} {name}".strip()))
+    return objects
 
 
 def configure_all(kinds: Sequence[type[T]]) -> list[T]:
-    """Returns an object of each class, with the values of its widgets, which stand under its name."""
-    found = []
+    """Returns an object of each class, with the values of its widgets, which are drawn under its name."""
+    objects = []
     for kind in kinds:
         if settings(kind):
             st.markdown(f"**{title(kind)}**")
-        found.append(configure(kind(), title(kind)))
-    return found
+        objects.append(configure(kind(), title(kind)))
+    return objects
 
 
 def configure(start: T, prefix: str, *, linked: bool = True, on_refusal: Callable[[str], object] = show_error) -> T:
-    """Returns `start` with the values of its widgets; those that are refused are explained and leave it unchanged."""
+    """Returns `start` with the values of its widgets; refused values are explained and leave it unchanged."""
     try:
         values = {one.name: field_widget(one, type(start), prefix, start, linked) for one in settings(type(start))}
         return replace(start, **values)  # type: ignore[type-var]
@@ -106,7 +106,7 @@ def configure(start: T, prefix: str, *, linked: bool = True, on_refusal: Callabl
 
 
 def choose_class(label: str, menu: Mapping[str, type], opening: str, key: str) -> str:
-    """Returns the name of the chosen class, whose docstring is the help of the menu."""
+    """Draws a menu of classes; the docstring of the chosen one is its help. Returns the name of the class."""
     # On the first run of a link the widget has no state yet.
     name = st.session_state.get(key, st.query_params.get(key))
     about = menu.get(name, menu[opening]) if isinstance(name, str) else menu[opening]
@@ -114,7 +114,7 @@ def choose_class(label: str, menu: Mapping[str, type], opening: str, key: str) -
 
 
 def grouped_menu(label: str, menu: Mapping[str, type], index: int, key: str, about: str, **options: Any) -> str:
-    """A menu in which the name of a group stands for its first member."""
+    """Draws a menu in which the name of a group selects its first member."""
 
     def enter_group() -> None:
         name = st.session_state[key]
@@ -125,25 +125,25 @@ def grouped_menu(label: str, menu: Mapping[str, type], index: int, key: str, abo
 
 
 def widget_state(menu: Mapping[str, type[T]], value: T, key: str) -> dict[str, object]:
-    """What the session holds when `choose` under `key` shows a value."""
+    """Returns the session state with which `choose_object` under `key` shows a value."""
     if _as_in_model(menu, value):
         return {key: AS_IN_MODEL}
     return {key: title(type(value)), **field_state(value, key)}
 
 
 def field_state(value: object, prefix: str) -> dict[str, object]:
-    """What the session holds when the widgets of a value show it."""
+    """Returns the session state with which the widgets of a value show it."""
     kind = type(value)
     return {_field_key(prefix, kind, one): _widget_value(getattr(value, one.name)) for one in settings(kind)}
 
 
 def settings(kind: type) -> list[Field]:
-    """The fields of a class that have a widget."""
+    """Returns the fields of a class that have a widget."""
     return [one for one in fields(kind) if one.metadata]
 
 
 def fits_widgets(value: object) -> bool:
-    """Whether widgets can hold the values of all fields."""
+    """Returns whether widgets can hold the values of all fields."""
 
     def fits(one: object) -> bool:
         numbers = isinstance(one, tuple) and not any(isinstance(number, bool) for number in one)
@@ -153,7 +153,7 @@ def fits_widgets(value: object) -> bool:
 
 
 def field_widget(field: Field, kind: type, prefix: str, start: object = None, linked: bool = True) -> Any:
-    """The widget of a field, which opens at the field of `start`; the field's metadata are its limits."""
+    """Draws the widget of a field, which begins with the field of `start`; the field's metadata are its limits."""
     about = field.metadata
     label = about.get("label", field.name.capitalize())
     key = _field_key(prefix, kind, field)
@@ -185,7 +185,7 @@ def field_widget(field: Field, kind: type, prefix: str, start: object = None, li
 
 
 def whole_number(label: str, **options: Any) -> int:
-    """A number_input for whole numbers."""
+    """Draws a number_input for integers."""
     try:
         return st.number_input(label, step=1, **options)
     except OverflowError:
@@ -198,12 +198,12 @@ def _as_in_model(menu: Mapping[str, type[T]], start: T) -> dict[str, type[T]]:
 
 
 def _widget_value(value: object) -> object:
-    """A value as its widget holds it."""
+    """Returns a value as its widget holds it."""
     return " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
 def _whole_numbers(text: str, label: str, about: Mapping[str, Any]) -> tuple[int, ...]:
-    """The whole numbers in a text. Raises ValueError for any other text, too many numbers, or one out of range."""
+    """Returns the integers in a text. Raises ValueError for any other text, too many numbers, or one out of range."""
     words = text.replace(",", " ").split()
     most, least, largest = about["many"], about["min"], about["max"]
     wrong = next((word for word in words if not re.fullmatch(r"[+-]?[0-9]{1,9}", word)), None)

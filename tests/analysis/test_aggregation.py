@@ -1,4 +1,4 @@
-"""Heads, layers and tokens taken together, against slow loops and what the papers' authors compute."""
+"""Aggregation of heads, layers and queries, against slow loops and what the papers' authors compute."""
 
 import math
 
@@ -119,7 +119,7 @@ def test_layers_that_cannot_be_stacked_are_refused_in_words(random_inputs):
     for other, said in ((cross, "cross attention"), (longer, "7 queries and 7 keys")):
         with pytest.raises(ValueError, match=said):
             rollout([*layers, other], [*mechanisms, Mechanism()])
-    with pytest.raises(ValueError, match="Differential gives weights below 0"):
+    with pytest.raises(ValueError, match="Differential has negative ones"):
         rollout(layers, [Mechanism(normalizer=Differential())] * 3)
     with pytest.raises(ValueError, match="no layer"):
         rollout([], [])

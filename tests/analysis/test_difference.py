@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import Inputs, Mechanism
-from attnviz.analysis.difference import COMMON, OUTCOMES, difference, mass_shift, outcome_counts, outcomes
+from attnviz.analysis.difference import FACTOR_TOLERANCE, OUTCOMES, difference, mass_shift, outcome_counts, outcomes
 from attnviz.analysis.head_maps import head_map
 from attnviz.masks import Band, Causal, Full, Mask, Padding, SlidingWindow
 from attnviz.masks.terms import take
@@ -133,7 +133,7 @@ def test_with_softmax_survivors_grow_by_one_factor(seed, queries, keys, spread, 
         if where.removed_mass < 0.99:  # else nothing is left of the subtraction
             assert where.factor == pytest.approx(1 / (1 - where.removed_mass), rel=1e-4)
         for key in smaller[q].nonzero().flatten().tolist():
-            assert float(b[q, key]) == pytest.approx(float(a[q, key]) * where.factor, abs=COMMON)
+            assert float(b[q, key]) == pytest.approx(float(a[q, key]) * where.factor, abs=FACTOR_TOLERANCE)
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 10))

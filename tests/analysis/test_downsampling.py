@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import adaptive_max_pool2d
 
 from attnviz import Inputs, Mechanism
-from attnviz.analysis.downsampling import downsample_head, thumbnails
+from attnviz.analysis.downsampling import DownsampledMap, downsample, thumbnails
 from attnviz.analysis.head_maps import Special, head_map, shown_positions
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal, Full, Mask, Padding
@@ -42,6 +43,11 @@ def drawn(weights: torch.Tensor) -> tuple[Inputs, Mechanism]:
     tokens = tuple(map(str, range(queries))), tuple(map(str, range(keys)))
     inputs = Inputs(torch.eye(queries)[None], weights.nan_to_num(0).mT[None], torch.ones(1, keys, 1), *tokens)
     return inputs, Mechanism(Dot(), mask=Drawn(~weights.isnan()), normalizer=Identity())
+
+
+def downsampled(inputs, mechanism, head, height, width, special=Special.SHOWN, **parts) -> DownsampledMap:
+    compute = partial(head_map, inputs, mechanism, head, special)
+    return downsample(compute, inputs, height, width, special=special, **parts)
 
 
 def slow_reduced(weights, height, width):
@@ -76,7 +82,7 @@ def test_a_cell_has_the_maximum_of_what_it_stands_for_and_says_where_that_is(sha
     generator = torch.Generator().manual_seed(seed)
     weights = torch.randn(shape, generator=generator)
     weights[torch.rand(shape, generator=generator) < masked] = NAN
-    small = downsample_head(*drawn(weights), 0, *size)
+    small = downsampled(*drawn(weights), 0, *size)
     same(small.weights, slow_reduced(weights, *size))
     stands(small, weights)
     height, width = small.weights.shape
@@ -102,7 +108,7 @@ def test_a_map_of_several_blocks_of_rows_is_pooled_as_the_whole_would_be(random_
         return attention
 
     monkeypatch.setattr(Mechanism, "__call__", recorded)
-    small = downsample_head(inputs, mechanism, 0, *size)
+    small = downsampled(inputs, mechanism, 0, *size)
     assert max(held) <= BLOCK
     pooled = adaptive_max_pool2d(whole.nan_to_num(nan=-torch.inf)[None], small.weights.shape)[0]
     same(small.weights, torch.where(pooled.isneginf(), NAN, pooled))
@@ -131,7 +137,7 @@ def test_a_part_is_reduced_as_a_map_of_its_own(random_inputs, rows, keys, specia
     q, k = shown_positions(count, inputs.special_queries, special), shown_positions(100, inputs.special_keys, special)
     whole[torch.tensor(q)[:, None], torch.tensor(k)] = head_map(inputs, mechanism, 1, special)
     inside = [[i for i in left if i in range(n)[part]] for left, n, part in ((q, count, rows), (k, 100, keys))]
-    small = downsample_head(inputs, mechanism, 1, 11, 9, rows=rows, keys=keys, special=special)
+    small = downsampled(inputs, mechanism, 1, 11, 9, rows=rows, keys=keys, special=special)
     same(small.weights, slow_reduced(whole[inside[0]][:, inside[1]], 11, 9))
     stands(small, whole)
     assert small.rows.tolist() == [inside[0][i * len(inside[0]) // len(small.rows)] for i in range(len(small.rows))]
@@ -139,7 +145,7 @@ def test_a_part_is_reduced_as_a_map_of_its_own(random_inputs, rows, keys, specia
 
 def test_a_part_that_is_as_small_as_the_screen_has_every_weight(random_inputs):
     inputs = random_inputs(queries=40, keys=50)
-    small = downsample_head(inputs, Mechanism(), 1, 10, 12, rows=slice(30, 40), keys=slice(3, 15))
+    small = downsampled(inputs, Mechanism(), 1, 10, 12, rows=slice(30, 40), keys=slice(3, 15))
     assert torch.equal(small.weights, Mechanism()(inputs).weights[1, 30:40, 3:15])
     assert torch.equal(small.query, torch.arange(30, 40)[:, None].expand(10, 12))
     assert torch.equal(small.key, torch.arange(3, 15).expand(10, 12))
@@ -157,22 +163,22 @@ def test_a_part_that_is_as_small_as_the_screen_has_every_weight(random_inputs):
 def test_a_part_with_nothing_in_it_is_refused_in_words(random_inputs, part, said):
     inputs = random_inputs(special_keys=(0,))
     with pytest.raises(ValueError, match=said):
-        downsample_head(inputs, Mechanism(), 0, 4, 4, **part)
+        downsampled(inputs, Mechanism(), 0, 4, 4, **part)
 
 
 @pytest.mark.parametrize("mask", [Causal(), Padding(0)], ids=repr)
 def test_a_map_in_which_nothing_is_allowed_somewhere(random_inputs, mask):
     inputs = random_inputs(queries=7, keys=7)
-    small = downsample_head(inputs, Mechanism(mask=mask), 0, 3, 3)
+    small = downsampled(inputs, Mechanism(mask=mask), 0, 3, 3)
     same(small.weights, slow_reduced(head_map(inputs, Mechanism(mask=mask), 0), 3, 3))
     assert small.weights.isnan().any()
 
 
 def test_a_negative_weight_is_not_taken_for_a_masked_cell(random_inputs):
     weights = torch.tensor([[-0.5, -0.25, NAN, NAN]])
-    same(downsample_head(*drawn(weights), 0, 2, 2).weights, [[-0.25, NAN]])
+    same(downsampled(*drawn(weights), 0, 2, 2).weights, [[-0.25, NAN]])
     inputs, mechanism = random_inputs(), Mechanism(normalizer=Differential(1.0))
-    same(downsample_head(inputs, mechanism, 0, 2, 3).weights, slow_reduced(mechanism(inputs).weights[0], 2, 3))
+    same(downsampled(inputs, mechanism, 0, 2, 3).weights, slow_reduced(mechanism(inputs).weights[0], 2, 3))
 
 
 @pytest.mark.parametrize("special", Special)

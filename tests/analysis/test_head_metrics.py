@@ -77,8 +77,8 @@ def slow(inputs: Inputs, mechanism: Mechanism, head: int, left_q: tuple[int, ...
     return {name: amount[name] / out_of[name] if out_of[name] else math.nan for name in NAMES}
 
 
-@pytest.mark.parametrize("without_keys", ["none", "first", "special"])
-@pytest.mark.parametrize("without_queries", ["none", "first", "special"])
+@pytest.mark.parametrize("excluded_keys", ["none", "first", "special"])
+@pytest.mark.parametrize("excluded_queries", ["none", "first", "special"])
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -91,17 +91,17 @@ def slow(inputs: Inputs, mechanism: Mechanism, head: int, left_q: tuple[int, ...
     ],
     ids=repr,
 )
-def test_every_measure_is_what_a_slow_loop_finds(mechanism, without_queries, without_keys) -> None:
+def test_every_measure_is_what_a_slow_loop_finds(mechanism, excluded_queries, excluded_keys) -> None:
     inputs, left = text(), {"none": (), "first": (0,), "special": SPECIAL}
-    found = layer_metrics(inputs, mechanism, without_queries=without_queries, without_keys=without_keys)
+    found = layer_metrics(inputs, mechanism, excluded_queries=excluded_queries, excluded_keys=excluded_keys)
     for head in range(inputs.heads):
-        expected = slow(inputs, mechanism, head, left[without_queries], left[without_keys])
+        expected = slow(inputs, mechanism, head, left[excluded_queries], left[excluded_keys])
         for name, value in zip(NAMES, found[:, head].tolist(), strict=True):
             assert value == pytest.approx(expected[name], abs=2e-6, nan_ok=True), name
 
 
 def test_what_is_left_out_leaves_nothing_to_be_measured_on_it() -> None:
-    found = head_metrics([Layer(LayerId(), Kind.SELF, text(), Mechanism())], without_keys="special").values
+    found = head_metrics([Layer(LayerId(), Kind.SELF, text(), Mechanism())], excluded_keys="special").values
     assert np.isnan(found["Special tokens"]).all()
     assert np.isnan(found["First token"]).all()
     assert (found["Row sum"] < 1).all()
@@ -162,7 +162,7 @@ def test_an_induction_head_on_repeated_random_tokens_has_all_of_its_attention_af
         earlier = [k + 1 for k in range(q) if tokens[k] == tokens[q]]
         weights[q, earlier or [0]] = 1 / len(earlier or [0])
     inputs, mechanism = given(weights, tokens)
-    values = dict(zip(NAMES, layer_metrics(inputs, mechanism, without_queries="first")[:, 0].tolist(), strict=True))
+    values = dict(zip(NAMES, layer_metrics(inputs, mechanism, excluded_queries="first")[:, 0].tolist(), strict=True))
     assert values["After the same token"] == pytest.approx(1)
     assert values["Same token before"] == values["Itself"] == 0
     # Their score is the mean of all entries, of which a query has one for each earlier repeat; 75 queries have some.
@@ -212,7 +212,7 @@ def test_a_table_has_every_head_of_every_layer_in_order() -> None:
         [layer_metrics(layers[0].inputs, Mechanism(mask=Causal())), layer_metrics(layers[1].inputs, Mechanism())], 1
     )
     np.testing.assert_array_equal(np.stack(list(found.values.values())), both.numpy())
-    own = head_metrics(layers, measures=HEAD_METRICS[:2])
+    own = head_metrics(layers, metrics=HEAD_METRICS[:2])
     assert list(own.values) == NAMES[:2]
     np.testing.assert_array_equal(own.values["Entropy"][:3], layer_metrics(layers[0].inputs, Mechanism())[0].numpy())
 
@@ -239,7 +239,7 @@ def test_long_texts_are_measured_by_blocks_of_rows_and_give_the_same(random_inpu
 
     weights = mechanism(inputs).weights.double()
     monkeypatch.setattr(Mechanism, "__call__", recorded)
-    found = head_metrics([Layer(LayerId(), Kind.CAUSAL, inputs, mechanism)], without_queries="first").values
+    found = head_metrics([Layer(LayerId(), Kind.CAUSAL, inputs, mechanism)], excluded_queries="first").values
     assert max(held) <= BLOCK * count
     ids = np.array([i % 37 for i in range(count)])
     q, k = np.arange(count)[1:, None], np.arange(count)

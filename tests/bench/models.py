@@ -8,15 +8,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 from transformers.utils.logging import disable_progress_bar
 
-from attnviz.analysis.downsampling import downsample_head
+from attnviz.analysis.downsampling import downsample
+from attnviz.analysis.head_maps import Special, head_map
 from attnviz.layer import Layer
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 from attnviz.models.minilm import minilm
 from attnviz.models.model import Model, _bytes
 from attnviz.tracing import capture
@@ -94,7 +96,8 @@ def opened(folder: str) -> None:
     for layer, head in ((layers[0], 0), (layers[3], 1), (layers[5], 11)):
 
         def ask(part: slice, layer: Layer = layer, head: int = head) -> object:
-            return downsample_head(layer.inputs, layer.mechanism, head, CELLS, CELLS, rows=part, keys=part)
+            compute = partial(head_map, layer.inputs, layer.mechanism, head, Special.SHOWN)
+            return downsample(compute, layer.inputs, CELLS, CELLS, rows=part, keys=part)
 
         times = [(timed(lambda ask=ask: ask(slice(None))), timed(lambda ask=ask: ask(middle))) for _ in range(6)][1:]
         row(f"{layer.id.number}.{head}", *(statistics.median(side) for side in zip(*times, strict=True)))
@@ -188,7 +191,7 @@ def _painted(page: Page, event: str, act: Callable[[], object], charts: tuple[st
 def _read(folder: str) -> tuple[Model, dict[str, torch.Tensor]]:
     from tests.bench.__main__ import text_of
 
-    model = inspected(folder).load()
+    model = inspect_folder(folder).load()
     return model, model.encode(text_of(LONG, 0)).batch
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from attnviz.figures import sentence
+from attnviz.figures import cell_sentence
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained, Toy
@@ -71,7 +71,7 @@ def test_hover_says_the_cell_and_fans_out_its_query_without_asking_the_server(ex
     before = len(sent)
     for row, column in ((6, 8), (2, 0), (15, 15)):
         explore.page.mouse.move(*explore.cell(row, column))
-        expect(explore.sentence).to_have_text(sentence(tokens[row], tokens[column], float(weights[row, column])))
+        expect(explore.sentence).to_have_text(cell_sentence(tokens[row], tokens[column], float(weights[row, column])))
         bars = explore.heatmap.locator(".attnviz-overlay rect[rx]")
         assert bars.count() == 16
         widths = bars.evaluate_all("bars => bars.map(bar => Number(bar.getAttribute('width')))")
@@ -145,14 +145,14 @@ def test_the_arrow_keys_read_cells_aloud_and_enter_pins(explore: Explore) -> Non
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowLeft"):
         explore.page.keyboard.press(key)
     row, column = 2, 1
-    text = sentence(tokens[row], tokens[column], float(weights[row, column]))
+    text = cell_sentence(tokens[row], tokens[column], float(weights[row, column]))
     expect(explore.live).to_have_text(text)
     expect(explore.sentence).to_have_text(text)
     assert explore.live.get_attribute("aria-live") == "polite"
     described = explore.page.locator(f"#{explore.stage.get_attribute('aria-describedby')}")
     expect(described).to_contain_text("encoder 3, head 1: 16 queries by 16 keys.")
     explore.page.keyboard.press("End")
-    expect(explore.live).to_have_text(sentence(tokens[2], tokens[15], float(weights[2, 15])))
+    expect(explore.live).to_have_text(cell_sentence(tokens[2], tokens[15], float(weights[2, 15])))
     explore.page.keyboard.press("Enter")
     explore.expect_in_link("pinned", "2+%C2%B7+animal")
     expect(explore.page.locator(".attnviz-summary")).to_contain_text("animal gives")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from attnviz.figures.bars import MOST, bars, row_bars
-from attnviz.figures.difference import difference, outline
+from attnviz.figures.difference import difference_heatmap, outline
 
 TOKENS = ("a", "b", "c")
 NOTHING = np.zeros((3, 3), dtype=bool)
@@ -14,7 +14,7 @@ NOTHING = np.zeros((3, 3), dtype=bool)
 
 def test_the_scale_of_changes_is_centered_at_zero() -> None:
     change = np.array([[0.1, -0.4, np.nan], [0, 0, 0], [0.2, 0, 0]], dtype="f4")
-    chart = difference(change, NOTHING, NOTHING, TOKENS, TOKENS, charts=("a", "b"))
+    chart = difference_heatmap(change, NOTHING, NOTHING, TOKENS, TOKENS, charts=("a", "b"))
     axis = chart.figure.layout[chart.figure.data[0].coloraxis]
     assert axis.cmax == -axis.cmin == np.float32(0.4)
     assert chart.spec.difference.charts == ("a", "b")
@@ -22,7 +22,7 @@ def test_the_scale_of_changes_is_centered_at_zero() -> None:
 
 def test_no_change_at_all_still_has_a_scale() -> None:
     for change in (np.zeros((3, 3), dtype="f4"), np.full((3, 3), np.nan, dtype="f4")):
-        chart = difference(change, NOTHING, NOTHING, TOKENS, TOKENS, charts=("a", "b"))
+        chart = difference_heatmap(change, NOTHING, NOTHING, TOKENS, TOKENS, charts=("a", "b"))
         assert chart.figure.layout[chart.figure.data[0].coloraxis].cmax == 1
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from attnviz.figures.plane import COLORS, FINER, NOBODY, QUERY, boundaries, ground, plane, tints, winners
+from attnviz.figures.plane import COLORS, QUERY, TIE, UPSAMPLING, boundaries, plane, plane_background, tints, winners
 from attnviz.figures.themes import PAPER
 from attnviz.lessons.lookup import Dictionary, Entry, look_up_grid, lookup_mechanism
 from attnviz.scores import Additive, Cosine, Dot, General
@@ -46,7 +46,7 @@ def stages(softness: str, score=Dot()) -> tuple[np.ndarray, ...]:  # noqa: B008
 
 
 def drawn(softness: str = "T = 1", colored_by: str = "key", **more):
-    behind = ground(*stages(softness), colored_by=colored_by)
+    behind = plane_background(*stages(softness), colored_by=colored_by)
     weights = np.array([0.5, 0.2, 0.3])
     return plane(behind, TABLE.keys.numpy(), TABLE.words, TABLE.values.numpy(), weights, QUERY_AT, **more)
 
@@ -89,7 +89,7 @@ def test_what_is_drawn_of_the_query_is_named_for_the_browser() -> None:
 
 
 def test_the_ground_is_left_as_it_is() -> None:
-    behind = ground(*stages("T = 1"))
+    behind = plane_background(*stages("T = 1"))
     before = len(behind.layout.shapes)
     plane(behind, TABLE.keys.numpy(), TABLE.words, TABLE.values.numpy(), np.ones(3) / 3, QUERY_AT)
     assert len(behind.layout.shapes) == before
@@ -126,7 +126,7 @@ def test_each_point_has_the_color_of_its_winner(score) -> None:
     for row, column in itertools.product(range(3, len(axis), 13), repeat=2):
         around = slowly[row - 1 : row + 2, column - 1 : column + 2]
         if len(set(around.ravel())) == 1:
-            pixel = shown[FINER * row + FINER // 2, FINER * column + FINER // 2]
+            pixel = shown[UPSAMPLING * row + UPSAMPLING // 2, UPSAMPLING * column + UPSAMPLING // 2]
             assert "#{:02x}{:02x}{:02x}".format(*pixel[:3]) == COLORS[slowly[row, column]]
             assert pixel[3] == round(255 * 0.6)
 
@@ -136,7 +136,7 @@ def test_the_softer_the_paler_and_nothing_where_nobody_wins() -> None:
     assert cover == sorted(cover, reverse=True)
     for softness in ("uniform", "exact match"):
         _, scores, weights, *_ = stages(softness)
-        assert (winners(weights) == NOBODY).all()
+        assert (winners(weights) == TIE).all()
         assert not tints(scores, weights)[..., 3].any()
         assert boundaries(winners(weights), scores, stages(softness)[0])[0].size == 0
 
@@ -161,7 +161,7 @@ def test_values_have_one_scale_whatever_comes_back() -> None:
 
 def test_equal_values_have_a_scale_too() -> None:
     axis, scores, weights, result, _ = stages("uniform")
-    figure = ground(axis, scores, weights, result, np.full(3, 5.0), colored_by="value")
+    figure = plane_background(axis, scores, weights, result, np.full(3, 5.0), colored_by="value")
     assert figure.layout.coloraxis.cmin < 5 < figure.layout.coloraxis.cmax
 
 

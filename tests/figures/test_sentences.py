@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attnviz.figures import label, sentence
+from attnviz.figures import cell_sentence, label
 from attnviz.figures.sentences import GIVES_AT_MOST, GIVES_ON_AVERAGE
 from attnviz.formatting import number, visible
 
@@ -13,14 +13,14 @@ CASES = Path(__file__).parents[1] / "cases"  # which the tests of the browser's 
 
 
 def test_a_cell_says_who_gives_how_much_to_whom() -> None:
-    assert sentence("it", "animal", 0.41) == "it gives 0.41 of its attention to animal."
-    assert sentence("it", "animal", None) == "it may not look at animal."
-    assert sentence("it", "animal", 0.1, GIVES_ON_AVERAGE).endswith("on average over heads.")
-    assert "up to 0.10" in sentence("it", "animal", 0.1, GIVES_AT_MOST)
+    assert cell_sentence("it", "animal", 0.41) == "it gives 0.41 of its attention to animal."
+    assert cell_sentence("it", "animal", None) == "it may not look at animal."
+    assert cell_sentence("it", "animal", 0.1, GIVES_ON_AVERAGE).endswith("on average over heads.")
+    assert "up to 0.10" in cell_sentence("it", "animal", 0.1, GIVES_AT_MOST)
 
 
 def test_braces_in_a_token_are_text() -> None:
-    assert sentence("{key}", "{0}", 0.5) == "{key} gives 0.50 of its attention to {0}."
+    assert cell_sentence("{key}", "{0}", 0.5) == "{key} gives 0.50 of its attention to {0}."
 
 
 @pytest.mark.parametrize(("weight", "text"), json.loads((CASES / "numbers.json").read_text()))

@@ -299,7 +299,7 @@ def wide() -> list[str]:
 
 def three_uses() -> list[str]:
     translation = load().translate(linked("09-three-uses.toml", "english"))
-    encoder, decoder, cross = (maps.of(translation, use) for use in maps.USES)
+    encoder, decoder, cross = (maps.use_maps(translation, use) for use in maps.USES)
     heads = [maps.first_head(one.use, load()) for one in (encoder, decoder, cross)]
 
     def gives(shown: maps.Maps, head: int, query: str, key: str) -> float:

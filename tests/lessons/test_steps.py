@@ -198,7 +198,7 @@ def test_a_self_attention_of_the_additive_translator_is_written_out() -> None:
 def test_another_kind_of_example_is_a_class_and_a_score_that_has_no_steps_is_refused(score: Score) -> None:
     class Two(StepsExample):
         def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
-            one = computation.add_given("Q0", "Q", "two vectors", torch.eye(2).double(), ("a", "b"), "given", head=0)
+            one = computation.add_input("Q0", "Q", "two vectors", torch.eye(2).double(), ("a", "b"), "given", head=0)
             return Mechanism(score if computation.edits else ScaledDot()), [(one, one, one)]
 
     agrees_with_mechanism(compute_steps(Two()))

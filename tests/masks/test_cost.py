@@ -249,7 +249,7 @@ def test_when_pieces_become_too_many_pairs_are_looked_at(monkeypatch):
 @pytest.mark.usefixtures("never_looked_at")
 @pytest.mark.parametrize("mask", [Logarithmic(), Strided(5) | Band(4), Axial(7), Documents((4, 13, 1, 6))], ids=str)
 def test_few_pieces_at_once_give_the_same(mask, monkeypatch):
-    monkeypatch.setattr(row_intervals, "AT_ONCE", 12)
+    monkeypatch.setattr(row_intervals, "MAX_PIECES", 12)
     assert cost(mask, 37, 37, block=4) == counted(mask, 37, 37, block=4)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 from tests.support.tiny_models import MODELS
 
 
@@ -13,4 +13,4 @@ def fresh(isolated):
 
 @pytest.fixture(scope="session")
 def loaded(saved):
-    return {name: inspected(saved / name).load() for name in MODELS}
+    return {name: inspect_folder(saved / name).load() for name in MODELS}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnviz.models import config_trial
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 
 FAR_MORE = "describes far more parts than its files have weights for. Look there for a number that is too large"
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -32,7 +32,7 @@ def test_parts_without_end_are_not_built(copied, said):
     folder = described(copied(), said)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ValueError, match=FAR_MORE):
-        inspected(folder)
+        inspect_folder(folder)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kilobytes
 
 
@@ -40,12 +40,12 @@ def test_a_table_that_would_be_computed_for_ever(copied, monkeypatch):
     monkeypatch.setattr(config_trial, "SECONDS", 0.2)
     said = SMALL | {"model_type": "videomae", "image_size": 4_096, "patch_size": 1}
     with pytest.raises(ValueError, match=FAR_MORE):
-        inspected(described(copied(), said))
+        inspect_folder(described(copied(), said))
 
 
 def test_after_a_refusal_torch_computes_as_before(copied):
     with pytest.raises(ValueError, match=FAR_MORE):
-        inspected(copied(num_hidden_layers=1_000))
+        inspect_folder(copied(num_hidden_layers=1_000))
     assert torch.ones(2).device.type == "cpu"
     assert torch.get_default_dtype() == torch.float32
     assert torch.nn.Linear(2, 2).weight.device.type == "cpu"
@@ -53,4 +53,4 @@ def test_after_a_refusal_torch_computes_as_before(copied):
 
 def test_a_config_with_a_large_table_is_tried_out_and_then_built(copied, monkeypatch):
     monkeypatch.setattr(config_trial, "TABLE", 0)
-    assert inspected(copied()).parameters > 0
+    assert inspect_folder(copied()).parameters > 0

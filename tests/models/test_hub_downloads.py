@@ -12,7 +12,7 @@ from huggingface_hub import constants
 
 from attnviz.models import hub as hubs
 from attnviz.models.hub import Hub, RemoteModel
-from attnviz.models.model_cache import MINILM, NotDownloaded, choices, model
+from attnviz.models.model_cache import MINILM, NotDownloaded, available_models, model
 from tests.support.tiny_hub import Played
 from tests.support.tiny_models import TEXT
 
@@ -62,7 +62,7 @@ def test_a_model_is_weighed_brought_here_and_read(hub, saved):
     given = model("org/bert", hub)
     assert given.name == "org/bert"
     assert len(given.layers(TEXT)) == 2
-    assert choices(hub) == [MINILM, "org/bert"]
+    assert available_models(hub) == [MINILM, "org/bert"]
     assert Played.asked == []  # what is here is read without the network
 
 

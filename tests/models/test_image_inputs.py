@@ -10,7 +10,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from attnviz.models.image_inputs import drawing
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 from tests.support.tiny_models import SMALL, TEXT, png, word_pieces
 
 
@@ -27,7 +27,7 @@ def test_patches_of_a_picture_are_named_by_row_and_column(loaded):
 def test_patches_in_windows_have_no_names_of_their_own(tmp_path):
     small = {"embed_dim": 16, "depths": [1], "num_heads": [2], "window_size": 4}
     hf.SwinModel(hf.SwinConfig(image_size=32, patch_size=2, **small)).save_pretrained(tmp_path)
-    (layer, *_) = inspected(tmp_path).load().layers()
+    (layer, *_) = inspect_folder(tmp_path).load().layers()
     assert layer.inputs.query_tokens == tuple(map(str, range(256)))
 
 
@@ -35,7 +35,7 @@ def test_a_model_that_would_see_a_picture_without_end(tmp_path):
     small = {"embed_dim": 16, "depths": [1], "num_heads": [2], "window_size": 4}
     hf.SwinModel(hf.SwinConfig(image_size=8_192, patch_size=64, **small)).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="does not say how large the pictures are"):
-        inspected(tmp_path).load().layers()
+        inspect_folder(tmp_path).load().layers()
 
 
 def test_a_model_of_two_towers_is_given_a_text_and_a_picture(tmp_path):
@@ -43,7 +43,7 @@ def test_a_model_of_two_towers_is_given_a_text_and_a_picture(tmp_path):
     vision = SMALL | {"image_size": 32, "patch_size": 8}
     hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=vision)).save_pretrained(tmp_path)
     word_pieces().save_pretrained(tmp_path)
-    given = inspected(tmp_path).load()
+    given = inspect_folder(tmp_path).load()
     assert given.modality == "text and picture"
     ends = {layer.inputs.query_tokens[-2:] for layer in given.layers(TEXT, image=png((40, 40)))}
     assert ends == {(".", "[SEP]"), ("3·2", "3·3")}
@@ -55,14 +55,14 @@ def test_a_picture_is_cut_to_a_square_and_has_the_models_colors(loaded, copied):
     np.testing.assert_allclose(pixels[0, :, 5, 5], [1, -1, -1], atol=1e-6)
     folder = copied("vit")
     (folder / "preprocessor_config.json").write_text('{"image_mean": [0.1, 0.2, 0.3], "image_std": [0.5, 0.5, 2]}')
-    pixels = inspected(folder).load().encode(image=png((90, 50))).batch["pixel_values"]
+    pixels = inspect_folder(folder).load().encode(image=png((90, 50))).batch["pixel_values"]
     np.testing.assert_allclose(pixels[0, :, 5, 5], [1.8, -0.4, -0.15], atol=1e-6)
 
 
 def test_colors_that_are_no_numbers_are_not_taken(copied):
     folder = copied("vit")
     (folder / "preprocessor_config.json").write_text('{"image_mean": [NaN, 0, 1], "image_std": [1, Infinity, 1]}')
-    pixels = inspected(folder).load().encode(image=png((9, 9))).batch["pixel_values"]
+    pixels = inspect_folder(folder).load().encode(image=png((9, 9))).batch["pixel_values"]
     np.testing.assert_allclose(pixels[0, :, 5, 5], [1, -1, -1], atol=1e-6)
 
 
@@ -80,7 +80,7 @@ def test_a_picture_stands_upright(loaded):
 def test_tokens_of_a_detector_that_stand_behind_the_patches_are_not_named_as_some(tmp_path):
     config = hf.YolosConfig(image_size=[32, 32], patch_size=8, num_detection_tokens=5, **SMALL)
     hf.YolosModel(config).save_pretrained(tmp_path)
-    (layer, *_) = inspected(tmp_path).load().layers()
+    (layer, *_) = inspect_folder(tmp_path).load().layers()
     assert layer.inputs.query_tokens == tuple(map(str, range(1 + 16 + 5)))
 
 

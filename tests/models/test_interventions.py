@@ -17,9 +17,9 @@ from attnviz.mechanism import BLOCK
 from attnviz.models.intervention_run import (
     attended,
     cosine,
+    head_mass_shifts,
     kl_divergence,
     likeliest_tokens,
-    mass_shift_of_heads,
     run_with_interventions,
     sentence_similarity,
 )
@@ -311,7 +311,7 @@ def test_the_mass_shift_is_counted_cell_by_cell():
     )
     for i, (before, after) in enumerate(zip(model.layers(TEXT), result.layers, strict=True)):
         was, now = (one.mechanism(one.inputs).weights.tolist() for one in (before, after))
-        found = mass_shift_of_heads(before, after).tolist()
+        found = head_mass_shifts(before, after).tolist()
         for head in range(4):
             rows = [
                 sum(max(0.0, a - b) for a, b in zip(*pair, strict=True))
@@ -319,7 +319,7 @@ def test_the_mass_shift_is_counted_cell_by_cell():
             ]
             assert found[head] == pytest.approx(sum(rows) / len(rows), abs=1e-6)
             assert found[head] > 1e-3 if i > 0 else found[head] < 1e-6, "what is above the intervention sees it"
-    assert mass_shift_of_heads(model.layers(TEXT)[2], result.layers[2])[1] == pytest.approx(1)
+    assert head_mass_shifts(model.layers(TEXT)[2], result.layers[2])[1] == pytest.approx(1)
 
 
 def test_the_similarity_of_two_sentences():

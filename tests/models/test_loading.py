@@ -8,7 +8,7 @@ import safetensors.torch
 import torch
 import transformers as hf
 
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 from tests.support.tiny_models import TEXT, refusal
 
 
@@ -25,7 +25,7 @@ from tests.support.tiny_models import TEXT, refusal
     ],
 )
 def test_a_folder_gives_its_own_model(saved, name, kind, outputs):
-    folder, given = inspected(saved / name), inspected(saved / name).load()
+    folder, given = inspect_folder(saved / name), inspect_folder(saved / name).load()
     assert (given.name, type(given.model).__name__, given.outputs) == (name, kind, outputs)
     assert not given.model.training
     own = getattr(hf, kind).from_pretrained(saved / name).state_dict()
@@ -38,7 +38,7 @@ def test_a_folder_gives_its_own_model(saved, name, kind, outputs):
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2"])
 def test_the_next_token_is_the_models_own(saved, name):
-    given = inspected(saved / name).load()
+    given = inspect_folder(saved / name).load()
     own = hf.AutoModelForCausalLM.from_pretrained(saved / name, attn_implementation="eager").eval()
     tokenizer = hf.AutoTokenizer.from_pretrained(saved / name)
     with torch.no_grad():
@@ -52,7 +52,7 @@ def test_a_model_without_its_head_is_read_without_it(copied):
     weights = safetensors.torch.load_file(folder / "model.safetensors")
     del weights["lm_head.weight"]
     safetensors.torch.save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    given = inspected(folder).load()
+    given = inspect_folder(folder).load()
     assert (type(given.model).__name__, given.outputs) == ("LlamaModel", "")
     with pytest.raises(ValueError, match="gives neither a next token nor a vector"):
         given.output(given.encode(TEXT))
@@ -67,7 +67,7 @@ def test_a_sentence_vector_is_the_mean_or_the_first_token(copied):
     for pooling in ("mean_tokens", "cls_token"):
         said = {f"pooling_mode_{name}": name == pooling for name in ("mean_tokens", "cls_token")}
         (folder / "1_Pooling" / "config.json").write_text(json.dumps(said))
-        given = inspected(folder).load()
+        given = inspect_folder(folder).load()
         assert given.outputs == "sentence vector"
         vectors[pooling] = given.output(given.encode(TEXT))
     own = hf.AutoModel.from_pretrained(folder).eval()
@@ -84,12 +84,12 @@ def test_a_sentence_vector_that_is_made_otherwise_is_not_given(copied, kinds):
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
     kinds = [{"type": f"sentence_transformers.models.{k}"} if k != 5 else k for k in kinds] if kinds != 5 else kinds
     (folder / "modules.json").write_text(json.dumps(kinds))
-    assert inspected(folder).outputs == ""
+    assert inspect_folder(folder).outputs == ""
 
 
 def test_half_precision_is_loaded_as_float32_and_its_size_is_known_before(saved, tmp_path):
     hf.BertModel.from_pretrained(saved / "bert").to(torch.bfloat16).save_pretrained(tmp_path)
-    folder = inspected(tmp_path)
+    folder = inspect_folder(tmp_path)
     given = folder.load()
     assert {parameter.dtype for parameter in given.model.parameters()} == {torch.float32}
     assert folder.parameters == sum(parameter.numel() for parameter in given.model.parameters())
@@ -99,13 +99,13 @@ def test_half_precision_is_loaded_as_float32_and_its_size_is_known_before(saved,
 def test_weights_in_several_files(saved, tmp_path):
     hf.BertModel.from_pretrained(saved / "bert").save_pretrained(tmp_path, max_shard_size="20KB")
     assert len(list(tmp_path.glob("*.safetensors"))) > 1
-    assert inspected(tmp_path).load().size > 0
+    assert inspect_folder(tmp_path).load().size > 0
 
 
 def test_code_that_comes_with_a_known_model_is_not_run_and_that_is_said(copied):
     folder = copied(auto_map={"AutoModel": "evil.Model", "AutoConfig": "evil.Config"})
     (folder / "evil.py").write_text(f"open({str(folder / 'ran')!r}, 'w')")
-    given = inspected(folder).load()
+    given = inspect_folder(folder).load()
     assert given.notes == (
         "bert comes with code of its own, which was not run: BertModel of transformers stands in for it.",
     )
@@ -126,15 +126,15 @@ def test_numbers_that_only_look_large_are_taken(copied):
         "label2id": {"stage": 12_345},
         "heads_per_layer": [48] * 40,
     }
-    assert inspected(copied(rope_theta=10**9, max_tokens=10_485_760, **names)).size > 0
+    assert inspect_folder(copied(rope_theta=10**9, max_tokens=10_485_760, **names)).size > 0
 
 
 def test_a_bound_may_be_infinite_as_that_of_mambas_time_steps(copied):
-    assert inspected(copied(time_step_limit=[0.0, float("inf")])).size > 0
+    assert inspect_folder(copied(time_step_limit=[0.0, float("inf")])).size > 0
 
 
 def test_a_config_cannot_choose_code_or_files(copied):
     kernel = {"attn_implementation": "evil/kernel", "_attn_implementation": "evil/kernel"}
-    given = inspected(copied(**kernel, transformers_weights="other.safetensors", dtype="float16")).load()
+    given = inspect_folder(copied(**kernel, transformers_weights="other.safetensors", dtype="float16")).load()
     assert given.model.config._attn_implementation == "sdpa"
     assert {parameter.dtype for parameter in given.model.parameters()} == {torch.float32}

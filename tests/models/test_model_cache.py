@@ -10,7 +10,7 @@ import pytest
 from attnviz.models import model as kept
 from attnviz.models.hub import Hub, RemoteModel
 from attnviz.models.minilm import minilm
-from attnviz.models.model_cache import MINILM, ModelCache, NotDownloaded, choices, model
+from attnviz.models.model_cache import MINILM, ModelCache, NotDownloaded, available_models, model
 from attnviz.ui.models import download
 from tests.support.tiny_models import TEXT
 
@@ -100,10 +100,10 @@ def test_one_forward_at_a_time(loaded):
 
 def test_the_layers_of_the_latest_examples_are_kept_by_their_bytes(loaded, monkeypatch):
     given = loaded["gpt2"]
-    given._kept.clear()
+    given._examples.clear()
     texts = ("a fox", "a dog", "lazy")
     first, *others = map(given.layers, texts)
-    monkeypatch.setattr(kept, "BYTES_KEPT", sum(map(kept._bytes, (first, *others))))
+    monkeypatch.setattr(kept, "MAX_TRACE_BYTES", sum(map(kept._bytes, (first, *others))))
     assert [given.layers(text) for text in texts] == [first, *others]
     given.layers(TEXT)  # larger than any of them
     assert given.layers("a fox") is not first
@@ -116,12 +116,12 @@ def test_the_layers_of_the_latest_examples_are_kept_by_their_bytes(loaded, monke
 def test_the_model_of_the_wheel_is_always_there(name, monkeypatch):
     monkeypatch.setenv("ATTNVIZ_MODELS", "")
     assert model(name) is minilm()
-    assert choices() == [MINILM]
+    assert available_models() == [MINILM]
 
 
 def test_a_hosted_instance_allows_what_its_owner_lists_and_no_folder(saved, monkeypatch, tmp_path):
     monkeypatch.setenv("ATTNVIZ_MODELS", "openai-community/gpt2, org/tiny")
-    assert choices() == [MINILM, "openai-community/gpt2", "org/tiny"]
+    assert available_models() == [MINILM, "openai-community/gpt2", "org/tiny"]
     for name in (str(saved / "bert"), "org/other", "~", "../x", f"{saved}/../bert"):
         with pytest.raises(ValueError, match=r"its owner lists, .*Choose one of .*“org/tiny”"):
             model(name)

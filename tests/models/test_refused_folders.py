@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 import transformers as hf
 
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 from tests.support.tiny_models import refusal
 
 
@@ -216,7 +216,7 @@ def test_what_a_tokenizer_may_open_leads_nowhere_else(copied, tmp_path, name):
 def test_what_nobody_opens_may_be_anywhere(copied, saved):
     folder = copied()
     (folder / "pytorch_model.bin").symlink_to(saved / "bert" / "model.safetensors")
-    assert inspected(folder).parameters > 0
+    assert inspect_folder(folder).parameters > 0
 
 
 def test_files_that_never_end_are_not_opened(copied):
@@ -227,13 +227,13 @@ def test_files_that_never_end_are_not_opened(copied):
 
 def test_a_folder_may_itself_be_a_link(saved, tmp_path):
     (tmp_path / "latest").symlink_to(saved / "bert")
-    assert inspected(tmp_path / "latest").parameters > 0
-    assert inspected(saved / "gpt2" / ".." / "bert").name == "bert"
+    assert inspect_folder(tmp_path / "latest").parameters > 0
+    assert inspect_folder(saved / "gpt2" / ".." / "bert").name == "bert"
 
 
 def test_a_model_larger_than_allowed_is_refused_with_the_numbers(saved, monkeypatch):
     monkeypatch.setenv("ATTNVIZ_MODEL_MB", "1")
-    assert inspected(saved / "bert").size < 1_000_000
+    assert inspect_folder(saved / "bert").size < 1_000_000
     monkeypatch.setattr("attnviz.settings.MB", 1_000)
     assert "parameters, which take 78.8 KB of memory" in (said := refusal(saved / "bert"))
     assert "at most 0.977 KB may be taken here" in said

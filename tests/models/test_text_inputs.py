@@ -5,7 +5,7 @@ import json
 import pytest
 import transformers as hf
 
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 from tests.support.tiny_models import SMALL, TEXT, byte_level
 
 
@@ -85,7 +85,7 @@ def test_a_target_without_an_end_is_kept_whole(copied):
     folder = copied("t5")
     said = json.loads((folder / "tokenizer.json").read_text())
     (folder / "tokenizer.json").write_text(json.dumps(said | {"post_processor": None}))
-    given = inspected(folder).load()
+    given = inspect_folder(folder).load()
     reading = given.encode(TEXT, "a lazy dog")
     ids = given.tokenizer("a lazy dog")["input_ids"]
     assert reading.batch["decoder_input_ids"][0].tolist()[1:] == ids
@@ -131,7 +131,7 @@ def test_a_model_without_attention(tmp_path):
     config = hf.MambaConfig(vocab_size=300, hidden_size=32, num_hidden_layers=1, state_size=4)
     hf.MambaForCausalLM(config).save_pretrained(tmp_path)
     byte_level().save_pretrained(tmp_path)
-    given = inspected(tmp_path, "mamba").load()
+    given = inspect_folder(tmp_path, "mamba").load()
     with pytest.raises((ValueError, NotImplementedError), match=r"mamba|Mamba"):
         given.layers(TEXT)
 
@@ -150,7 +150,7 @@ def test_a_roberta_reads_two_tokens_less_than_its_table_of_positions(tmp_path):
         hf.RobertaConfig(vocab_size=300, max_position_embeddings=20, pad_token_id=1, **SMALL)
     ).save_pretrained(tmp_path)
     byte_level().save_pretrained(tmp_path)
-    given = inspected(tmp_path).load()
+    given = inspect_folder(tmp_path).load()
     assert given.limit == 18
     with pytest.raises(ValueError, match=r"tokens, and .* reads at most 18"):
         given.layers("a b c d e f g h i j k l m n o p q r s t")

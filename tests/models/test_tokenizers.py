@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 from tests.support.tiny_models import TEXT, byte_fallback, refusal
 
 NAMED = [
@@ -38,18 +38,18 @@ def test_special_tokens_of_any_name(copied):
     folder = copied()
     said = {"unk_token": "[UNK]", "image_token": {"content": "<image>"}, "additional_special_tokens": ["<a>"]}
     (folder / "special_tokens_map.json").write_text(json.dumps(said))
-    assert inspected(folder).load().encode(TEXT).source.tokens
+    assert inspect_folder(folder).load().encode(TEXT).source.tokens
 
 
 @pytest.mark.parametrize("without", [(), ("tokenizer.json",)])
 def test_a_tokenizer_file_that_is_named_is_not_the_one_that_is_read(copied, saved, tmp_path, without):
     folder = copied(without=without)
-    own = inspected(folder).load().tokenizer
+    own = inspect_folder(folder).load().tokenizer
     other = json.loads((saved / "bert" / "tokenizer.json").read_text().replace('"the"', '"elsewhere"'))
     (tmp_path / "other.json").write_text(json.dumps(other))
     said = json.loads((folder / "tokenizer_config.json").read_text()) | {"tokenizer_file": str(tmp_path / "other.json")}
     (folder / "tokenizer_config.json").write_text(json.dumps(said))
-    found = inspected(folder).load().tokenizer
+    found = inspect_folder(folder).load().tokenizer
     assert "elsewhere" in json.dumps(other)
     assert (own and own.get_vocab()) == (found and found.get_vocab())
 
@@ -59,11 +59,13 @@ def test_what_a_tokenizer_was_made_from_may_be_noted(copied):
     said = json.loads((folder / "tokenizer_config.json").read_text())
     said |= {"special_tokens_map_file": "/root/map.json", "tokenizer_file": None, "name_or_path": "/root/bert"}
     (folder / "tokenizer_config.json").write_text(json.dumps(said))
-    assert inspected(folder).load().encode(TEXT).source.tokens
+    assert inspect_folder(folder).load().encode(TEXT).source.tokens
 
 
 def test_a_model_without_a_tokenizer_says_what_is_missing(copied):
-    given = inspected(copied(without=("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"))).load()
+    given = inspect_folder(
+        copied(without=("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"))
+    ).load()
     with pytest.raises(ValueError, match=r"bert has no tokenizer that can be read.*Put the tokenizer\.json"):
         given.layers(TEXT)
 
@@ -92,11 +94,11 @@ def test_a_damaged_tokenizer_counts_as_none(copied, files):
     for name, text in files.items():
         (folder / name).write_text(text)
     with pytest.raises(ValueError, match="bert has no tokenizer that can be read"):
-        inspected(folder).load().layers(TEXT)
+        inspect_folder(folder).load().layers(TEXT)
 
 
 def test_a_tokenizer_of_another_model(copied):
     folder = copied()
     byte_fallback().save_pretrained(folder)
     with pytest.raises(ValueError, match=r"gives the token number \d+, but the model knows only 120"):
-        inspected(folder).load().layers(TEXT)
+        inspect_folder(folder).load().layers(TEXT)

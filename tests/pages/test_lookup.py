@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.figures.plane import ground, plane
+from attnviz.figures.plane import plane, plane_background
 from attnviz.lessons.lookup import EXACT, SOFTNESS, Dictionary, look_up, look_up_grid, lookup_mechanism
 from attnviz.scores import Cosine, Dot, ScaledDot
 from attnviz.ui import chart as charts
@@ -167,7 +167,7 @@ def test_a_drop_is_taken_while_an_answer_is_on_its_way_but_not_for_other_axes(mo
     monkeypatch.setattr(charts.st, "session_state", state)
     every = look_up_grid(EXAMPLE, lookup_mechanism("T = 1", Dot()))
     stages = (stage.numpy() for stage in (every.axis, every.scores, every.weights, every.result, EXAMPLE.values))
-    behind = ground(*stages)
+    behind = plane_background(*stages)
 
     def shown(query: tuple[float, float], width: float = 2.0) -> int:
         picture = plane(behind, EXAMPLE.keys.numpy(), EXAMPLE.words, EXAMPLE.values.numpy(), np.ones(5) / 5, query)

@@ -119,8 +119,8 @@ def asked_choices(app: AppTest) -> list[str]:
 
 def test_choices_are_those_that_are_here_and_those_of_this_session(monkeypatch) -> None:
     monkeypatch.setattr(model_picker.st, "session_state", {model_picker.SESSION: ["/a/bert", MINILM]})
-    monkeypatch.setattr(model_cache, "choices", lambda hub: [MINILM, "org/gpt2"])
-    assert model_picker.choices() == [MINILM, "org/gpt2", "/a/bert"]
+    monkeypatch.setattr(model_cache, "available_models", lambda hub: [MINILM, "org/gpt2"])
+    assert model_picker.model_choices() == [MINILM, "org/gpt2", "/a/bert"]
 
 
 @pytest.mark.parametrize("address", ["https://huggingface.co/org/bert/tree/main", "hf.co/org/bert/ "])

@@ -272,11 +272,13 @@ def test_together_there_are_no_queries_and_the_answer_is_not_given_away(drawn) -
 
 def test_groups(random_inputs) -> None:
     assert not grouped_query.is_grouped(random_inputs(heads=4))
-    assert grouped_query.summary(random_inputs(heads=6, kv_heads=2)) == (
+    assert grouped_query.sharing_sentence(random_inputs(heads=6, kv_heads=2)) == (
         "6 query heads share 2 heads of keys and values, 3 each (grouped-query attention)."
     )
-    assert grouped_query.summary(random_inputs(heads=6, kv_heads=1)).startswith("All 6 query heads share one head")
-    drawn = grouped_query.picture(random_inputs(heads=6, kv_heads=2), 4)
+    assert grouped_query.sharing_sentence(random_inputs(heads=6, kv_heads=1)).startswith(
+        "All 6 query heads share one head"
+    )
+    drawn = grouped_query.diagram(random_inputs(heads=6, kv_heads=2), 4)
     boxes = drawn.split("attnviz-shared")[1:]
     assert [re.findall(r">(\d)</li>", box) for box in boxes] == [["0", "1", "2"], ["3", "4", "5"]]
     assert [" attnviz-chosen" in box.split(">")[0] for box in boxes] == [False, True]
@@ -351,10 +353,10 @@ def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn
 
 def test_names_of_neighbors_are_put_together() -> None:
     layers = [LayerId("encoder", i) for i in range(3)] + [LayerId("decoder", 0), LayerId("decoder", 2)]
-    assert layer_table.ranges(layers) == "encoder 0–2, decoder 0, decoder 2"
-    assert layer_table.ranges([LayerId("decoder", i, cross=True) for i in range(2)]) == "decoder 0–1 cross"
+    assert layer_table.layer_ranges(layers) == "encoder 0–2, decoder 0, decoder 2"
+    assert layer_table.layer_ranges([LayerId("decoder", i, cross=True) for i in range(2)]) == "decoder 0–1 cross"
     layers = [LayerId("layer", "pooler"), *(LayerId("encoder", 0, sub_indices=(i,)) for i in (1, 2))]
-    assert layer_table.ranges(layers) == "layer pooler, encoder 0.1, encoder 0.2"
+    assert layer_table.layer_ranges(layers) == "layer pooler, encoder 0.1, encoder 0.2"
 
 
 # What is in the way

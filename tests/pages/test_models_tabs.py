@@ -290,7 +290,7 @@ def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:
 def test_names_of_heads_say_which_they_are(heads: set[tuple[int, int]], whole: bool) -> None:
     layers = minilm().layers(EXAMPLE)
     heads |= {(2, head) for head in range(12)} if whole else set()
-    named = aggregation.choices(layers, range(6))
+    named = aggregation.head_choices(layers, range(6))
     names = head_aggregate.layer_head_names(layers, heads)
     assert {head for name in names for head in named[name]} == heads
     assert ("encoder 2" in names) == all((2, head) in heads for head in range(12))
@@ -337,7 +337,7 @@ def test_another_layer_and_head_on_the_right(drawn) -> None:
     ("model", "why"), [("/nowhere", "nowhere"), ("openai-community/gpt2", "not on this computer"), ("?", "?")]
 )
 def test_a_model_that_is_not_there_is_named_and_the_last_stays(drawn, monkeypatch, model: str, why: str) -> None:
-    monkeypatch.setattr(model_cache, "choices", lambda *_: [MINILM, model])
+    monkeypatch.setattr(model_cache, "available_models", lambda *_: [MINILM, model])
     app = ok(page("Side by side"))
     app.selectbox(key="right-model").select(model).run()
     assert why in app.error[0].value.replace("\\", "")
@@ -357,7 +357,7 @@ def test_no_text_on_the_right_is_said() -> None:
 @pytest.fixture
 def bart(saved: str, monkeypatch) -> str:
     """The folder of a tiny model that writes, in the menus: AppTest cannot choose what is in none."""
-    monkeypatch.setattr(model_cache, "choices", lambda *_: [MINILM, saved])
+    monkeypatch.setattr(model_cache, "available_models", lambda *_: [MINILM, saved])
     return saved
 
 
@@ -391,7 +391,7 @@ def test_only_heads_of_one_kind_are_taken_together(drawn, bart: str) -> None:
     assert "of all 4 heads" in contents(ok(app))
     assert cells(drawn["together-map"]).shape[0] != cells(drawn["together-map"]).shape[1]
     app.segmented_control(key="together").set_value("Rollout").run()
-    assert "Rollout goes through layers in which the same" in contents(healthy(app))
+    assert "Rollout needs layers in which the same" in contents(healthy(app))
 
 
 def test_heads_that_look_across_have_no_distance(drawn, bart: str) -> None:

@@ -140,7 +140,7 @@ def test_nothing_is_changed_until_somebody_changes_it() -> None:
 @pytest.mark.parametrize("variant", ["scaled dot", "additive"])
 def test_every_preset_gives_what_the_library_gives(variant: str) -> None:
     app, trained = what_if_page(similarity=variant.capitalize()), expected([], variant=variant)
-    for name, interventions in what_if.presets(load(variant)).items():
+    for name, interventions in what_if.translator_presets(load(variant)).items():
         app.pills(key="try").select(name).run()
         made = load(variant).translate(EXAMPLES[0], interventions)
         shown = words(healthy(app))
@@ -159,7 +159,7 @@ def test_presets_are_instructive() -> None:
     translator = load()
     right = {
         name: [translator.translate(text, interventions).alignment is not None for text in EXAMPLES]
-        for name, interventions in what_if.presets(translator).items()
+        for name, interventions in what_if.translator_presets(translator).items()
     }
     assert all(right["Everything as trained"])
     assert all(right["Let the decoder see the future"])

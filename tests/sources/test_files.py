@@ -159,8 +159,8 @@ def test_tokens_are_cut_short_and_always_text_that_can_be_sent():
     no_character = header("(1,)", "<U2", body=b"a\0\0\0\xff\xff\xff\xff")
     contents = read_file("a.npz", zipped([("x.npy", npy(MATRIX[:1])), ("tokens.npy", no_character)]))
     assert contents.tokens["tokens"] == ("a\ufffd",)
-    swapped = npz(x=MATRIX, key_tokens=np.array(["né", "b"], dtype=">U2"))
-    assert read_file("a.npz", swapped).tokens == {"key_tokens": ("né", "b")}
+    updated = npz(x=MATRIX, key_tokens=np.array(["né", "b"], dtype=">U2"))
+    assert read_file("a.npz", updated).tokens == {"key_tokens": ("né", "b")}
 
 
 class Bomb:

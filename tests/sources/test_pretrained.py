@@ -160,7 +160,7 @@ def test_the_same_text_is_read_once(counted):
 def test_the_text_not_asked_for_longest_is_forgotten_first(counted, monkeypatch):
     model, read = counted
     size = kept._bytes(model.layers("a"))
-    monkeypatch.setattr(kept, "BYTES_KEPT", 2 * size)
+    monkeypatch.setattr(kept, "MAX_TRACE_BYTES", 2 * size)
     for text in ("b", "a", "c", "a"):
         model.layers(text)
     assert len(read) == 3

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from attnviz.models import model_cache
 from attnviz.models.hub import Hub
-from attnviz.models.loading import inspected
+from attnviz.models.loading import inspect_folder
 
 TEXT = "The quick brown fox doesn't stop."
 
@@ -125,7 +125,7 @@ def png(size, color=(255, 0, 0), kind="PNG"):
 
 def refusal(folder, load=False):
     """What is said about a folder, or about its weights."""
-    look = inspected(folder).load if load else lambda: inspected(folder)
+    look = inspect_folder(folder).load if load else lambda: inspect_folder(folder)
     with pytest.raises(ValueError, match=r"\w") as refused:
         look()
     return str(refused.value)

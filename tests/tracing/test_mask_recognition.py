@@ -10,7 +10,7 @@ from attnviz.biases import Distances
 from attnviz.masks import Band, Causal, Chunked, Full, Padding, PrefixLM, SlidingWindow
 from attnviz.tracing.lazy_mask import lazy_mask
 from attnviz.tracing.mask_recognition import recognize_mask
-from attnviz.tracing.mechanism_builder import _of_distance
+from attnviz.tracing.mechanism_builder import _distance_table
 
 LENGTHS = st.integers(1, 12)
 
@@ -94,7 +94,7 @@ def test_a_lazy_mask_is_left_out_where_transformers_leaves_it_out():
 def test_what_depends_on_the_distance_alone_is_kept_as_one_number_each(queries, keys, heads):
     numbers = torch.randn(heads, queries + keys - 1)
     bias = torch.stack([numbers[:, queries - 1 - q : queries - 1 - q + keys] for q in range(queries)], dim=1)
-    found = _of_distance(bias)
+    found = _distance_table(bias)
     assert torch.equal(found, numbers)
     made = Distances(found, queries).bind(queries, keys, heads)
     zero, h = torch.tensor(0), torch.arange(heads)[:, None, None]
@@ -106,7 +106,7 @@ def test_one_number_that_depends_on_more_is_seen():
     bias = torch.zeros(2, 600, 600)
     bias[1, 599, 0] = 1
     bias[1, 598, 1] = 2
-    assert _of_distance(bias) is None
+    assert _distance_table(bias) is None
 
 
 def test_distances_of_another_example_are_refused_in_words():

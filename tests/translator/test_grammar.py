@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.translator import EXAMPLES, next_words, parse, sentences, tokenize
+from attnviz.translator import EXAMPLES, generate_sentences, next_words, parse_sentence, tokenize
 from attnviz.translator.grammar import MAX_WORDS, random_sentence
 from attnviz.translator.lexicon import ENGLISH, FRENCH, NOUNS
 from attnviz.translator.translation import detokenize
@@ -66,7 +66,7 @@ une école, des écoles; une île, des îles; une église, des églises
 
 @pytest.mark.parametrize(("english", "french", "alignment"), KNOWN)
 def test_french_and_alignment_as_written_by_hand(english, french, alignment):
-    sentence = parse(tuple(english.split()))
+    sentence = parse_sentence(tuple(english.split()))
     if french is None:
         assert sentence is None
     else:
@@ -81,7 +81,7 @@ def test_gender_and_plural_of_every_noun():
 
 def test_training_has_every_word_and_no_other(as_installed):
     assert len(ENGLISH) >= 80
-    known = list(islice(sentences("train"), 5000))
+    known = list(islice(generate_sentences("train"), 5000))
     for vocabulary, used in ((ENGLISH, [one.english for one in known]), (FRENCH, [one.french for one in known])):
         counts = Counter(word for words in used for word in words)
         assert set(counts) == set(vocabulary)
@@ -89,7 +89,7 @@ def test_training_has_every_word_and_no_other(as_installed):
 
 
 def test_parts_are_disjoint_and_whole_combinations_are_never_trained_on(as_installed):
-    parts = {part: list(islice(sentences(part, seed=3), 500)) for part in PARTS}
+    parts = {part: list(islice(generate_sentences(part, seed=3), 500)) for part in PARTS}
     english = {part: {one.english for one in known} for part, known in parts.items()}
     assert all(len(english[part]) == 500 for part in PARTS)  # no two the same
     assert not english["train"] & english["test"]
@@ -101,7 +101,7 @@ def test_parts_are_disjoint_and_whole_combinations_are_never_trained_on(as_insta
 
 
 def test_the_same_seed_draws_the_same_sentences():
-    first, again, other = (list(islice(sentences("train", seed), 20)) for seed in (1, 1, 2))
+    first, again, other = (list(islice(generate_sentences("train", seed), 20)) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
@@ -110,8 +110,8 @@ def test_the_same_seed_draws_the_same_sentences():
 def test_what_is_drawn_is_read_back(seed):
     sentence = random_sentence(Random(seed))
     assert len(sentence.english) <= MAX_WORDS
-    assert parse(sentence.english) == sentence
-    assert parse(sentence.english[:-1]) is None
+    assert parse_sentence(sentence.english) == sentence
+    assert parse_sentence(sentence.english[:-1]) is None
     assert tokenize(" ".join(sentence.english)) == sentence.english
 
 
@@ -183,4 +183,4 @@ def test_what_cannot_be_read_is_said_in_words(text, said):
 
 
 def test_examples_are_sentences():
-    assert all(" ".join(parse(tokenize(example)).english) == example for example in EXAMPLES)
+    assert all(" ".join(parse_sentence(tokenize(example)).english) == example for example in EXAMPLES)

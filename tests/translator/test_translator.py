@@ -13,7 +13,7 @@ from attnviz.masks import Band, Causal, Full
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.scores import Additive, Dot, General
-from attnviz.translator import EXAMPLES, VARIANTS, parse, sentences, weights
+from attnviz.translator import EXAMPLES, VARIANTS, generate_sentences, parse_sentence, weights
 from attnviz.translator.grammar import random_sentence
 from attnviz.translator.model import (
     D_MODEL,
@@ -38,7 +38,7 @@ TEXT = "the small black cat does not look at the young birds ."
 
 @pytest.fixture
 def some():
-    return list(islice(sentences("test", seed=7), 12))
+    return list(islice(generate_sentences("test", seed=7), 12))
 
 
 def last_row(shown, french, interventions=(), english=TEXT):
@@ -502,12 +502,12 @@ def test_what_is_trained_on_are_sentences_for_training(as_installed):
     for number in (0, SAMPLES - 1):
         english, french = sample(number)
         known[number] = [tuple(SOURCE_VOCABULARY[word] for word in row if word != PAD) for row in english.tolist()]
-        assert all(parse(words).split == "train" for words in known[number])
+        assert all(parse_sentence(words).split == "train" for words in known[number])
         lengths = [len(words) for words in known[number]]
         assert lengths == sorted(lengths)
         assert french[:, 0].eq(START).all()
         assert [tuple(TARGET_VOCABULARY[word] for word in row[1 : row.index(END)]) for row in french.tolist()] == [
-            parse(words).french for words in known[number]
+            parse_sentence(words).french for words in known[number]
         ]
     assert len(set(known[0]) & set(known[SAMPLES - 1])) < len(known[0]) / 10
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.translator import EXAMPLES, VARIANTS, Translation, load, next_words, parse, sentences
+from attnviz.translator import EXAMPLES, VARIANTS, Translation, generate_sentences, load, next_words, parse_sentence
 from attnviz.translator.grammar import random_sentence
 from attnviz.translator.lexicon import ENGLISH, MARKS
 from attnviz.ui.similarity_picker import FORMULAS
 from attnviz.ui.transformer.controls import vocabulary
-from attnviz.ui.transformer.decoding import in_french, likeliest, looks, pieces, verdict
+from attnviz.ui.transformer.decoding import in_french, likeliest, looks, pieces, translation_verdict
 
 
 def text(html: str) -> str:
@@ -27,7 +27,7 @@ def cars() -> Translation:
 
 
 def test_pieces_are_the_words_and_together_the_text() -> None:
-    for one in islice(sentences("test"), 40):
+    for one in islice(generate_sentences("test"), 40):
         translation = load().translate(" ".join(one.english))
         assert "".join(pieces(translation)) == translation.text
         assert tuple(piece.strip() for piece in pieces(translation)) == translation.french
@@ -43,10 +43,10 @@ def test_words_appear_one_by_one(cars: Translation) -> None:
 
 
 def test_right_is_what_the_grammar_says(cars: Translation) -> None:
-    assert "Right" in verdict(cars)
+    assert "Right" in translation_verdict(cars)
     wrong = Translation(("the", "small", "red", "cat", "is", "beautiful", "."), cars.steps)
-    assert "le petit chat rouge est beau." in verdict(wrong)
-    assert "attnviz-wrong" in verdict(wrong)
+    assert "le petit chat rouge est beau." in translation_verdict(wrong)
+    assert "attnviz-wrong" in translation_verdict(wrong)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_right_is_what_the_grammar_says(cars: Translation) -> None:
     ],
 )
 def test_where_a_sentence_cannot_be_read_is_said(cars: Translation, english: str, said: str) -> None:
-    assert said in verdict(Translation(tuple(english.split()), cars.steps))
+    assert said in translation_verdict(Translation(tuple(english.split()), cars.steps))
 
 
 @given(st.integers(0, 99_999), st.data())
@@ -66,8 +66,8 @@ def test_what_is_not_read_is_where_no_word_of_the_grammar_stands(cars: Translati
     words = list(random_sentence(Random(seed)).english)
     at = data.draw(st.integers(0, len(words) - 1))
     words[at] = data.draw(st.sampled_from(ENGLISH))
-    said = str(verdict(Translation(tuple(words), cars.steps)))
-    if parse(tuple(words)):
+    said = str(translation_verdict(Translation(tuple(words), cars.steps)))
+    if parse_sentence(tuple(words)):
         assert "no such sentence" not in said
     elif found := re.search("(?:After “(.*)”|At the beginning) it has .*, not “(.*)”[.]", said):
         begun = tuple((found[1] or "").split())
@@ -76,7 +76,7 @@ def test_what_is_not_read_is_where_no_word_of_the_grammar_stands(cars: Translati
         assert found[2] not in next_words(begun)
     else:
         whole = re.search("more follows “(.*)”", said)
-        assert parse(tuple(whole[1].split()))
+        assert parse_sentence(tuple(whole[1].split()))
 
 
 def test_five_words_with_their_probabilities(cars: Translation) -> None:

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.masks import Full
 from attnviz.models.interventions import Intervention
-from attnviz.translator import VARIANTS, Translator, load, sentences
+from attnviz.translator import VARIANTS, Translator, generate_sentences, load
 from attnviz.translator.grammar import ADJECTIVE, NOUN, Sentence
 from attnviz.translator.model import USE_LAYERS, ForwardPass, Use
 from attnviz.translator.translation import source_ids, target_ids
@@ -31,7 +31,7 @@ page = partial(open_page, "transformer")
 
 @cache
 def some(count: int) -> list[Sentence]:
-    return list(islice(sentences("test"), count))
+    return list(islice(generate_sentences("test"), count))
 
 
 @pytest.mark.parametrize("text", [SHORTEST, NEGATED, LONGEST])
@@ -40,7 +40,7 @@ def test_maps_are_what_ran_and_keep_their_size(use: Use, text: str) -> None:
     translation = load().translate(text)
     english, words = len(translation.english), len(translation.steps)
     for step, at in enumerate(translation.steps):
-        actual = maps.of(translation, use, step)
+        actual = maps.use_maps(translation, use, step)
         ran = torch.cat([one.weights[0] for one in at.records if one.use == use]).numpy()
         rows, keys = english if use == "encoder" else step + 1, step + 1 if use == "decoder" else english
         size = {"encoder": (english, english), "decoder": (words, words)}.get(use, (words, english))
@@ -54,15 +54,15 @@ def test_maps_are_what_ran_and_keep_their_size(use: Use, text: str) -> None:
 
 def test_rows_are_named_by_what_goes_in_or_comes_out() -> None:
     translation = load().translate(SHORTEST)
-    assert maps.of(translation, "encoder").queries == ("I", "dance", ".")
-    assert maps.of(translation, "decoder").queries == ("<start>", "je", "danse", ".")
-    assert maps.of(translation, "cross").queries == ("je", "danse", ".", "<end>")
-    assert maps.of(translation, "cross").keys == ("I", "dance", ".")
+    assert maps.use_maps(translation, "encoder").queries == ("I", "dance", ".")
+    assert maps.use_maps(translation, "decoder").queries == ("<start>", "je", "danse", ".")
+    assert maps.use_maps(translation, "cross").queries == ("je", "danse", ".", "<end>")
+    assert maps.use_maps(translation, "cross").keys == ("I", "dance", ".")
 
 
 def test_a_decoder_that_sees_the_future_waits_for_words_and_an_ablated_head_for_nothing() -> None:
     seeing = load().translate(NEGATED, [Intervention(mask=Full(), ablated=((4, 2),), layers=USE_LAYERS["decoder"])])
-    shown = maps.of(seeing, "decoder", 3)
+    shown = maps.use_maps(seeing, "decoder", 3)
     assert not np.isnan(shown.weights[0, :4, :4]).any()
     assert shown.coming[0, :4, 4:].all()
     assert shown.coming[0, 4:].all()
@@ -74,7 +74,7 @@ def test_a_decoder_that_sees_the_future_waits_for_words_and_an_ablated_head_for_
 def test_agreement_of_one_sentence_is_that_of_the_library(variant: str) -> None:
     translator, compared = load(variant), 0
     for sentence in some(12):
-        shown = maps.of(translator.translate(" ".join(sentence.english)), "cross")
+        shown = maps.use_maps(translator.translate(" ".join(sentence.english)), "cross")
         if shown.true:
             words = len(sentence.french)
             expected = (translator.agreement([sentence]) * words).flatten().round().int().tolist()
@@ -84,11 +84,11 @@ def test_agreement_of_one_sentence_is_that_of_the_library(variant: str) -> None:
 
 
 def test_the_true_alignment_is_outlined_in_the_rows_that_are_there() -> None:
-    shown = maps.of(load().translate(NEGATED), "cross", 5)
+    shown = maps.use_maps(load().translate(NEGATED), "cross", 5)
     # le vieux roi ne voit pas: "ne" and "pas" both stand for "not".
     expected = [(0, 0), (1, 1), (2, 2), (3, 4), (4, 5), (5, 4)]
     assert shown.marked == expected
-    chart = maps.picture(shown, 7, largest=1.0)
+    chart = maps.head_figure(shown, 7, largest=1.0)
     outlined = {(round((one.y0 + one.y1) / 2), round((one.x0 + one.x1) / 2)) for one in chart.figure.layout.shapes}
     assert outlined == set(expected)
     cells = chart.spec.cell_sentences
@@ -98,7 +98,7 @@ def test_the_true_alignment_is_outlined_in_the_rows_that_are_there() -> None:
 
 
 def test_masked_cells_and_words_to_come_look_and_read_differently() -> None:
-    chart = maps.picture(maps.of(load().translate(NEGATED), "decoder", 3), 0, largest=1.0)
+    chart = maps.head_figure(maps.use_maps(load().translate(NEGATED), "decoder", 3), 0, largest=1.0)
     cells = chart.spec.cell_sentences
     assert cells[4, 0] == "“{query}” has not gone in yet."  # a row to come
     assert (0, 4) not in cells  # masked, whatever comes
@@ -113,9 +113,9 @@ def test_masked_cells_and_words_to_come_look_and_read_differently() -> None:
 
 
 def test_nothing_is_outlined_where_no_true_alignment_is_known() -> None:
-    shown = maps.of(load().translate("cat the sleeps red"), "cross")
+    shown = maps.use_maps(load().translate("cat the sleeps red"), "cross")
     assert not shown.marked
-    assert not maps.picture(shown, 0, largest=1.0).figure.layout.shapes
+    assert not maps.head_figure(shown, 0, largest=1.0).figure.layout.shapes
 
 
 def described(words: tuple[str, ...], place: int) -> int | None:
@@ -171,11 +171,11 @@ def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
     words = contents(app)
     for name in USES.values():
         assert f"**{name}**" in words
-    shown = maps.of(load().translate(NEGATED), "cross")
+    shown = maps.use_maps(load().translate(NEGATED), "cross")
     assert f"**{shown.agreed(7)} of 10 words**" in words
     assert "97% in 500 test sentences" in words
-    assert three_uses.TELLING["encoder"] in words
-    assert three_uses.TELLING["decoder"] in words
+    assert three_uses.HEAD_NOTES["encoder"] in words
+    assert three_uses.HEAD_NOTES["decoder"] in words
     other = contents(app.selectbox(key="cross-head").select("Layer 1, head 2").run())
     assert f"**{shown.agreed(6)} of 10 words**" in other
     assert "71% in 500 test sentences" in other
@@ -183,8 +183,8 @@ def test_the_page_shows_three_uses_and_the_score_of_the_head() -> None:
 
 def test_what_a_sentence_does_not_have_is_not_said() -> None:
     words = contents(page(english=SHORTEST))
-    assert three_uses.TELLING["encoder"] not in words
-    assert three_uses.TELLING["decoder"] not in words
+    assert three_uses.HEAD_NOTES["encoder"] not in words
+    assert three_uses.HEAD_NOTES["decoder"] not in words
 
 
 def test_a_sentence_that_the_grammar_does_not_know_has_no_score() -> None:

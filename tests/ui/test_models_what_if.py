@@ -16,7 +16,7 @@ from attnviz.models import model_cache
 from attnviz.models.intervention_run import (
     NextToken,
     cosine,
-    mass_shift_of_heads,
+    head_mass_shifts,
     run_with_interventions,
     sentence_similarity,
 )
@@ -98,7 +98,7 @@ def check(drawn, intervention, layer=3, head=1, text=EXAMPLE, pair=None):
     layouts = [drawn[key].figure.layout for key in what_if.KEYS]
     ends = [layout[axis].cmax for layout in layouts for axis in layout if "coloraxis" in axis]
     assert len(set(ends)) == 1, "one range of colors"
-    expected = np.stack([mass_shift_of_heads(*pair).numpy() for pair in zip(before, after, strict=True)])
+    expected = np.stack([head_mass_shifts(*pair).numpy() for pair in zip(before, after, strict=True)])
     for place in intervention.ablated:
         expected[place] = np.nan
     np.testing.assert_allclose(cells(drawn["if-moved"]), expected, atol=1e-5)
@@ -179,7 +179,7 @@ def test_what_is_changed_is_said_beside_what_comes_of_it():
     ],
 )
 def test_what_is_changed_in_words(intervention, words):
-    assert what_if.describe(minilm().layers(EXAMPLE), intervention) == words
+    assert what_if.describe_intervention(minilm().layers(EXAMPLE), intervention) == words
 
 
 def test_sinks_that_a_model_has_learned_are_named_without_their_numbers():

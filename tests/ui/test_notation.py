@@ -18,7 +18,7 @@ from attnviz.ui.transformer.notation import (
     attention_layer,
     formulas,
     named_tensors,
-    products,
+    product_diagram,
     size,
     steps_link,
     tensor_table,
@@ -152,7 +152,7 @@ def test_the_picture_is_made_of_rectangles_as_large_as_the_tensors(variant: str,
     tensors = named_tensors(this)
     box = r"<b>(.*?)</b><i .*?--rows:(\d+);--columns:(\d+).*?</i><span>(.*?)</span>"
     sizes = {}
-    for symbol, rows, columns, written in re.findall(box, products(this, tensors)):
+    for symbol, rows, columns, written in re.findall(box, product_diagram(this, tensors)):
         assert written == f"{rows} × {columns}"
         sizes[symbol] = int(rows), int(columns)
     given = {"encoder": "X", "decoder": "Y", "cross": "Y"}[use]

@@ -10,7 +10,7 @@ def script() -> None:
 
     count = int(st.number_input("Count", 1, 30, 8, key="count"))
     words = slider("Word", range(1, count + 1), "word", start=count)
-    step = slider("Step", [0, 40, 1200], "step", start=40, shown=lambda step: f"{step:,} steps")
+    step = slider("Step", [0, 40, 1200], "step", start=40, format_func=lambda step: f"{step:,} steps")
     st.text(f"{words} {step}")
 
 

@@ -1,6 +1,6 @@
-"""Attention written out: every number, and the numbers it was made from.
+"""Attention written out, with every number and its operands.
 
-Each kind of example has a file, which gives the queries, keys and values of its heads, and their mechanism.
+Each kind of example has a module, which makes the queries, keys and values of its heads, and their mechanism.
 """
 
 from attnviz.lessons.steps.all_steps import Steps, compute_steps

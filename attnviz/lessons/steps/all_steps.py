@@ -18,7 +18,7 @@ from attnviz.scores import Dot, General, ScaledDot
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Every matrix of an example, in the order of the computation."""
+    """All matrices of an example, in the order of the computation."""
 
     matrices: Mapping[str, Matrix]
     inputs: Inputs  # queries, keys and values, edits included
@@ -26,7 +26,7 @@ class Steps:
     stages: tuple[str, ...]  # names of the stages, in their order
 
     def for_head(self, head: int) -> tuple[Matrix, ...]:
-        """Returns the matrices of one head and those of no head, and at the end the outputs of all heads."""
+        """Returns the matrices of one head and those without a head, and at the end the outputs of all heads."""
         outputs = [one for one in self.matrices.values() if one.stage in ("output", "heads")]
         others = [one for one in self.matrices.values() if one not in outputs and one.head in (None, head)]
         return (*others, *outputs)
@@ -63,15 +63,15 @@ def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
 
 
 def _output(computation: Computation, head: int, vectors: HeadMatrices, bound: Mechanism, heads: int) -> Matrix:
-    """One head, from its queries, keys and values to its output."""
+    """Adds the computation of one head, from its queries, keys and values to its output."""
     add = partial(computation.add, head=head)
     query, key, value = vectors
     score = _similarity(computation, head, query, key, bound)
     if bound.biases:
         score = add(f"biased{head}", "+ B", "with biases", "biases", Biased(bound.biases, head), score)
     if bound.mask != Full():
-        at = torch.tensor(0), torch.tensor(head), torch.arange(len(query.rows))[:, None], torch.arange(len(key.rows))
-        allowed = bound.mask(*at).expand(score.values.shape)
+        q, k = torch.arange(len(query.rows))[:, None], torch.arange(len(key.rows))
+        allowed = bound.mask(torch.tensor(0), torch.tensor(head), q, k).expand(score.values.shape)
         score = add(f"masked{head}", "+ M", "masked", "mask", Masked(allowed), score)
     exp = add(f"exp{head}", "exp", "of each, less the row’s greatest", "exp", Exp(), score)
     total = add(f"sum{head}", "Σ", "row sums", "softmax", RowTotals(), exp)
@@ -81,14 +81,14 @@ def _output(computation: Computation, head: int, vectors: HeadMatrices, bound: M
 
 
 def _similarity(computation: Computation, head: int, query: Matrix, key: Matrix, mechanism: Mechanism) -> Matrix:
-    """The scores of one head. One that is no product of matrices is refused."""
+    """Adds the scores of one head. Raises ValueError for scores that are not matrix products."""
     add, score = partial(computation.add, head=head), mechanism.score
     dot = Product(transposed=True)
     if isinstance(score, General):
         d_q, d_k = query.values.shape[1], key.values.shape[1]
         if "W" not in computation.matrices:  # which all heads share
             numbers = score.matrix(d_q, d_k).to(query.values)
-            computation.add_given("W", "W", "of the score", numbers, column_names(d_q), "learned", stage="similarity")
+            computation.add_input("W", "W", "of the score", numbers, column_names(d_q), "learned", stage="similarity")
         mapped = add(
             f"mapped{head}", "QW", "queries, mapped to keys", "similarity", Product(), query, computation.matrices["W"]
         )

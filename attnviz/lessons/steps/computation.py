@@ -1,4 +1,4 @@
-"""The computation of an example, matrix by matrix, and what an example gives to it."""
+"""The computation of an example, matrix by matrix, and the interface of examples."""
 
 import torch
 from jaxtyping import Float
@@ -6,18 +6,18 @@ from torch import Tensor
 
 from attnviz.lessons.steps.edits import LARGEST, Edits
 from attnviz.lessons.steps.matrix import Matrix, Operation
-from attnviz.lessons.steps.operations import Given, Masked
+from attnviz.lessons.steps.operations import Input, Masked
 from attnviz.mechanism import Mechanism
 
 HeadMatrices = tuple[Matrix, Matrix, Matrix]  # queries, keys and values
 
 
 class StepsExample:
-    """Where queries, keys and values come from, and the mechanism. A frozen dataclass; its repr is a cache key."""
+    """Makes queries, keys and values, and the mechanism. A frozen dataclass; its repr is a cache key."""
 
     @property
     def origin(self) -> str:
-        """Where queries, keys and values come from, as a sentence."""
+        """A sentence about where queries, keys and values come from."""
         raise NotImplementedError
 
     def build(self, computation: "Computation") -> tuple[Mechanism, list[HeadMatrices]]:
@@ -29,13 +29,13 @@ class StepsExample:
 
 
 class Computation:
-    """The matrices that are made so far. Edits replace single numbers of them."""
+    """The matrices computed so far. Edits replace single numbers."""
 
     def __init__(self, edits: Edits) -> None:
         self.edits = edits
         self.matrices: dict[str, Matrix] = {}
 
-    def add_given(
+    def add_input(
         self,
         name: str,
         symbol: str,
@@ -48,9 +48,9 @@ class Computation:
         head: int | None = None,
         of_queries: bool = False,
     ) -> Matrix:
-        """Adds a matrix that is not computed here; `origin` says where its numbers come from."""
+        """Adds a matrix that is not computed here; `origin` is a phrase about where its numbers come from."""
         columns = column_names(numbers.shape[1])
-        return self._add(name, symbol, about, stage, Given(numbers, origin), (), rows, columns, head, of_queries)
+        return self._add(name, symbol, about, stage, Input(numbers, origin), (), rows, columns, head, of_queries)
 
     def add(
         self,
@@ -63,7 +63,7 @@ class Computation:
         head: int | None = None,
         of_queries: bool = True,
     ) -> Matrix:
-        """Adds a matrix made of others."""
+        """Adds a matrix computed from others."""
         columns = operation.columns(*sources)
         return self._add(name, symbol, about, stage, operation, sources, sources[0].rows, columns, head, of_queries)
 

@@ -1,4 +1,4 @@
-"""Numbers written by hand, and their text in a link."""
+"""Edited numbers, and their text in a link."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ Edits = Mapping[str, Mapping[tuple[int, int], float]]  # {matrix: {(row, column)
 
 
 def format_edits(edits: Edits) -> str:
-    """Returns edits as a short text for a link.
+    """Returns edits as a short text for links.
 
     Example:
         >>> format_edits({"Q0": {(1, 2): 0.5}, "X": {(0, 3): -1.0}})
@@ -21,7 +21,7 @@ def format_edits(edits: Edits) -> str:
 
 
 def parse_edits(text: str) -> dict[str, dict[tuple[int, int], float]]:
-    """Returns the edits in a text of `format_edits`. Raises ValueError for any other text.
+    """Returns the edits in a text made by `format_edits`. Raises ValueError for any other text.
 
     Example:
         >>> parse_edits("Q0.1.2_0.5")
@@ -29,9 +29,9 @@ def parse_edits(text: str) -> dict[str, dict[tuple[int, int], float]]:
     """
     edits: dict[str, dict[tuple[int, int], float]] = {}
     for one in filter(None, text.split("~")):
-        if not (found := re.fullmatch(r"([A-Za-z]+\d?)\.(\d\d?)\.(\d\d?)_(-?[\d.]{1,25}(?:e-?\d{1,3})?)", one)):
+        if not (match := re.fullmatch(r"([A-Za-z]+\d?)\.(\d\d?)\.(\d\d?)_(-?[\d.]{1,25}(?:e-?\d{1,3})?)", one)):
             raise ValueError(f"“{one[:40]}” is no number of a matrix: X.0.3_0.5 is expected, row 0 and column 3 of X.")
-        name, row, column, value = found.groups()
+        name, row, column, value = match.groups()
         try:
             edits.setdefault(name, {})[int(row), int(column)] = float(value)
         except ValueError:

@@ -1,4 +1,4 @@
-"""A matrix whose every number knows what it was made from."""
+"""Matrices whose numbers have operands and formulas."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from attnviz.formatting import fixed, significant
 
 @dataclass(frozen=True)
 class CellRange:
-    """Cells that a number was made from: a rectangle of one matrix."""
+    """A rectangle of cells of one matrix, as operands of a number."""
 
     matrix: str
     rows: range
@@ -18,29 +18,29 @@ class CellRange:
 
 
 class Operation:
-    """What makes a matrix of others, and writes one of its cells out."""
+    """An operation that computes a matrix from others and writes out single cells."""
 
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
         raise NotImplementedError
 
     def operands(self, row: int, column: int, *sources: "Matrix") -> tuple[CellRange, ...]:
-        """Returns the cells that one cell is made from: here, those at the same place."""
+        """Returns the operands of one cell; by default, the cells at the same place."""
         return tuple(CellRange(source.name, range(row, row + 1), range(column, column + 1)) for source in sources)
 
     def formula(self, row: int, column: int, *sources: "Matrix") -> str:
-        """Returns the sum that makes one cell, with its numbers and without its result."""
+        """Returns the formula of one cell with numbers, without the result."""
         raise NotImplementedError
 
     def columns(self, *sources: "Matrix") -> tuple[str, ...]:
-        """Returns the names of the columns; the rows have those of the first source."""
+        """Returns the names of the columns; the rows have the names of the first source."""
         return sources[0].columns
 
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """One matrix of the computation: its numbers, and what they were made from.
+    """One matrix of the computation: its numbers and the operation that computed them.
 
-    `values` differ from `computed` where a number was written by hand.
+    `values` and `computed` differ where a number was edited.
     """
 
     name: str
@@ -58,11 +58,11 @@ class Matrix:
     edited: Bool[Tensor, "rows columns"]
 
     def operands(self, row: int, column: int) -> tuple[CellRange, ...]:
-        """Returns the cells that this one was made from: none if it was given, or written by hand."""
+        """Returns the operands of a cell; none if it is an input or was edited."""
         return () if self.edited[row, column] else self.operation.operands(row, column, *self.sources)
 
     def formula(self, row: int, column: int) -> str:
-        """Returns how this cell was computed, with its numbers: “0.41·0.20 + 0.13·0.55 = 0.15”."""
+        """Returns the formula of a cell with its result, such as “0.41·0.20 + 0.13·0.55 = 0.15”."""
         value, computed = (cell_number(float(one[row, column])) for one in (self.values, self.computed))
         if self.edited[row, column]:
             return f"{value}, written by hand instead of {computed}"
@@ -71,7 +71,7 @@ class Matrix:
 
 
 def cell_number(value: float) -> str:
-    """A number with two decimals, or with its first significant digit where these would be 0.00.
+    """Formats a number with two decimals, or with one significant digit if it would be 0.00.
 
     >>> cell_number(0.126), cell_number(-0.004)
     ('0.13', '−0.004')
@@ -80,5 +80,5 @@ def cell_number(value: float) -> str:
 
 
 def term(value: float, first: bool = False) -> str:
-    """A number within a sum: a negative one is in parentheses, unless it is the first."""
+    """Formats a term of a sum: negative numbers are in parentheses, except the first one."""
     return cell_number(value) if first or value >= 0 else f"({cell_number(value)})"

@@ -1,4 +1,4 @@
-"""The operations that attention is written out in: each makes a matrix of others."""
+"""The operations of attention, each of which computes a matrix from others."""
 
 import math
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from attnviz.lessons.steps.matrix import CellRange, Matrix, Operation, cell_numb
 
 
 @dataclass(frozen=True)
-class Given(Operation):
+class Input(Operation):
     """Numbers that are not computed here."""
 
     numbers: Float[Tensor, "rows columns"] = field(repr=False)
@@ -65,7 +65,7 @@ class Scaled(Operation):
 
 @dataclass(frozen=True)
 class Biased(Operation):
-    """Each score changed by biases, which were bound to these queries, keys and heads."""
+    """Scores with biases, which are bound to the numbers of queries, keys and heads."""
 
     biases: tuple[Bias, ...]
     head: int
@@ -80,15 +80,15 @@ class Biased(Operation):
 
     def formula(self, row: int, column: int, *sources: Matrix) -> str:
         score = sources[0].values
-        change = float((self(score) - score)[row, column])
+        increase = float((self(score) - score)[row, column])
         names = ", ".join(getattr(bias, "NAME", "") or type(bias).__name__ for bias in self.biases)
-        before, sign = cell_number(float(score[row, column])), "−" if change < 0 else "+"
-        return f"{before} {sign} {cell_number(abs(change))} ({names})"
+        before, sign = cell_number(float(score[row, column])), "−" if increase < 0 else "+"
+        return f"{before} {sign} {cell_number(abs(increase))} ({names})"
 
 
 @dataclass(frozen=True)
 class Masked(Operation):
-    """−∞ where a query may not look at a key."""
+    """−∞ where a query may not attend to a key."""
 
     allowed: Bool[Tensor, "rows columns"] = field(repr=False)
 
@@ -102,7 +102,7 @@ class Masked(Operation):
 
 @dataclass(frozen=True)
 class Exp(Operation):
-    """exp of each score minus the greatest of its row: no weight changes, and no number overflows."""
+    """exp of each score minus the largest of its row, which avoids overflow and does not change the weights."""
 
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
         greatest = sources[0].amax(-1, keepdim=True)
@@ -137,7 +137,7 @@ class RowTotals(Operation):
 
 @dataclass(frozen=True)
 class Divided(Operation):
-    """Each number divided by the sum of its row; 0 in a row that may look at no key."""
+    """Each number divided by the sum of its row; 0 in empty rows."""
 
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
         above, below = sources

@@ -44,25 +44,25 @@ class SentenceExample(StepsExample):
 
     @property
     def origin(self) -> str:
-        says = "Every word is a vector. Multiplied by three matrices it becomes a query, a key and a value"
-        return f"{says}{'; keys and values come from the second sentence' if self.second is not None else ''}."
+        origin = "Every word is a vector. Multiplied by three matrices it becomes a query, a key and a value"
+        return f"{origin}{'; keys and values come from the second sentence' if self.second is not None else ''}."
 
     def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
         """Adds the vectors of the sentences, and the weight matrices, queries, keys and values of each head."""
         origin = "made from the word and its place"
         words = _words(self.text, "sentence")
-        x = y = computation.add_given(
-            "X", "X", "the sentence, a vector for each word", _vectors(words), words, origin, of_queries=True
+        x = y = computation.add_input(
+            "X", "X", "the sentence, a vector for each word", _token_vectors(words), words, origin, of_queries=True
         )
         if self.second is not None:
             words = _words(self.second, "second sentence")
-            y = computation.add_given("Y", "Y", "the second sentence", _vectors(words), words, origin)
+            y = computation.add_input("Y", "Y", "the second sentence", _token_vectors(words), words, origin)
         mechanism = Mechanism(biases=self.biases, mask=self.mask)
         return mechanism, [self._head(computation, head, x, y) for head in range(self.heads)]
 
     def _head(self, computation: Computation, head: int, x: Matrix, y: Matrix) -> HeadMatrices:
         query, key, value = (
-            computation.add_given(
+            computation.add_input(
                 f"W{role[0]}{head}", f"W_{role[0]}", f"makes {many}", _weights(role, head, self.d_k), x.columns,
                 "drawn at random: nothing is learned here", head=head,
             )
@@ -75,18 +75,18 @@ class SentenceExample(StepsExample):
         )
 
 
-def _words(text: str, which: str) -> tuple[str, ...]:
+def _words(text: str, name: str) -> tuple[str, ...]:
     tokens = tuple(map(shorten_token, check_text(text).split()))
     if not FEWEST_WORDS <= len(tokens) <= MOST_WORDS:
         count = "1 word" if len(tokens) == 1 else f"{len(tokens):,} words"
         raise ValueError(
-            f"The {which} has {count}; every number of {FEWEST_WORDS} to {MOST_WORDS} words can be shown. "
+            f"The {name} has {count}; every number of {FEWEST_WORDS} to {MOST_WORDS} words can be shown. "
             f"{'Shorten' if len(tokens) > MOST_WORDS else 'Lengthen'} it."
         )
     return tokens
 
 
-def _vectors(tokens: tuple[str, ...]) -> Float[Tensor, "tokens width"]:
+def _token_vectors(tokens: tuple[str, ...]) -> Float[Tensor, "tokens width"]:
     return (torch.stack([embedding(token, WIDTH) for token in tokens]) + sinusoids(len(tokens), WIDTH)).double()
 
 

@@ -1,4 +1,4 @@
-"""One head of the small translator, with the numbers it had for a sentence."""
+"""One head of the small translator, with its numbers for a sentence."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsEx
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive
 from attnviz.translator import EXAMPLES, VARIANTS, load
-from attnviz.translator.model import HEADS, HIDDEN, LAYERS, Use, score_of
+from attnviz.translator.model import HEADS, HIDDEN, LAYERS, Use, score_class
 
 USES: dict[Use, str] = {
     "encoder": "encoder self-attention",
@@ -35,7 +35,7 @@ class TranslatorExample(StepsExample):
         for name, value, count in (("layer", self.layer, LAYERS), ("head", self.head, HEADS)):
             if not 0 <= value < count:
                 raise ValueError(f"The translator has {count} {name}s, counted from 0; {name} {value} was asked for.")
-        if self.use == "cross" and score_of(self.similarity) is Additive:
+        if self.use == "cross" and score_class(self.similarity) is Additive:
             raise ValueError(
                 f"An additive score has a small network with {HIDDEN} hidden numbers for each pair of a query and a "
                 "key: too many to be written out. Choose another similarity, or a self-attention, which has dot "
@@ -52,12 +52,12 @@ class TranslatorExample(StepsExample):
     def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
         translation = load(self.similarity).translate(self.english)
         layer = translation.layers(use=self.use)[self.layer]
-        inputs, made = layer.inputs, "made by the translator, with learned weights"
+        inputs, origin = layer.inputs, "made by the translator, with learned weights"
         queries, keys = inputs.query_tokens, inputs.key_tokens
         if self.use == "cross":
             queries = tuple(step.word for step in translation.steps)
         query, key, value = (one[self.head].double() for one in (inputs.query, inputs.key, inputs.value))
-        q = computation.add_given("Q0", "Q", "queries", query, queries, made, head=0, of_queries=True)
-        k = computation.add_given("K0", "K", "keys", key, keys, made, head=0)
-        v = computation.add_given("V0", "V", "values", value, keys, made, head=0)
+        q = computation.add_input("Q0", "Q", "queries", query, queries, origin, head=0, of_queries=True)
+        k = computation.add_input("K0", "K", "keys", key, keys, origin, head=0)
+        v = computation.add_input("V0", "V", "values", value, keys, origin, head=0)
         return layer.mechanism, [(q, k, v)]

@@ -1,7 +1,7 @@
-"""What a mask costs: how many pairs, blocks and cached keys, counted from its rule without a cell for each pair.
+"""The cost of a mask: allowed pairs, blocks and cached keys, computed from its rule without materializing the mask.
 
-A rule is brought into one form (normal_form.py). Where its terms rise, fall or repeat along the keys (monotonicity.py)
-determines the pieces of rows that are allowed (row_intervals.py), and those are counted (counting.py).
+A rule is brought into normal form (normal_form.py). The monotonicity of its terms along the keys (monotonicity.py)
+splits rows into allowed intervals (row_intervals.py), which are counted (counting.py).
 """
 
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ PATIENCE = 2**26  # pieces that are cut before a rule counts as one without stru
 
 @dataclass(frozen=True)
 class Cost:
-    """What one head of a mask costs. Every number is exact.
+    """The cost of one head of a mask. All numbers are exact.
 
-    `cached` is how many keys of a layer a decoder holds at its fullest: the greatest number, over all times t, of keys
-    j ≤ t that some query i ≥ t still sees. So a key counts from its own time to that of the last query that sees it,
-    also while none does in between. None where there are not as many queries as keys: they share no time.
+    `cached` is the largest number of keys that a decoder holds at once: the maximum over times t of the number of keys
+    j ≤ t that some query i ≥ t may attend to. A key counts from its own time to that of the last such query. None if
+    the numbers of queries and keys differ.
     """
 
     queries: int
@@ -50,10 +50,11 @@ class Cost:
 
 
 def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128) -> Cost:
-    """Returns what one head of a mask costs, with blocks of `block` × `block` pairs (128 in FlexAttention).
+    """Returns the cost of one head of a mask, with blocks of `block` × `block` pairs (128 in FlexAttention).
 
-    Any rule is counted whose terms rise, fall or repeat along the keys, as those of the catalogue do. Others are
-    counted pair by pair. Raises ValueError if those have more than 16,384 × 16,384 pairs.
+    Rules are counted symbolically if their terms rise, fall or repeat along the keys, as those of the catalogue do, and
+    pair by pair otherwise. Raises ValueError if a rule that is counted pair by pair has more than 16,384 × 16,384
+    pairs.
 
     Example:
         >>> from attnviz.masks import SlidingWindow
@@ -83,10 +84,10 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
     return Cost(
         queries=queries,
         keys=keys,
-        kept=int(counts.seen.sum()),
-        most=int(counts.seen.max()),
-        empty=int((counts.seen == 0).sum()),
-        cached=counts.held() if queries == keys else None,
+        kept=int(counts.row_counts.sum()),
+        most=int(counts.row_counts.max()),
+        empty=int((counts.row_counts == 0).sum()),
+        cached=counts.peak_cache() if queries == keys else None,
         block=block,
         blocks=blocks,
         blocks_kept=int(counts.occupied.sum()),
@@ -94,16 +95,16 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
 
 
 def _count_pairs(mask: Mask, queries: int, keys: int, head: int, block: int) -> Counts:
-    """Counts any mask pair by pair, some rows at a time."""
+    """Counts any mask pair by pair, in blocks of rows."""
     bound, key = mask.bind(queries, keys, head + 1), torch.arange(keys)
-    seen, last = np.zeros(queries, int), np.full(keys, -1)
+    row_counts, last = np.zeros(queries, int), np.full(keys, -1)
     occupied = np.zeros((-(-queries // block), -(-keys // block)), bool)
     step = max(1, 2**18 // keys)
     for first in range(0, queries, step):
         query = np.arange(first, min(first + step, queries))
-        at = torch.tensor(0), torch.tensor(head), torch.as_tensor(query)[:, None], key
-        allowed = bound(*at).expand(query.size, keys).numpy()
-        seen[query] = allowed.sum(1)
+        positions = torch.tensor(0), torch.tensor(head), torch.as_tensor(query)[:, None], key
+        allowed = bound(*positions).expand(query.size, keys).numpy()
+        row_counts[query] = allowed.sum(1)
         last = np.where(allowed.any(0), query[-1] - allowed[::-1].argmax(0), last)
         np.logical_or.at(occupied, query // block, np.logical_or.reduceat(allowed, range(0, keys, block), axis=1))
-    return Counts(seen, occupied, last)
+    return Counts(row_counts, occupied, last)

@@ -1,4 +1,4 @@
-"""Pieces of rows counted: keys for each query, blocks with any, and how long each key is held."""
+"""Counting of row intervals: keys of each query, non-empty blocks, and how long each key is cached."""
 
 from dataclasses import dataclass
 
@@ -7,47 +7,49 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """What is counted of a mask."""
+    """The counts of a mask."""
 
-    seen: np.ndarray  # for each query, how many keys it sees
+    row_counts: np.ndarray  # for each query, how many keys it sees
     occupied: np.ndarray  # for each block, whether a pair in it is allowed
     last: np.ndarray  # for each key, the last query that sees it; -1 if none does
 
-    def held(self) -> int:
-        """How many keys are held at once, each from its own time to that of the last query that sees it."""
+    def peak_cache(self) -> int:
+        """Returns the largest number of keys that are cached at once, each from its own time to that of the last query
+        that attends to it."""
         key = np.flatnonzero(self.last >= np.arange(self.last.size))
         come, gone = (np.bincount(time, minlength=self.last.size + 1) for time in (key, self.last[key] + 1))
         return int((come - gone).cumsum().max())
 
 
 class IntervalCounter:
-    """Counts of pieces.
+    """Counts intervals.
 
-    Keys stand on a grid of one period a line. There a piece is up to three rectangles: what it has of its first line,
-    of the lines between, and of its last line; arrays of first line and line after, first column and column after.
+    Keys form a grid whose lines have the length of one period. An interval is up to three rectangles in it: a part of
+    its first line, the lines between, and a part of its last line. Rectangles are arrays of first line and line after,
+    first column and column after.
     """
 
-    def __init__(self, alike: np.ndarray, queries: int, keys: int, period: int, block: int) -> None:
-        self.alike, self.keys, self.period, self.block = alike, keys, period, block
+    def __init__(self, distinct_rows: np.ndarray, queries: int, keys: int, period: int, block: int) -> None:
+        self.distinct_rows, self.keys, self.period, self.block = distinct_rows, keys, period, block
         self.until = np.zeros(queries, int)  # the last query for which one stands
-        self.until[alike] = np.append(alike[1:], queries) - 1
-        self.seen = np.zeros(queries, int)
+        self.until[distinct_rows] = np.append(distinct_rows[1:], queries) - 1
+        self.row_counts = np.zeros(queries, int)
         self.changes = np.zeros((-(-queries // block) + 1, -(-keys // block) + 1), np.int32)
         lines = -(-keys // period)
         # For rectangles of 2^i lines and 2^j columns: at [i, line, j, column] the last query for which one begins.
         self.last = np.full((lines.bit_length(), lines, period.bit_length(), period), -1, np.int32)
 
     def add(self, pieces: np.ndarray) -> None:
-        """Adds pieces."""
+        """Adds intervals."""
         query, rectangles = self.rectangles(pieces)
         first, after, left, right = rectangles
         until = self.until.take(query)
-        np.add.at(self.seen, query, (after - first) * (right - left))
+        np.add.at(self.row_counts, query, (after - first) * (right - left))
         self.paint(rectangles, until)
         self.mark(rectangles, query // self.block, until // self.block + 1)
 
     def rectangles(self, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The query of each rectangle, and the rectangles."""
+        """Returns the query of each rectangle, and the rectangles."""
         query, start, stop, low, high = pieces
         first, begin = np.divmod(start, self.period)
         last, end = np.divmod(stop - 1, self.period)
@@ -58,11 +60,12 @@ class IntervalCounter:
             (last, last + ~one, low, np.minimum(high, end + 1)),
         )
         rectangles = np.concatenate(parts, axis=1)
-        there = (rectangles[0] < rectangles[1]) & (rectangles[2] < rectangles[3])
-        return np.tile(query, 3).compress(there), rectangles.compress(there, axis=1)
+        is_filled = (rectangles[0] < rectangles[1]) & (rectangles[2] < rectangles[3])
+        return np.tile(query, 3).compress(is_filled), rectangles.compress(is_filled, axis=1)
 
     def paint(self, rectangles: np.ndarray, query: np.ndarray) -> None:
-        """Notes that a query sees these keys: four rectangles with powers of two as sides cover one."""
+        """Records the last query that attends to these keys: each rectangle is covered by four whose sides are powers
+        of two."""
         first, after, left, right = rectangles
         _, lines, widths, columns = self.last.shape
         tall, wide = (np.frexp(size)[1] - 1 for size in (after - first, right - left))
@@ -73,30 +76,32 @@ class IntervalCounter:
                 np.maximum.at(self.last.reshape(-1), place, query)
 
     def mark(self, rectangles: np.ndarray, top: np.ndarray, bottom: np.ndarray) -> None:
-        """Notes which blocks have keys of these rectangles, from the row of blocks `top` to that before `bottom`."""
+        """Records the non-empty blocks of these rectangles, from block row `top` to before `bottom`."""
         first, after, left, right = rectangles
         if self.period > self.block:
             # Lines may lie farther apart than a block: each for itself. Rectangles of neighbors mostly overlap.
-            top, bottom, first, after, left, right = _united(top, bottom, first, after, left, right)
+            top, bottom, first, after, left, right = _merged_rectangles(top, bottom, first, after, left, right)
             lines = after - first
             top, bottom, first, left, right = (np.repeat(array, lines) for array in (top, bottom, first, left, right))
-            first = first + ranges(lines)
+            first = first + concatenated_ranges(lines)
             after = first + 1
         left = (first * self.period + left) // self.block
         right = ((after - 1) * self.period + right - 1) // self.block + 1
-        for row, column, change in ((top, left, 1), (top, right, -1), (bottom, left, -1), (bottom, right, 1)):
-            np.add.at(self.changes.reshape(-1), row * self.changes.shape[1] + column, np.int32(change))
+        for row, column, step in ((top, left, 1), (top, right, -1), (bottom, left, -1), (bottom, right, 1)):
+            np.add.at(self.changes.reshape(-1), row * self.changes.shape[1] + column, np.int32(step))
 
     def counts(self) -> Counts:
-        """The counts of all that was added."""
-        seen = np.repeat(self.seen[self.alike], self.until[self.alike] - self.alike + 1)
+        """Returns the counts of all intervals."""
+        row_counts = np.repeat(
+            self.row_counts[self.distinct_rows], self.until[self.distinct_rows] - self.distinct_rows + 1
+        )
         occupied = self.changes.cumsum(0).cumsum(1)[:-1, :-1] > 0
         last = _spread(np.moveaxis(_spread(self.last), 0, 2)).T.reshape(-1)
-        return Counts(seen, occupied, last[: self.keys].astype(int))
+        return Counts(row_counts, occupied, last[: self.keys].astype(int))
 
 
 def _spread(sizes: np.ndarray) -> np.ndarray:
-    """What is noted at the beginnings of stretches of 1, 2, 4, … places: the greatest number at each place."""
+    """Returns the maximum at each place of values that were recorded at the starts of runs of 1, 2, 4, … places."""
     for i in range(len(sizes) - 1, 0, -1):
         half = 1 << (i - 1)
         np.maximum(sizes[i - 1], sizes[i], out=sizes[i - 1])
@@ -104,8 +109,8 @@ def _spread(sizes: np.ndarray) -> np.ndarray:
     return sizes[0]
 
 
-def _united(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The same with fewer rectangles: those that overlap or touch are one, where all but left and right is equal."""
+def _merged_rectangles(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Merges rectangles that overlap or touch and are equal except for left and right."""
     *same, left, right = arrays
     order = np.lexsort((left, *same))
     *same, left, right = (array.take(order) for array in arrays)
@@ -118,6 +123,6 @@ def _united(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     return (*(array.take(begins) for array in (*same, left)), (reached - far).take(ends))
 
 
-def ranges(lengths: np.ndarray) -> np.ndarray:
-    """0, 1, 2, … for each of the lengths, one after the other."""
+def concatenated_ranges(lengths: np.ndarray) -> np.ndarray:
+    """Returns 0, 1, 2, … for each of the lengths, concatenated."""
     return np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)

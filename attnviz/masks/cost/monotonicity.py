@@ -1,4 +1,4 @@
-"""What a term does along the keys: what of it stays, falls or rises evenly, repeats or bends."""
+"""How a term changes along the keys: constant parts, linearity, periods and bends."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ class ArrayLookup(Term):
         turns = np.append(0, moving[1:][steps[moving[1:]] != steps[moving[:-1]]] + 1)
         return cls(numbers, turns, np.bincount(turns[1:], minlength=numbers.size).cumsum(), index)
 
-    def value(self, at: Mapping[str, Any]) -> Any:
-        return self.numbers.take(self.index.value(at))
+    def value(self, positions: Mapping[str, Any]) -> Any:
+        return self.numbers.take(self.index.value(positions))
 
     def parts(self) -> tuple[Term, ...]:
         return (self.index,)
@@ -41,12 +41,12 @@ class ArrayLookup(Term):
 
 
 def value(term: Term, query: np.ndarray, key: np.ndarray | int) -> Any:
-    """The number that a term is at these positions."""
+    """Returns the value of a term at these positions."""
     return term.value({"q": query, "k": key})
 
 
 def query_parts(term: Term) -> Iterator[Term]:
-    """The largest parts of a term that do not depend on the key."""
+    """Yields the largest parts of a term that do not depend on the key."""
     if "k" in term.names:
         yield from chain.from_iterable(map(query_parts, term.parts()))
     else:
@@ -54,7 +54,7 @@ def query_parts(term: Term) -> Iterator[Term]:
 
 
 def linear(term: Term) -> bool:
-    """Whether a term is a multiple of the key and something that does not depend on it."""
+    """Returns whether a term is linear in the key."""
     if isinstance(term, Variable) or "k" not in term.names:
         return True
     if not isinstance(term, Arithmetic) or term.sign not in ("+", "-", "*"):
@@ -64,7 +64,7 @@ def linear(term: Term) -> bool:
 
 
 def period(term: Term, size: int = 0) -> int:
-    """After how many keys a term, or its remainder by a size, repeats; 0 for never."""
+    """Returns the number of keys after which a term, or its remainder by a size, repeats; 0 if it does not."""
     match term:
         case Variable("k"):
             return size
@@ -76,12 +76,13 @@ def period(term: Term, size: int = 0) -> int:
 
 
 def bend(term: Term) -> Function | None:
-    """A part of a term that may bend along the keys: abs, min or max."""
+    """Returns a part of a term that is not monotonic along the keys: abs, min or max."""
     return next((part for part in term.subterms() if isinstance(part, Function) and "k" in part.names), None)
 
 
 def cases(bend: Function) -> tuple[Term, Term, Term]:
-    """A term, and what the function is where the term is at least 0, and where it is less."""
+    """Returns a condition term, and the terms that equal the function where the condition is ≥ 0 and where it is <
+    0."""
     if bend.name == "abs":
         (inside,) = bend.arguments
         return inside, inside, Arithmetic("-", Number(0), inside)
@@ -90,5 +91,5 @@ def cases(bend: Function) -> tuple[Term, Term, Term]:
 
 
 def replaced(term: Term, old: Term, new: Term) -> Term:
-    """A term with another in the place of one of its parts."""
+    """Returns a term with one of its parts replaced."""
     return new if term is old else term.with_parts(*(replaced(part, old, new) for part in term.parts()))

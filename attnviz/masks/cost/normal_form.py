@@ -1,4 +1,4 @@
-"""A rule in the form that rows are cut by: any and all of comparisons of one term with 0."""
+"""The normal form of a rule: conjunctions and disjunctions of comparisons of one term with 0."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from attnviz.masks.terms import Arithmetic, Bounds, Function, Lookup, Number, Te
 
 
 class UnstructuredRule(Exception):
-    """A rule that does not cut rows into pieces; the message says why, as what follows “the rule of this mask”."""
+    """A rule whose rows cannot be split into intervals. The message continues the sentence “the rule of this mask”."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ NormalForm = RuleGroup | Compare  # a comparison is of one term with 0
 
 
 def normal_form(mask: Mask, queries: int, keys: int, head: int) -> NormalForm:
-    """Returns the rule of one head of a mask for these numbers of queries and keys.
+    """Returns the normal form of the rule of one head of a mask for these numbers of queries and keys.
 
     Raises UnstructuredRule if it is not made of terms, and ValueError if a divisor may be 0 or a number may need more
     than 64 bits.
@@ -39,47 +39,49 @@ def normal_form(mask: Mask, queries: int, keys: int, head: int) -> NormalForm:
         written = rule(mask, queries, keys)
     except (TypeError, AttributeError, IndexError):
         raise UnstructuredRule("is not written as comparisons of whole numbers") from None
-    at = {"b": (0, 0), "h": (head, head), "q": (0, queries - 1), "k": (0, keys - 1)}
-    return _arranged(_grouped(written, at), queries, keys)
+    ranges = {"b": (0, 0), "h": (head, head), "q": (0, queries - 1), "k": (0, keys - 1)}
+    return _ordered(_grouped(written, ranges), queries, keys)
 
 
-def _grouped(rule: Mask, at: Mapping[str, Bounds], wanted: bool = True) -> NormalForm:
-    """A rule as groups of comparisons of one term with 0; the opposite of the rule if not wanted."""
+def _grouped(rule: Mask, ranges: Mapping[str, Bounds], positive: bool = True) -> NormalForm:
+    """Returns a rule as groups of comparisons of one term with 0; its negation if not `positive`."""
     match rule:
         case Not(inner):
-            return _grouped(inner, at, not wanted)
+            return _grouped(inner, ranges, not positive)
         case Combined(left, right):
-            return _group(isinstance(rule, And) == wanted, (_grouped(part, at, wanted) for part in (left, right)))
+            return _group(
+                isinstance(rule, And) == positive, (_grouped(part, ranges, positive) for part in (left, right))
+            )
         case Compare(terms, signs):
-            signs = signs if wanted else tuple(OPPOSITE[sign] for sign in signs)
+            signs = signs if positive else tuple(OPPOSITE[sign] for sign in signs)
             compared = zip(terms, terms[1:], signs, strict=False)
-            return _group(wanted, (_comparison(left, right, sign, at) for left, right, sign in compared))
+            return _group(positive, (_compared_with_zero(left, right, sign, ranges) for left, right, sign in compared))
     raise UnstructuredRule("is not written as comparisons of whole numbers")
 
 
 def _group(every: bool, rules: Iterable[NormalForm]) -> NormalForm:
-    """Rules together, without groups of the same kind inside each other."""
+    """Returns a group of rules, merged with inner groups of the same kind."""
     flat: list[NormalForm] = []
     for one in rules:
         flat += one.rules if isinstance(one, RuleGroup) and one.every == every else (one,)
     return flat[0] if len(flat) == 1 else RuleGroup(every, tuple(flat))
 
 
-def _comparison(left: Term, right: Term, sign: ComparisonSign, at: Mapping[str, Bounds]) -> Compare:
-    """Two terms compared as their difference with 0."""
+def _compared_with_zero(left: Term, right: Term, sign: ComparisonSign, ranges: Mapping[str, Bounds]) -> Compare:
+    """Returns a comparison of two terms as one of their difference with 0."""
     term = left if right == Number(0) else Arithmetic("-", left, right)
     for part in term.subterms():
         # The arguments of min and max are compared as their difference, too.
-        (cases(part)[0] if isinstance(part, Function) else part).bounds(at)
-    return Compare((_known(term, at), Number(0)), (sign,))
+        (cases(part)[0] if isinstance(part, Function) else part).bounds(ranges)
+    return Compare((_folded(term, ranges), Number(0)), (sign,))
 
 
-def _known(term: Term, at: Mapping[str, Bounds]) -> Term:
-    """A term worked out as far as it is of positions with one value only, and tables as arrays."""
+def _folded(term: Term, ranges: Mapping[str, Bounds]) -> Term:
+    """Returns a term with constants folded, and tables as arrays."""
     if isinstance(term, Variable):
-        least, greatest = at[term.name]
+        least, greatest = ranges[term.name]
         return Number(least) if least == greatest else term
-    parts = [_known(part, at) for part in term.parts()]
+    parts = [_folded(part, ranges) for part in term.parts()]
     if parts and all(isinstance(part, Number) for part in parts):
         return Number(term.with_parts(*parts).value({}))
     return (
@@ -89,40 +91,41 @@ def _known(term: Term, at: Mapping[str, Bounds]) -> Term:
     )
 
 
-def _arranged(rule: NormalForm, queries: int, keys: int) -> NormalForm:
-    """The rule with what depends on the query alone first and on the key alone last, several as one table.
+def _ordered(rule: NormalForm, queries: int, keys: int) -> NormalForm:
+    """Returns the rule ordered for splitting: first what depends on the query alone, last what depends on the key
+    alone, each merged into one table.
 
-    So a list of positions, each compared with the key, cuts a row once rather than once for each. What repeats
-    comes after what does not, and what repeats often last, when few pieces are left to cut.
+    So a list of positions, each compared with the key, splits a row once. Periodic rules come after others, and those
+    with short periods last, when few intervals are left.
     """
     if isinstance(rule, Compare):
         return rule
-    rules = [_arranged(one, queries, keys) for one in rule.rules]
-    of_query: list[NormalForm] = []
-    of_key: list[NormalForm] = []
-    others: list[NormalForm] = []
+    rules = [_ordered(one, queries, keys) for one in rule.rules]
+    query_rules: list[NormalForm] = []
+    key_rules: list[NormalForm] = []
+    pair_rules: list[NormalForm] = []
     for one in rules:
         by_query, by_key = (any(name in term.names for term in terms(one)) for name in "qk")
-        (of_query if not by_key else others if by_query or _shortest(one) < inf else of_key).append(one)
-    for some, name, count in ((of_query, "q", queries), (of_key, "k", keys)):
-        if len(some) > 1:
+        (query_rules if not by_key else pair_rules if by_query or _shortest(one) < inf else key_rules).append(one)
+    for group, name, count in ((query_rules, "q", queries), (key_rules, "k", keys)):
+        if len(group) > 1:
             places = np.arange(count)
-            allowed = allows(RuleGroup(rule.every, tuple(some)), places, places)
-            some[:] = [Compare((ArrayLookup.from_numbers(allowed.astype(int), Variable(name)), Number(0)), ("!=",))]
-    return RuleGroup(rule.every, (*of_query, *sorted(others, key=_shortest, reverse=True), *of_key))
+            allowed = allows(RuleGroup(rule.every, tuple(group)), places, places)
+            group[:] = [Compare((ArrayLookup.from_numbers(allowed.astype(int), Variable(name)), Number(0)), ("!=",))]
+    return RuleGroup(rule.every, (*query_rules, *sorted(pair_rules, key=_shortest, reverse=True), *key_rules))
 
 
 def allows(rule: NormalForm, query: np.ndarray, key: np.ndarray | int) -> np.ndarray:
-    """What a rule says of these queries and keys."""
+    """Returns whether a rule allows these pairs of queries and keys."""
     if isinstance(rule, Compare):
-        said = COMPARISONS[rule.signs[0]](value(rule.terms[0], query, key), 0)
-        return np.broadcast_to(said, query.shape)
+        holds = COMPARISONS[rule.signs[0]](value(rule.terms[0], query, key), 0)
+        return np.broadcast_to(holds, query.shape)
     combined = np.logical_and if rule.every else np.logical_or
     return reduce(combined, (allows(one, query, key) for one in rule.rules))
 
 
 def comparisons(rule: NormalForm) -> Iterator[Compare]:
-    """The comparisons that a rule is made of."""
+    """Yields the comparisons of a rule."""
     if isinstance(rule, Compare):
         yield rule
     else:
@@ -130,13 +133,13 @@ def comparisons(rule: NormalForm) -> Iterator[Compare]:
 
 
 def terms(rule: NormalForm) -> Iterator[Term]:
-    """The terms that a rule compares with 0."""
+    """Yields the terms that a rule compares with 0."""
     return (one.terms[0] for one in comparisons(rule))
 
 
 def common_period(rule: NormalForm, keys: int) -> int:
-    """After how many keys terms of a rule repeat, as many of them as do so within the keys; as many as there are if
-    none does."""
+    """Returns the common period of the terms of a rule that fit within the keys; the number of keys if there is
+    none."""
     common = 1
     for size in sorted(set(map(period, terms(rule))) - {0}):
         if lcm(common, size) <= keys:
@@ -145,5 +148,5 @@ def common_period(rule: NormalForm, keys: int) -> int:
 
 
 def _shortest(rule: NormalForm) -> int | float:
-    """The fewest keys after which a term of a rule repeats."""
+    """Returns the shortest period of the terms of a rule."""
     return min((size for size in map(period, terms(rule)) if size > 1), default=inf)

@@ -1,10 +1,10 @@
-"""The rows of a mask, cut into pieces of which its rule says one thing.
+"""The rows of a mask, split into intervals in which its rule is constant.
 
-A comparison changes along the keys only where its term crosses 0, and where the term only rises or only falls, a
-division or a search finds that place. So many rows are cut at once. What repeats along the keys, as
-`(q - k) % 362 == 0` does, is cut within one period: a piece is a range of keys and a range of their remainders,
+A comparison changes along the keys only where its term crosses 0; where the term is monotonic, a division or a binary
+search finds that place. Many rows are split at once. What repeats along the keys, as `(q - k) % 362 == 0` does, is
+split within one period: an interval is a range of keys and a range of their remainders,
 
-    start ≤ k < stop  and  low ≤ k % period < high.
+start ≤ k < stop and low ≤ k % period < high.
 """
 
 from collections.abc import Callable
@@ -12,26 +12,26 @@ from collections.abc import Callable
 import numpy as np
 
 from attnviz.masks.comparisons import COMPARISONS, ComparisonSign
-from attnviz.masks.cost.counting import Counts, IntervalCounter, ranges
+from attnviz.masks.cost.counting import Counts, IntervalCounter, concatenated_ranges
 from attnviz.masks.cost.monotonicity import ArrayLookup, bend, cases, linear, period, query_parts, replaced, value
 from attnviz.masks.cost.normal_form import NormalForm, UnstructuredRule, allows, common_period, comparisons, normal_form
 from attnviz.masks.mask import Compare, Mask
 from attnviz.masks.terms import Arithmetic, Function, Number, Term
 
-AT_ONCE = 2**17  # so many pieces are in memory at once
+MAX_PIECES = 2**17  # so many pieces are in memory at once
 OVERHEAD = 1000  # to look at any number of pieces takes as long as so many
 QUERY, START, STOP, LOW, HIGH = range(5)  # the rows of an array of pieces
 KEYS, REMAINDERS = START, LOW  # what pieces are cut along
 
 
-class _TooMany(Exception):
-    """More pieces than are in memory at once."""
+class _TooManyPieces(Exception):
+    """More intervals than fit into memory at once."""
 
 
 class RowIntervals:
-    """The rows of a mask, and the pieces that its rule cuts them into: arrays of query, start, stop, low and high.
+    """The rows of a mask and the intervals in which its rule is constant: arrays of query, start, stop, low and high.
 
-    Raises UnstructuredRule where so many pieces as `patience` have been looked at.
+    Raises UnstructuredRule after examining `patience` intervals.
     """
 
     def __init__(self, mask: Mask, queries: int, keys: int, head: int, patience: int) -> None:
@@ -40,22 +40,22 @@ class RowIntervals:
         self.period = common_period(self.rule, keys)
 
     def counts(self, block: int) -> Counts:
-        """The counts, from the pieces of as many rows at a time as memory allows."""
-        alike = self.alike()
-        counter = IntervalCounter(alike, self.queries, self.keys, self.period, block)
+        """Returns the counts, from the intervals of as many rows at a time as memory allows."""
+        distinct_rows = self.distinct_rows()
+        counter = IntervalCounter(distinct_rows, self.queries, self.keys, self.period, block)
         first, step = 0, 2**14
-        while first < alike.size:
+        while first < distinct_rows.size:
             try:
-                counter.add(self.seen(alike[first : first + step]))
+                counter.add(self.allowed_pieces(distinct_rows[first : first + step]))
                 first += step
-            except _TooMany:
+            except _TooManyPieces:
                 if step == 1:
                     raise UnstructuredRule("changes too often along the keys") from None
                 step //= 2
         return counter.counts()
 
-    def alike(self) -> np.ndarray:
-        """The queries of which the rule says something else than of the one before; those in between are alike."""
+    def distinct_rows(self) -> np.ndarray:
+        """Returns the queries whose row differs from the row before."""
         query = np.arange(self.queries)
         changes = query == 0
         for one in comparisons(self.rule):
@@ -65,33 +65,33 @@ class RowIntervals:
                 changes[1:] |= np.diff(np.broadcast_to(values, query.shape)) != 0
         return np.flatnonzero(changes)
 
-    def seen(self, query: np.ndarray) -> np.ndarray:
-        """The pieces that these queries see."""
+    def allowed_pieces(self, query: np.ndarray) -> np.ndarray:
+        """Returns the intervals that the rule allows for these queries."""
         zero = np.zeros_like(query)
-        return self.sides(self.rule, np.stack([query, zero, zero + self.keys, zero, zero + self.period]))[0]
+        return self.split(self.rule, np.stack([query, zero, zero + self.keys, zero, zero + self.period]))[0]
 
-    def sides(self, rule: NormalForm, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The pieces that the rule allows, and those that it does not, cut where need be."""
+    def split(self, rule: NormalForm, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Splits intervals into those that the rule allows, and the others."""
         if isinstance(rule, Compare):
-            return self.compared(rule.terms[0], rule.signs[0], pieces)
+            return self.split_by_sign(rule.terms[0], rule.signs[0], pieces)
         settled = []
         for one in rule.rules:
-            seen, unseen = self.sides(one, pieces)
-            pieces, done = (seen, unseen) if rule.every else (unseen, seen)
+            allowed, masked = self.split(one, pieces)
+            pieces, done = (allowed, masked) if rule.every else (masked, allowed)
             settled.append(done)
         done = np.concatenate(settled, axis=1)
         return (pieces, done) if rule.every else (done, pieces)
 
-    def compared(self, term: Term, sign: ComparisonSign, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The pieces where `term sign 0` holds, and the others."""
+    def split_by_sign(self, term: Term, sign: ComparisonSign, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Splits intervals into those where `term sign 0` holds, and the others."""
         if not pieces.size:
             return pieces, pieces
         if function := bend(term):
             condition, *straight = cases(function)
-            parts = zip(straight, self.compared(condition, ">=", pieces), strict=True)
-            sides = [self.compared(replaced(term, function, one), sign, part) for one, part in parts]
-            seen, unseen = (np.concatenate(side, axis=1) for side in zip(*sides, strict=True))
-            return seen, unseen
+            parts = zip(straight, self.split_by_sign(condition, ">=", pieces), strict=True)
+            split = [self.split_by_sign(replaced(term, function, one), sign, part) for one, part in parts]
+            allowed, masked = (np.concatenate(side, axis=1) for side in zip(*split, strict=True))
+            return allowed, masked
         along = REMAINDERS if period(term) and self.period % period(term) == 0 else KEYS
         if "k" in term.names:
             # It matters where the term is below, at or above 0; for ≥ and < only whether it is below, and so on.
@@ -102,20 +102,20 @@ class RowIntervals:
         return pieces.compress(holds, axis=1), pieces.compress(~holds, axis=1)
 
     def monotone(self, term: Term, pieces: np.ndarray, along: int) -> np.ndarray:
-        """The pieces cut until the term only rises or only falls along each."""
+        """Splits intervals until the term is monotonic along each."""
         if linear(term):
             return pieces
         for part in term.parts():
             pieces = self.monotone(part, pieces, along)
         match term:
             case Arithmetic("+", left, right):
-                self.agree(term, left, right, pieces, along)
+                self.check_monotone(term, left, right, pieces, along)
             case Arithmetic("-", left, right):
-                self.agree(term, left, Arithmetic("-", Number(0), right), pieces, along)
+                self.check_monotone(term, left, Arithmetic("-", Number(0), right), pieces, along)
             case Arithmetic("*", left, right) if "k" in left.names and "k" in right.names:
                 for part in (left, right):
                     pieces = self.cut(part, pieces, along, np.sign, lambda mark: mark)
-                self.agree(term, Function("abs", (left,)), Function("abs", (right,)), pieces, along)
+                self.check_monotone(term, Function("abs", (left,)), Function("abs", (right,)), pieces, along)
             case Arithmetic("//", _, right) if "k" in right.names:
                 raise UnstructuredRule(f"divides by {right}")
             case Arithmetic("%", left, right):
@@ -127,7 +127,7 @@ class RowIntervals:
                 pieces = self.cut(index, pieces, along, turned.take, lambda mark: turns.take(mark, mode="clip"))
         return pieces
 
-    def agree(self, term: Term, left: Term, right: Term, pieces: np.ndarray, along: int) -> None:
+    def check_monotone(self, term: Term, left: Term, right: Term, pieces: np.ndarray, along: int) -> None:
         """Raises UnstructuredRule if one part of a term rises where the other falls."""
         start, end = pieces[along], pieces[along + 1] - 1
         ends = [(value(part, pieces[QUERY], start), value(part, pieces[QUERY], end)) for part in (left, right)]
@@ -143,9 +143,9 @@ class RowIntervals:
         mark: Callable[[np.ndarray], np.ndarray],
         least: Callable[[np.ndarray], np.ndarray],
     ) -> np.ndarray:
-        """The pieces cut wherever the mark of a term changes, which only rises or only falls along each.
+        """Splits intervals wherever the mark of a term changes, which must be monotonic along each.
 
-        A mark is a whole number that never falls where the term rises; `least` is the least term of a mark.
+        A mark is an integer that does not decrease where the term rises; `least` returns the smallest term of a mark.
         """
         query, start, end = pieces[QUERY], pieces[along], pieces[along + 1] - 1
         at_start, at_end = value(term, query, start), value(term, query, end)
@@ -157,24 +157,24 @@ class RowIntervals:
             raise UnstructuredRule("changes too often along the keys")
         if not changes.any():
             return pieces
-        if total > AT_ONCE:
-            raise _TooMany
+        if total > MAX_PIECES:
+            raise _TooManyPieces
         same, changing = np.flatnonzero(changes == 0), np.flatnonzero(changes)
         changes = changes.take(changing)
         # One search for each change: where the term, or minus the term where it falls, reaches its next mark.
-        piece, nth = np.repeat(changing, changes), ranges(changes)
+        piece, nth = np.repeat(changing, changes), concatenated_ranges(changes)
         arrays = (query, start, end, at_start, at_end, first, last)
         query, start, end, at_start, at_end, first, last = (array.take(piece) for array in arrays)
         sign = np.sign(last - first)
         target = np.where(sign > 0, least(first + nth + 1), 1 - least(first - nth))
-        places = self.reached(term, sign, target, query, start, end, (sign * at_start, sign * at_end))
-        parts, inner = pieces.take(np.repeat(changing, changes + 1), axis=1), ranges(changes + 1) > 0
+        places = self.crossings(term, sign, target, query, start, end, (sign * at_start, sign * at_end))
+        parts, inner = pieces.take(np.repeat(changing, changes + 1), axis=1), concatenated_ranges(changes + 1) > 0
         parts[along, inner] = places
         parts[along + 1, np.roll(inner, -1)] = places
         parts = parts.compress(parts[along] < parts[along + 1], axis=1)
         return np.concatenate([pieces.take(same, axis=1), parts], axis=1)
 
-    def reached(
+    def crossings(
         self,
         term: Term,
         sign: np.ndarray,
@@ -184,10 +184,10 @@ class RowIntervals:
         high: np.ndarray,
         ends: tuple[np.ndarray, np.ndarray],
     ) -> np.ndarray:
-        """The first places where sign · term reaches its target, as it does at `high` and does not at `low`."""
+        """Returns the first places where sign · term reaches its target, as it does at `high` and does not at `low`."""
         # A division gives the place for a linear term, and the place before it proves that. Others are searched.
-        guess = low - (ends[0] - target) * (high - low) // (ends[1] - ends[0])
-        for place in (guess, guess - 1):
+        estimate = low - (ends[0] - target) * (high - low) // (ends[1] - ends[0])
+        for place in (estimate, estimate - 1):
             place = place.clip(low, high)
             there = sign * value(term, query, place) >= target
             low, high = np.where(there, low, place), np.where(there, place, high)

@@ -1,7 +1,7 @@
-"""The one chart component: shows any figure with its specification, keeps its zoom, and reports clicks.
+"""The chart component: shows a figure with its specification, keeps its zoom, and reports clicks.
 
-`st.plotly_chart` draws anew whenever a figure changes, loses the zoom and reports no click on a heatmap; this
-component owns its graph. What it does in the browser begins in streamlit.js.
+`st.plotly_chart` redraws whenever a figure changes, loses the zoom and reports no click on a heatmap; this component
+owns its graph. Its browser code begins in streamlit.js.
 """
 
 import json
@@ -23,7 +23,7 @@ SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an 
 
 
 class Cells(NamedTuple):
-    """A part of a heatmap: the first and the last row and column of it."""
+    """A part of a heatmap: its first and last row and column."""
 
     top: int
     bottom: int
@@ -62,12 +62,12 @@ def chart(
     data-columns, the size of the map.
     """
     figure, spec = picture.figure, picture.spec
-    parts = {
+    figure_json = {
         # Figure.to_plotly_json would write arrays as base64.
         "data": [trace.to_plotly_json() for trace in figure.data],
         "layout": figure.layout.to_plotly_json() | {"template": None},
     }
-    stamp = zlib.crc32(_packed({"figure": parts, "spec": spec}))
+    stamp = zlib.crc32(_packed({"figure": figure_json, "spec": spec}))
     # A point may be dropped again before the answer to the last drop is here: only the axes have to be the same.
     axes = [figure.layout[axis].to_plotly_json() for axis in ("xaxis", "yaxis") if on_drag]
     drag_stamp = zlib.crc32(_packed({"axes": axes}))
@@ -88,17 +88,17 @@ def chart(
         if on_drag and dropped["stamp"] == drag_stamp:
             on_drag(float(dropped["x"]), float(dropped["y"]))
 
-    def view() -> None:
-        seen = st.session_state[key]["view"]
-        if on_view and seen["stamp"] == stamp:
-            cells = seen["cells"]
+    def zoom() -> None:
+        event = st.session_state[key]["view"]
+        if on_view and event["stamp"] == stamp:
+            cells = event["cells"]
             on_view(None if cells is None else Cells(*map(int, cells)))
 
     scripts.mount("chart")(
         key=key,
         data=_packed(
             {
-                "figure": parts,
+                "figure": figure_json,
                 "spec": spec,
                 "stamp": stamp,
                 "themes": {theme: template.to_plotly_json() for theme, template in THEMES.items()},
@@ -123,12 +123,12 @@ def chart(
         on_click_change=click,
         on_stroke_change=stroke,
         on_drag_change=drag,
-        on_view_change=view,
+        on_view_change=zoom,
     )
 
 
 def _packed(header: dict[str, Any]) -> bytes:
-    """Returns a header of JSON, and the arrays in it as raw bytes behind it: no array is written as text."""
+    """Returns a JSON header followed by the arrays in it as raw bytes."""
     arrays: list[np.ndarray] = []
 
     def encoded(value: object) -> dict[str, Any]:
@@ -142,14 +142,14 @@ def _packed(header: dict[str, Any]) -> bytes:
 
     text = json.dumps(header, default=encoded, allow_nan=False).encode()
     text += b" " * (-len(text) % 8)
-    parts = [len(text).to_bytes(8, "little"), text]
+    chunks = [len(text).to_bytes(8, "little"), text]
     for array in arrays:
-        parts += [array.tobytes(), bytes(-array.nbytes % 8)]
-    return b"".join(parts)
+        chunks += [array.tobytes(), bytes(-array.nbytes % 8)]
+    return b"".join(chunks)
 
 
 def _as_json(spec: Any) -> dict[str, Any]:
-    """Returns the fields of a specification in camel case; a mapping by row and column as a list of triples."""
+    """Returns the fields of a specification in camel case; mappings by row and column become lists of triples."""
     values = {field.name: getattr(spec, field.name) for field in fields(spec)}
     values |= {
         name: [(*key, one) for key, one in value.items()]

@@ -1,4 +1,4 @@
-"""What can be chosen on the Lookup page: the dictionary, the query, the softness and the similarity."""
+"""Controls of the Lookup page: the dictionary, the query, the softness and the similarity."""
 
 import math
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ X, Y, KEY_BUTTONS = "query-x", "query-y", "ask"
 
 @dataclass(frozen=True)
 class LookupSelection:
-    """A query to a dictionary, and how it is looked up."""
+    """A dictionary, a query, and how it is looked up."""
 
     dictionary: Dictionary
     query: Point
@@ -52,10 +52,10 @@ class LookupSelection:
         return look_up(self.dictionary, self.query, self.mechanism)
 
 
-def choose(left: DeltaGenerator, right: DeltaGenerator) -> LookupSelection:
-    """Shows the controls, in two columns."""
+def choose_lookup(left: DeltaGenerator, right: DeltaGenerator) -> LookupSelection:
+    """Draws the controls in two columns."""
     with left:
-        dictionary = dictionary_table.edit()
+        dictionary = dictionary_table.edit_rows()
         query = _choose_query(dictionary)
         softness = _choose_softness()
     with right:
@@ -68,7 +68,7 @@ def choose(left: DeltaGenerator, right: DeltaGenerator) -> LookupSelection:
 
 
 def move_query(x: float, y: float) -> None:
-    """Moves the query to a point, or to the edge next to it."""
+    """Moves the query to a point within the plane."""
     for key, along in ((X, x), (Y, y)):
         if math.isfinite(along):
             st.session_state[key] = round(max(-SIDE, min(SIDE, along)), 2) + 0.0
@@ -99,7 +99,7 @@ def _ask_for_key(dictionary: Dictionary) -> None:
 
 
 def _button_label(words: Sequence[str], number: int) -> str:
-    """A word, with its number if another word is the same."""
+    """Returns a word, with its number if it is not unique."""
     word = words[number]
     return plain(f"{number + 1} · {word}" if words.count(word) > 1 else word)
 
@@ -116,7 +116,7 @@ def _choose_softness() -> str:
 
 
 def _choose_similarity(weights: DeltaGenerator) -> Score:
-    """Returns a score; the widgets of its weights are placed in `weights`."""
+    """Draws the menu of scores and, in `weights`, the widgets of their weights; returns the score."""
     formulas = "\n\n".join(f"**{name}:** {FORMULAS[kind]}" for name, kind in SIMILARITIES.items())
     name = st.selectbox("Similarity", list(SIMILARITIES), key="similarity", bind="query-params", help=formulas)
     kind = SIMILARITIES[name]

@@ -1,4 +1,4 @@
-"""The table of keys and values. Its text is its state, and in the link; edited rows write the text."""
+"""The table of keys and values. Its state is its text, which is in the link; edited rows rewrite the text."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ COLUMNS = {
 
 @dataclass
 class _Table:
-    """What the session keeps of the table."""
+    """The session state of the table."""
 
     good: Dictionary = EXAMPLE  # the last one without a mistake
     text: str | None = None  # that of the last run
@@ -44,8 +44,8 @@ class _Table:
     edition: int = 0  # a new one is a new widget, with rows of its own
 
 
-def edit() -> Dictionary:
-    """Returns the rows as edited, or as the link has them; a mistake is shown, and the last good ones returned."""
+def edit_rows() -> Dictionary:
+    """Draws the table; returns its rows, or the last valid ones after a mistake, which is shown."""
     state = st.session_state
     table = state.setdefault(STATE, _Table())
     # On the first run of a link the widget has no state yet.
@@ -81,7 +81,7 @@ def edit() -> Dictionary:
 
 
 def edit_as_text() -> None:
-    """The table as one line, to be copied, pasted or sent."""
+    """Draws the table as one line of text."""
     st.text_input(
         "The table as text", str(EXAMPLE), key=KEY, bind="query-params",
         help="One entry after the other, as x,y,value,word with semicolons between them.",

@@ -1,4 +1,4 @@
-"""How the result changes with the query: the gradient of the dictionary, the hard and the soft look-up."""
+"""The gradient of the result with respect to the query, for the dictionary and for hard and soft attention."""
 
 import streamlit as st
 

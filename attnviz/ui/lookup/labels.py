@@ -1,4 +1,4 @@
-"""Numbers and entries of the dictionary as the tables of the Lookup page have them."""
+"""Numbers and entries of the dictionary in the tables of the Lookup page."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ NOTHING = "nothing"
 
 
 def exact(value: float, decimals: int = 2) -> str:
-    """A number with fixed decimals, or with none if it is whole."""
+    """Formats a number with fixed decimals, or without decimals if it is an integer."""
     return fixed(value, 0 if value == round(value) else decimals)
 
 
@@ -24,17 +24,17 @@ def weight(value: float) -> str:
 
 
 def bar(weight: float, color: str) -> Markup:
-    """A weight as a number and a bar."""
+    """Returns a weight as a number and a bar."""
     filled = element("i", style=f"width:{100 * weight:.1f}%;background:{color}")
     return element("span", number(weight), class_="attnviz-weight") + element("span", filled, class_="attnviz-bar")
 
 
 def entry(dictionary: Dictionary, i: int) -> Markup:
-    """The word of an entry, behind a dot in its color."""
+    """Returns the word of an entry, behind a dot in its color."""
     return element("i", class_="attnviz-dot", style=f"background:{COLORS[i]}") + token(dictionary.words[i])
 
 
 def entries(dictionary: Dictionary, numbers: Sequence[int]) -> Markup:
-    """Several entries: “cat, hen and ant”."""
+    """Returns several entries: “cat, hen and ant”."""
     *others, last = [entry(dictionary, i) for i in numbers]
     return join([join(others, ", "), last], " and ") if others else last

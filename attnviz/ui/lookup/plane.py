@@ -1,9 +1,9 @@
-"""The plane of all queries, with the keys and the query, which can be dragged."""
+"""The plane with the keys and the query, which can be dragged."""
 
 import numpy as np
 import plotly.graph_objects as go
 
-from attnviz.figures.plane import ground, plane
+from attnviz.figures.plane import plane, plane_background
 from attnviz.formatting import significant
 from attnviz.lessons.lookup import SOFTNESS, look_up_grid, lookup_gradient
 from attnviz.normalizers import Softmax
@@ -16,7 +16,7 @@ HEIGHT = 520
 
 
 def show(selection: LookupSelection) -> None:
-    """Draws the plane; the query moves to where its arrow is dropped."""
+    """Draws the plane."""
     dictionary, query, mechanism = selection.dictionary, selection.query, selection.mechanism
     background = cache.once(lambda: _background(selection), "plane", dictionary, mechanism, selection.colored_by)
     keys, mapped = dictionary.keys, None
@@ -49,4 +49,4 @@ def show(selection: LookupSelection) -> None:
 def _background(selection: LookupSelection) -> go.Figure:
     grid = look_up_grid(selection.dictionary, selection.mechanism)
     stages = (grid.axis, grid.scores, grid.weights, grid.result, selection.dictionary.values)
-    return ground(*(stage.numpy() for stage in stages), colored_by=selection.colored_by)
+    return plane_background(*(stage.numpy() for stage in stages), colored_by=selection.colored_by)

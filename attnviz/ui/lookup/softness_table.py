@@ -1,4 +1,4 @@
-"""The weights at every softness: softmax becomes hard, and hard is the dictionary if the query is the best key."""
+"""The weights at every softness, from uniform through softmax and hard to the dictionary."""
 
 import streamlit as st
 
@@ -10,19 +10,19 @@ from attnviz.ui.lookup.labels import entries, entry, result, weight
 
 def show(selection: LookupSelection) -> None:
     dictionary = selection.dictionary
-    found = {
+    results = {
         softness: look_up(dictionary, selection.query, lookup_mechanism(softness, selection.score))
         for softness in reversed(SOFTNESS)
     }
     headings = ["", "result", *(entry(dictionary, i) for i in range(len(dictionary.entries)))]
-    rows = [(name, element("b", result(one.result)), *map(weight, one.weights)) for name, one in found.items()]
-    marked = list(found).index(selection.softness)
+    rows = [(name, element("b", result(one.result)), *map(weight, one.weights)) for name, one in results.items()]
+    marked = list(results).index(selection.softness)
     st.html(table(headings, rows, marked=marked, class_="attnviz-table attnviz-lookup"))
-    st.html(element("p", limit_sentence(dictionary, found["hard"], found[EXACT])))
+    st.html(element("p", limit_sentence(dictionary, results["hard"], results[EXACT])))
 
 
 def limit_sentence(dictionary: Dictionary, hard: LookupResult, exact: LookupResult) -> Markup:
-    """How the hard look-up and the dictionary compare."""
+    """Returns a sentence that compares hard attention and the dictionary."""
     best = [i for i, weight in enumerate(hard.weights) if weight]
     limit = Markup("As T goes to 0, all the weight goes to {}").format(entries(dictionary, best))
     if exact.result is None:

@@ -1,4 +1,4 @@
-"""What the query gets: the weighted sum of all values, number by number."""
+"""The result of the query: the weighted sum of all values, with its numbers."""
 
 import streamlit as st
 
@@ -12,17 +12,17 @@ from attnviz.ui.lookup.labels import NOTHING, bar, entries, entry, exact, result
 
 
 def show(selection: LookupSelection) -> None:
-    dictionary, found = selection.dictionary, selection.result
-    st.html(summary(sentence(selection), role="status", also="attnviz-result"))
+    dictionary, lookup = selection.dictionary, selection.result
+    st.html(summary(result_sentence(selection), role="status", also="attnviz-result"))
     similarity = widgets.title(type(selection.mechanism.score)).lower()
     origins = {"key": "", "similarity": similarity, "weight": selection.softness, "value": "", "product": ""}
     rows = [
         (
             entry(dictionary, i),
-            exact(found.similarities[i]),
-            bar(found.weights[i], COLORS[i]),
+            exact(lookup.similarities[i]),
+            bar(lookup.weights[i], COLORS[i]),
             f"× {significant(one.value)}",
-            exact(found.products[i]),
+            exact(lookup.products[i]),
         )
         for i, one in enumerate(dictionary.entries)
     ]
@@ -30,20 +30,20 @@ def show(selection: LookupSelection) -> None:
         table(
             [Markup("{}<small>{}</small>").format(*origin) for origin in origins.items()],
             rows,
-            foot=("sum", "", number(sum(found.weights)), "", element("b", result(found.result))),
+            foot=("sum", "", number(sum(lookup.weights)), "", element("b", result(lookup.result))),
             class_="attnviz-table attnviz-lookup",
         )
     )
 
 
-def sentence(selection: LookupSelection) -> Markup:
-    """What comes back, and why."""
-    dictionary, found = selection.dictionary, selection.result
-    value = element("b", result(found.result))
-    if found.result is None:
+def result_sentence(selection: LookupSelection) -> Markup:
+    """Returns a sentence about the result and how it comes about."""
+    dictionary, lookup = selection.dictionary, selection.result
+    value = element("b", result(lookup.result))
+    if lookup.result is None:
         query = ", ".join(map(significant, selection.query))
         return Markup("No key equals the query ({}): <b>{}</b> comes back.").format(query, NOTHING)
-    weighted = [i for i, weight in enumerate(found.weights) if weight]
+    weighted = [i for i, weight in enumerate(lookup.weights) if weight]
     if selection.softness == EXACT:
         key = entry(dictionary, weighted[-1])
         return Markup("The query is the key of {}: its value {} comes back.").format(key, value)

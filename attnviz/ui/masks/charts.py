@@ -1,4 +1,4 @@
-"""The three maps, A, B and B − A, and how many cells are of each kind."""
+"""The three maps, A, B and B − A, and the number of cells of each outcome."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,7 +8,7 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, outcome_counts
-from attnviz.figures.difference import difference as difference_figure
+from attnviz.figures.difference import difference_heatmap
 from attnviz.ui.chart import chart
 from attnviz.ui.head_map import zoom_key
 from attnviz.ui.html import element
@@ -27,7 +27,7 @@ KINDS = {
 
 
 def show_legend(comparison: Comparison) -> None:
-    """Shows the four kinds of cells, counted."""
+    """Draws the outcomes with their numbers of cells."""
     count = outcome_counts(torch.from_numpy(comparison.outcomes))
     items = (
         element("li", element("b", f"{count[kind]:,}"), f" {meaning}", class_=f"attnviz-{kind}")
@@ -45,7 +45,7 @@ def show(
     """Draws A, B and B − A, linked, each in its place."""
     sides = zip(SIDES, comparison.mechanisms, comparison.maps, comparison.allowed, places[:2], strict=True)
     for side, mechanism, head_map, allowed, place in sides:
-        painting, sentence = mask_editor.is_painting(side), mask_editor.describe(mechanism)
+        painting, sentence = mask_editor.is_painting(side), mask_editor.describe_mask(mechanism)
         with place:
             chart(
                 head_map.chart(largest=comparison.largest, link=LINK_GROUP),
@@ -63,13 +63,13 @@ def show(
                 on_stroke=partial(mask_editor.paint, side, allowed) if painting else None,
             )
             st.caption(plain(sentence))
-    change = difference_figure(
+    difference_chart = difference_heatmap(
         comparison.change, comparison.outcomes == REMOVED, comparison.outcomes == ADDED, *comparison.maps[0].labels,
         charts=("map-a", "map-b"), zoom_key=zoom_key(comparison.inputs), link=LINK_GROUP,
     )  # fmt: skip
     with places[2]:
         chart(
-            change,
+            difference_chart,
             "change",
             title="B − A",
             label="What changes from A to B",

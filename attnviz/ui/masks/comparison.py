@@ -1,4 +1,4 @@
-"""One head under two mechanisms, A and B: both maps, and what changes from one to the other."""
+"""The selected head under two mechanisms, A and B, and the difference of its maps."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ SIDES = ("A", "B")
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The selected head under mechanisms A and B, and what changes from the first to the second."""
+    """The maps of the selected head under mechanisms A and B, and their difference."""
 
     selection: Selection
     mechanisms: tuple[Mechanism, Mechanism]
@@ -37,7 +37,7 @@ class Comparison:
 
     @property
     def mask_head(self) -> int:
-        """The head whose mask is shown; the first where several heads are shown as one."""
+        """The head whose mask is shown; head 0 for an aggregate of heads."""
         return self.head if isinstance(self.head, int) else 0
 
     @property
@@ -47,7 +47,7 @@ class Comparison:
 
     @property
     def largest(self) -> float:
-        """The weight at the end of the color scale of both maps."""
+        """The upper end of the color scale of both maps."""
         return largest_weight([head_map.weights for head_map in self.maps])
 
 

@@ -1,4 +1,4 @@
-"""Conventions: the same named mask as libraries define it, and where they disagree."""
+"""Conventions: the same named mask as different libraries define it, and where they differ."""
 
 import numpy as np
 import streamlit as st
@@ -15,20 +15,24 @@ AGREED, DISPUTED = 0.35, 1.0  # how strongly a cell is colored
 
 
 def show() -> None:
-    """Shows what libraries mean by one name, and the cells on which they disagree."""
-    masks = {named.name: named for named in NAMED_MASKS}
+    """Draws the definitions of a named mask, and the cells on which they differ."""
+    masks = {named_mask.name: named_mask for named_mask in NAMED_MASKS}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        named = masks[st.selectbox("Named mask", list(masks), key="idea", bind="query-params")]
+        named_mask = masks[st.selectbox("Named mask", list(masks), key="idea", bind="query-params")]
         size = 1
-        if named.size:
-            size = st.number_input(named.size, named.least, MOST, named.start, key=f"size of {named.name}")
+        if named_mask.size:
+            size = st.number_input(
+                named_mask.size, named_mask.least, MOST, named_mask.start, key=f"size of {named_mask.name}"
+            )
         # Fewer queries than keys where the alignment is in question; elsewhere that would add a second question.
-        queries = st.number_input("Queries", 1, MOST, 8 if named is CAUSAL else 12, key=f"queries of {named.name}")
+        queries = st.number_input(
+            "Queries", 1, MOST, 8 if named_mask is CAUSAL else 12, key=f"queries of {named_mask.name}"
+        )
         limits = {"min_value": 1, "max_value": MOST, "value": 12}
         keys = widgets.whole_number("Keys", **limits, key="keys", bind="query-params")
-    every = readings(named, size, queries, keys)
+    every = readings(named_mask, size, queries, keys)
     groups = group_readings(every)
-    st.markdown(f"**{plain(named.question)}**")
+    st.markdown(f"**{plain(named_mask.question)}**")
     if groups:
         disputed = disputed_cells(every).numpy()
         maps = np.stack([
@@ -57,12 +61,12 @@ def show() -> None:
     st.html(
         table(
             ["", "Library", "What one writes", "Where it says so"],
-            ([number, *_cells(reading, size)] for number, reading in rows),
+            ([number, *_reading_cells(reading, size)] for number, reading in rows),
         )
     )
 
 
-def _cells(reading: Reading, size: int) -> tuple[str, Markup, str]:
+def _reading_cells(reading: Reading, size: int) -> tuple[str, Markup, str]:
     convention = reading.convention
     source = f"{convention.source}. {convention.note}" if convention.note else convention.source
     return convention.library, element("code", convention.call_with(size)), reading.refusal or source

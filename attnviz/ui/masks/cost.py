@@ -1,4 +1,4 @@
-"""What both masks cost, for this text and for longer ones."""
+"""The cost of both masks, for this text and for longer ones."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ BYTES = 2  # of a number in half precision, as models are served
 
 
 def show(comparison: Comparison) -> None:
-    """Shows what each mask keeps, and what a decoder has to remember."""
+    """Draws what each mask computes, and what a decoder has to cache."""
     inputs = comparison.inputs
     here = f"this example ({inputs.queries} × {inputs.keys})"
     length = st.select_slider("Tokens", [here, *(f"{n:,}" for n in LENGTHS)], here, key="tokens", bind="query-params")

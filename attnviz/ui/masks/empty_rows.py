@@ -1,4 +1,4 @@
-"""Empty rows: the queries that may look at nothing, and what each convention makes of them."""
+"""Empty rows: the queries without an allowed key, and what each convention computes for them."""
 
 from dataclasses import replace
 
@@ -14,11 +14,11 @@ from attnviz.ui.html import Markup, table
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.comparison import SIDES, Comparison
 
-MOST_SHOWN = 12  # rows, and columns
+MOST_TOKENS = 12  # rows, and columns
 
 
 def show(comparison: Comparison) -> None:
-    """Names the empty rows of both masks, and shows what a convention makes of them."""
+    """Draws the empty rows of both masks, and the weights of a convention for them."""
     conventions = {convention.name: convention for convention in EMPTY_ROW_CONVENTIONS}
     name = st.segmented_control(
         "An empty row becomes", list(conventions), default=EMPTY_ROW_CONVENTIONS[0].name, required=True,
@@ -40,23 +40,23 @@ def show(comparison: Comparison) -> None:
             continue
         first = int(empty.any(-1).nonzero()[0])
         rows = empty[first].nonzero().flatten().tolist()
-        shown = rows[:MOST_SHOWN]
-        tokens = ", ".join(visible(inputs.query_tokens[row]) for row in shown)
-        where = f" in head {heads[first]} (heads with empty rows: {int(empty.any(-1).sum())} of {len(heads)})"
+        listed = rows[:MOST_TOKENS]
+        tokens = ", ".join(visible(inputs.query_tokens[row]) for row in listed)
+        head_note = f" in head {heads[first]} (heads with empty rows: {int(empty.any(-1).sum())} of {len(heads)})"
         st.markdown(
             f"**{side}**: {len(rows)} of {inputs.queries} queries may look at nothing"
-            f"{plain(where) if len(heads) > 1 else ''}: {plain(tokens)}{' …' if len(rows) > MOST_SHOWN else '.'}"
+            f"{plain(head_note) if len(heads) > 1 else ''}: {plain(tokens)}{' …' if len(rows) > MOST_TOKENS else '.'}"
         )
         unmasked = replace(mechanism, mask=Full(), normalizer=Identity())
-        [scores] = unmasked(inputs, heads=[heads[first]], rows=shown).scores
+        [scores] = unmasked(inputs, heads=[heads[first]], rows=listed).scores
         weights = masked_softmax(scores, torch.zeros_like(scores, dtype=torch.bool), name).numpy()
-        st.html(_weights_table([inputs.query_tokens[row] for row in shown], inputs.key_tokens, weights))
+        st.html(_weights_table([inputs.query_tokens[row] for row in listed], inputs.key_tokens, weights))
 
 
 def _weights_table(queries: list[str], keys: tuple[str, ...], weights: np.ndarray) -> Markup:
-    more = ["…"] * (len(keys) > MOST_SHOWN)
+    more = ["…"] * (len(keys) > MOST_TOKENS)
     rows = (
-        [visible(query), *("NaN" if np.isnan(weight) else number(float(weight)) for weight in row[:MOST_SHOWN]), *more]
+        [visible(query), *("NaN" if np.isnan(weight) else number(float(weight)) for weight in row[:MOST_TOKENS]), *more]
         for query, row in zip(queries, weights, strict=True)
     )
-    return table(["", *map(visible, keys[:MOST_SHOWN]), *more], rows)
+    return table(["", *map(visible, keys[:MOST_TOKENS]), *more], rows)

@@ -1,4 +1,4 @@
-"""The export: a mechanism as code to take away."""
+"""The export of a mechanism as a script."""
 
 import streamlit as st
 
@@ -8,7 +8,7 @@ from attnviz.ui.masks.comparison import SIDES, Comparison
 
 
 def show(comparison: Comparison) -> None:
-    """Shows a script that runs by itself, for one of the two mechanisms, in one of three libraries."""
+    """Draws a script for one of the two mechanisms, in one of three libraries."""
     inputs = comparison.inputs
     with st.container(horizontal=True):
         side = st.segmented_control("Mechanism", SIDES, default="B", required=True, key="code-of", bind="query-params")

@@ -1,4 +1,4 @@
-"""The gallery: every mask of the catalogue as a small picture, to be loaded into A or B."""
+"""The gallery: every mask of the catalogue as an image, with buttons that load it into A or B."""
 
 import numpy as np
 import streamlit as st
@@ -13,14 +13,14 @@ ALLOWED, MASKED = (33, 123, 214, 255), (140, 132, 122, 70)  # seen on both theme
 
 
 def show() -> None:
-    """Pictures that are buttons, group by group."""
+    """Draws the gallery, group by group."""
     side = st.segmented_control("Load into", SIDES, default="B", required=True, key="load-into", bind="query-params")
     for group, kinds in GROUPS.items():
         st.markdown(f"**{group}**")
         with st.container(horizontal=True, key=f"gallery-{group.lower()}"):
             for kind in kinds:
                 with st.container(width=104, gap=None, key=f"gallery-{kind.__name__}"):
-                    st.image(picture(kind()), width=CELLS * PIXELS)
+                    st.image(mask_image(kind()), width=CELLS * PIXELS)
                     st.button(
                         title(kind), key=f"load-{kind.__name__}", type="tertiary", help=kind().describe(),
                         on_click=set_mask, args=(side, str(kind())),
@@ -34,6 +34,6 @@ def _pixels(text: str, _mask: Mask) -> np.ndarray:
     return colored.repeat(PIXELS, 0).repeat(PIXELS, 1)
 
 
-def picture(mask: Mask) -> np.ndarray:
-    """A mask as a small picture in red, green, blue and opacity."""
+def mask_image(mask: Mask) -> np.ndarray:
+    """Returns a mask as an RGBA image."""
     return _pixels(repr(mask), mask)

@@ -1,6 +1,6 @@
-"""One side of a comparison: its mask, from the menu, as text, painted by hand or uploaded as a grid; and its biases.
+"""The mask and biases of one side of a comparison: chosen from the menu, written, painted or uploaded as a grid.
 
-The text is the state, and in the link: the menu, its parameters, painting, files and the gallery all write the text.
+The text of the mask is the state, and in the link; the menu, its parameters, painting, files and the gallery write it.
 """
 
 from collections.abc import Callable
@@ -25,8 +25,8 @@ of the positions `q` and `k` (also `h`, the head, and `n_q`, `n_k`, how many the
 `causal & (q - k < 4) | k < 2` · `q // 4 == k // 4` · `abs(q - k) <= 2`"""
 
 
-def choose_mechanism(side: str, shared: Mechanism) -> Mechanism:
-    """Shows the widgets of one side; returns the shared mechanism with the mask and biases of this side."""
+def choose_side(side: str, shared: Mechanism) -> Mechanism:
+    """Draws the widgets of one side; returns the shared mechanism with the mask and biases of this side."""
     key, text = _key(side), _text(side)
     good, problem = _read(side, text)
     with st.container(horizontal=True, vertical_alignment="bottom", key=f"side-{side.lower()}"):
@@ -58,14 +58,14 @@ def choose_mechanism(side: str, shared: Mechanism) -> Mechanism:
     return replace(shared, mask=good, biases=biases)
 
 
-def describe(mechanism: Mechanism) -> str:
-    """Returns the mask as a sentence, and the biases that come with it."""
+def describe_mask(mechanism: Mechanism) -> str:
+    """Returns the mask and the biases as a sentence."""
     biases = " and ".join(widgets.title(type(bias)) for bias in mechanism.biases)
     return mechanism.mask.describe() + f" With {biases}." * bool(biases)
 
 
 def set_mask(side: str, text: str) -> None:
-    """Makes this text the mask of a side."""
+    """Sets the text of a side's mask."""
     st.session_state[_key(side)] = text
 
 
@@ -74,7 +74,7 @@ def is_painting(side: str) -> bool:
 
 
 def paint(side: str, allowed: np.ndarray, cells: np.ndarray, value: bool) -> None:
-    """Makes a grid of what is allowed with these cells painted."""
+    """Sets the mask of a side to a grid of what is allowed, with these cells painted."""
     painted = allowed.copy()
     painted[cells[:, 0], cells[:, 1]] = value
     _set_grid(side, lambda: Grid.from_array(painted))
@@ -90,7 +90,7 @@ def _text(side: str) -> str:
 
 
 def _read(side: str, text: str) -> tuple[Mask, MaskError | None]:
-    """The mask that the text says, or the last good one and what is wrong."""
+    """Returns the mask of a text, or the last valid one with the error."""
     try:
         return parse(text), None
     except MaskError as problem:
@@ -116,7 +116,7 @@ def _undo(side: str) -> None:
 
 
 def _choose_grid(side: str) -> None:
-    """A grid of 0 and 1, pasted or uploaded."""
+    """Draws the widgets for a pasted or uploaded grid of 0 and 1."""
     pasted, uploaded = f"pasted-{side}", f"grid-{side}"
 
     def paste() -> None:
@@ -134,7 +134,7 @@ def _choose_grid(side: str) -> None:
 
 
 def _set_grid(side: str, make: Callable[[], Grid]) -> None:
-    """Makes a grid the mask of a side, or says why it cannot be one."""
+    """Sets the mask of a side to a grid, or stores why it is refused."""
     try:
         set_mask(side, str(make()))
     except ValueError as problem:

@@ -1,4 +1,4 @@
-"""Where the mass went: what B took from the pinned query's keys, and what the others got of it."""
+"""The mass shift of the pinned query: which attention B removes, and which keys gain it."""
 
 import streamlit as st
 
@@ -15,7 +15,7 @@ LEAST = 1e-4  # of mass that is worth a word
 
 
 def show(comparison: Comparison, row: int | None) -> None:
-    """Shows sentences about the pinned query, and its weights under A and under B."""
+    """Draws sentences about the pinned query, and its weights under A and under B."""
     if row is None:
         st.info("Pin a query above, or click its row in a map.")
         return
@@ -25,7 +25,7 @@ def show(comparison: Comparison, row: int | None) -> None:
         st.info("The greatest weights of several heads do not add up to 1. Choose one head to follow its mass.")
     else:
         mean = comparison.head == Aggregate.MEAN
-        st.html(paragraphs(sentences(mass_shift(before, after), query, keys, mean)))
+        st.html(paragraphs(mass_shift_sentences(mass_shift(before, after), query, keys, mean)))
     chart(
         bars(before, after, keys),
         "went",
@@ -37,39 +37,39 @@ def show(comparison: Comparison, row: int | None) -> None:
     )
 
 
-def sentences(shift: MassShift, query: str, keys: tuple[str, ...], mean: bool = False) -> list[Markup]:
-    """Returns what happened to one query's attention; `mean` if the weights are means of several heads."""
+def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], mean: bool = False) -> list[Markup]:
+    """Returns sentences about the mass shift of one query; `mean` if the weights are means of several heads."""
     token, mass = element("b", visible(query)), _bold_number
     sides = [side for side, count in (("A", shift.keys_before), ("B", shift.keys_after)) if count]
     if len(sides) < 2:
-        where = f"under {'B' if 'A' in sides else 'A'}" if sides else "under A and B alike"
-        return [join([token, f" may look at nothing {where}, so there is no attention to follow."])]
-    found: list[Markup] = []
+        sides_text = f"under {'B' if 'A' in sides else 'A'}" if sides else "under A and B alike"
+        return [join([token, f" may look at nothing {sides_text}, so there is no attention to follow."])]
+    result: list[Markup] = []
     if shift.removed:
-        found.append(
+        result.append(
             Markup("Under B {} no longer sees {}, to which A gave {} of its attention: {}.").format(
-                token, _count(shift.removed), mass(shift.removed_mass), _strongest(shift.removed, keys)
+                token, _key_count(shift.removed), mass(shift.removed_mass), _strongest(shift.removed, keys)
             )
         )
     if shift.added:
-        found.append(
+        result.append(
             Markup("Under B {} sees {} more, which get {}: {}.").format(
-                token, _count(shift.added), mass(shift.added_mass), _strongest(shift.added, keys)
+                token, _key_count(shift.added), mass(shift.added_mass), _strongest(shift.added, keys)
             )
         )
     if shift.gained:
-        found.append(Markup("{} went to {}.").format(mass(shift.gained_mass), _strongest(shift.gained, keys)))
+        result.append(Markup("{} went to {}.").format(mass(shift.gained_mass), _strongest(shift.gained, keys)))
     if shift.lost:
-        found.append(Markup("{} came from {}.").format(mass(shift.lost_mass), _strongest(shift.lost, keys)))
+        result.append(Markup("{} came from {}.").format(mass(shift.lost_mass), _strongest(shift.lost, keys)))
     if shift.before - shift.after > LEAST:
         reason = " in heads where it may look at nothing" if mean else ""
-        found.append(join([mass(shift.before - shift.after), f" went nowhere{reason}: the row adds up to less."]))
+        result.append(join([mass(shift.before - shift.after), f" went nowhere{reason}: the row adds up to less."]))
     if shift.removed and mean:
-        found.append(Markup("These are means of several heads; each of them shares out what is taken by itself."))
+        result.append(Markup("These are means of several heads; each of them shares out what is taken by itself."))
     elif shift.factor is not None and shift.removed:
         left, factor = (significant(value, 3) for value in (shift.before / shift.factor, shift.factor))
         times = f"1 / {left} = {factor} times"
-        found.append(
+        result.append(
             Markup(
                 "Every key that stayed has {} what it had, one divided by what was left: softmax shares out what is "
                 "taken in proportion (checked on these numbers: the largest deviation is {:.0e})."
@@ -80,14 +80,14 @@ def sentences(shift: MassShift, query: str, keys: tuple[str, ...], mean: bool = 
                 "normalizer, or other scores: weights differ from that by up to {}."
             ).format(times, number(shift.deviation or 0))
         )
-    return found or [join(["Nothing changes for ", token, ": every weight is the same under A and B."])]
+    return result or [join(["Nothing changes for ", token, ": every weight is the same under A and B."])]
 
 
 def _bold_number(mass: float) -> Markup:
     return element("b", number(mass))
 
 
-def _count(keys: tuple[tuple[int, float], ...]) -> str:
+def _key_count(keys: tuple[tuple[int, float], ...]) -> str:
     return "1 key" if len(keys) == 1 else f"{len(keys)} keys"
 
 

@@ -1,4 +1,4 @@
-"""Stacked layers: how far a token can see through several layers of a mask."""
+"""The receptive field of stacked layers of each mask."""
 
 import streamlit as st
 import torch
@@ -18,7 +18,7 @@ SENTENCES = CellSentences(
 
 
 def show(comparison: Comparison) -> None:
-    """For each mask the number of layers after which a query depends on a key."""
+    """Draws for each mask the number of layers through which a query depends on a key."""
     inputs = comparison.inputs
     count = st.slider("Layers", 1, MOST, 4, key="layers", bind="query-params")
     for side, allowed, place in zip(SIDES, comparison.allowed, st.columns(2), strict=True):

@@ -1,6 +1,6 @@
-"""Linked matrices with their numbers, and what each number was computed from, stage by stage.
+"""Linked matrices with their numbers and operands, stage by stage.
 
-Formulas, links and colors are made here; what happens in the browser begins in streamlit.js.
+Formulas, links and colors are made here; the browser code begins in streamlit.js.
 """
 
 import math
@@ -22,17 +22,17 @@ class Stage:
     name: str
     title: str
     caption: str
-    cell: tuple[str, int, int]  # matrix, row and column of the number whose formula is shown at first
+    cell: tuple[str, int, int]  # matrix, row and column of the number whose formula is shown first
 
 
 def matrices(
-    shown: Sequence[dict[str, Any]],
+    contents: Sequence[dict[str, Any]],
     stages: Sequence[Stage],
     key: str,
     *,
     stage: str,
     row: int,
-    named: str,
+    head_name: str,
     concat: str,
     problem: str,
     on_stage: Callable[[str], None],
@@ -40,42 +40,42 @@ def matrices(
     on_edit: Callable[[str, int, int, str], None],
     on_undo: Callable[[], None],
 ) -> None:
-    """Shows matrices, each as `as_json` gives it, under `key`, and goes through the stages beginning with `stage`.
+    """Draws matrices, as returned by `as_json`, under `key`, with controls for the stages; `stage` is the current one.
 
-    `row` is the query that is followed, `named` and `concat` stand before and behind the formula, and `problem` takes
-    the place of a sum. An edit is (matrix, row, column, text); without text the number is to be computed again. The
-    root element says data-ready="true" once it is shown, data-stage and data-playing.
+    `row` is the selected query. `head_name` and `concat` are shown before and after the formula, and `problem` instead
+    of it. An edit is (matrix, row, column, text); an empty text removes the edit. The root element has
+    data-ready="true" once it is shown, data-stage and data-playing.
     """
 
-    def said(name: str) -> Any:
+    def event(name: str) -> Any:
         return st.session_state[key][name]
 
     def edit() -> None:
-        one = said("edit")
+        one = event("edit")
         on_edit(str(one["matrix"]), int(one["row"]), int(one["column"]), str(one["text"]))
 
     scripts.mount("matrices")(
         key=key,
         data={
-            "matrices": list(shown),
+            "matrices": list(contents),
             "stages": [asdict(one) for one in stages],
             "stage": stage,
             "row": row,
-            "named": named,
+            "named": head_name,
             "concat": concat,
             "problem": problem,
-            "edits": any(any(map(any, one["edited"])) for one in shown),
+            "edits": any(any(map(any, one["edited"])) for one in contents),
         },
-        on_stage_change=lambda: on_stage(str(said("stage"))),
-        on_query_change=lambda: on_query(int(said("query"))),
+        on_stage_change=lambda: on_stage(str(event("stage"))),
+        on_query_change=lambda: on_query(int(event("query"))),
         on_edit_change=edit,
         on_undo_change=on_undo,
     )
 
 
 def as_json(matrix: Matrix, tokens: bool, keys: bool) -> dict[str, Any]:
-    """A matrix as JSON: texts, colors, sums, and what each number was made from. `tokens` and `keys` tell whether
-    rows and columns are named by words."""
+    """Returns a matrix as JSON: texts, colors, formulas, and the operands of each number. `tokens` and `keys` tell
+    whether the names of rows and columns are words."""
     values = matrix.values.tolist()
     greatest = max((abs(one) for row in values for one in row if abs(one) != math.inf), default=0) or 1
     places = [[(i, j) for j in range(len(row))] for i, row in enumerate(values)]
@@ -98,8 +98,8 @@ def as_json(matrix: Matrix, tokens: bool, keys: bool) -> dict[str, Any]:
         "operands": [
             [
                 [
-                    (part.matrix, part.rows.start, part.rows.stop, part.columns.start, part.columns.stop)
-                    for part in matrix.operands(i, j)
+                    (cells.matrix, cells.rows.start, cells.rows.stop, cells.columns.start, cells.columns.stop)
+                    for cells in matrix.operands(i, j)
                 ]
                 for i, j in row
             ]

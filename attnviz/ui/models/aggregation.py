@@ -1,4 +1,4 @@
-"""Several heads or layers as one map, and what several tokens of it look at together."""
+"""The Aggregation tab: several heads or layers as one map, and the sum of several of its rows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ from attnviz.ui.models.head_aggregate import (
 )
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.selection import similar_layers
-from attnviz.ui.viewport import token_name
+from attnviz.ui.viewport import numbered_token
 
 METHOD, HEADS, TOKENS = "together", "heads-together", "tokens-together"  # of widgets, and in the link
 HEIGHT = 430
@@ -41,7 +41,7 @@ BARS = 20  # that have room for their names on a phone
 
 
 def show(selection: ModelSelection) -> None:
-    """Draws the heads to choose from, their map, and the sum of several of its rows."""
+    """Draws the heads to choose from, their map, and the sum of the chosen rows."""
     method = st.segmented_control(
         "Taken together", list(METHODS), default="Mean", required=True, key=METHOD, bind="query-params",
         label_visibility="collapsed",
@@ -86,30 +86,30 @@ def show(selection: ModelSelection) -> None:
     _show_sum(selection, head_map, method, queries, below)
 
 
-def choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, list[LayerHead]]:
-    """Returns what can be chosen, by name: a whole layer, or one head of it."""
-    named: dict[str, list[LayerHead]] = {}
+def head_choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, list[LayerHead]]:
+    """Returns the choices by name: whole layers, and single heads."""
+    by_name: dict[str, list[LayerHead]] = {}
     for i in stack:
         heads = [(i, head) for head in range(layers[i].inputs.heads)]
-        named |= {layers[i].name: heads} | {f"{layers[i].name}, head {head}": [(i, head)] for _, head in heads}
-    return named
+        by_name |= {layers[i].name: heads} | {f"{layers[i].name}, head {head}": [(i, head)] for _, head in heads}
+    return by_name
 
 
 def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> list[LayerHead]:
-    """Draws the menu and the mosaic of heads; returns those that are aggregated."""
-    by_hand, named = METHODS[method].aggregate is not None, choices(selection.layers, stack)
-    every = [head for i in stack for head in named[selection.layers[i].name]]
+    """Draws the menu and the mosaic of heads; returns the heads that are aggregated."""
+    by_hand, by_name = METHODS[method].aggregate is not None, head_choices(selection.layers, stack)
+    every = [head for i in stack for head in by_name[selection.layers[i].name]]
     # The menu stays where nothing is to be chosen in it, so that the charts below it stay too.
     picked = st.multiselect(
-        "Heads", list(named), key=HEADS, bind="query-params", disabled=not by_hand,
+        "Heads", list(by_name), key=HEADS, bind="query-params", disabled=not by_hand,
         placeholder=f"All heads{of_stack(selection, stack)}" if by_hand else "As the layer and the head are chosen",
     )  # fmt: skip
-    chosen = sorted({head for one in picked for head in named[one]})
+    chosen = sorted({head for one in picked for head in by_name[one]})
     if method == ROLLOUT:
         chosen = [head for head in every if head[0] <= selection.index]
     elif method == VALUE_WEIGHTED:
         is_one = isinstance(selection.head, int)
-        chosen = [head for head in named[selection.layer.name] if not is_one or head[1] == selection.head]
+        chosen = [head for head in by_name[selection.layer.name] if not is_one or head[1] == selection.head]
 
     def click_head(index: int, head: int) -> None:
         if by_hand:
@@ -143,7 +143,7 @@ def _is_affordable(selection: ModelSelection, stack: Sequence[int]) -> bool:
 
 
 def _query_at(head_map: HeadMap, row: int, column: int) -> int | None:
-    """Returns the position of the query of a cell, or of the label of a row; None where that stands for several."""
+    """Returns the position of the query of a cell, or of the label of a row; None if the row has several."""
     if column >= 0:
         place = head_map.position_at(row, column)
         return place[0] if place else None
@@ -156,7 +156,7 @@ def _has_single_rows(head_map: HeadMap) -> bool:
 
 
 def _picture(selection: ModelSelection, head_map: HeadMap, method: str, queries: Sequence[int]) -> Chart[HeatmapSpec]:
-    """The map, with a mark at the chosen queries."""
+    """Returns the map with marks at the chosen queries."""
     is_share = method != VALUE_WEIGHTED
     end = selection.colors.end([head_map.weights]) if is_share else largest_weight([head_map.weights])
     picture = head_map.chart(largest=end)
@@ -172,19 +172,19 @@ def _show_sum(
     queries: Sequence[int],
     places: Sequence[DeltaGenerator],
 ) -> None:
-    """Draws the sum of the rows of the chosen queries, in words and as bars."""
+    """Draws the sum of the chosen rows as text and as bars."""
     if not queries:
         with places[1]:
             st.caption("Choose tokens, or click rows of the map: what they look at together is summed up here.")
         return
     inputs = head_map.inputs
     total = aggregate_queries(head_map.exact_rows(queries), range(len(queries)))
-    key_tokens = [token_name(inputs, inputs.key_tokens, i) for i in selection.keys]
+    key_tokens = [numbered_token(inputs, inputs.key_tokens, i) for i in selection.keys]
     strongest = [(key_tokens[key], number(weight)) for key, weight in strongest_keys(total)]
     most = "nothing"
     if strongest:
         most = METHODS[method].total.format(weight=strongest[0][1], key=visible(strongest[0][0]))
-    tokens = " + ".join(visible(token_name(inputs, inputs.query_tokens, query)) for query in queries)
+    tokens = " + ".join(visible(numbered_token(inputs, inputs.query_tokens, query)) for query in queries)
     with places[0]:
         st.html(html.summary(f"{tokens}: {most}.") + html.strongest(strongest))
     keys = sorted(key for key, _ in strongest_keys(total, BARS))
@@ -208,6 +208,6 @@ def _show_sum(
 
 
 def _toggle(token: str) -> None:
-    """Chooses a token, or chooses it no longer."""
+    """Adds a token to the chosen ones, or removes it."""
     chosen = st.session_state[TOKENS]
     st.session_state[TOKENS] = [one for one in chosen if one != token] if token in chosen else [*chosen, token]

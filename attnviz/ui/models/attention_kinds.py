@@ -1,4 +1,4 @@
-"""The kinds of attention that a model has, by the names on screen."""
+"""The names of the kinds of attention in a model."""
 
 from collections.abc import Sequence
 
@@ -16,15 +16,15 @@ def group(layer: Layer) -> tuple[str, bool]:
     return layer.id.stack, layer.kind is Kind.CROSS
 
 
-def name(layer: Layer, is_encoder_decoder: bool) -> str:
+def kind_name(layer: Layer, is_encoder_decoder: bool) -> str:
     """Returns the name of a layer's kind of attention."""
     stack = layer.id.stack.capitalize()
     return NAMES.get(group(layer), stack) if is_encoder_decoder else stack
 
 
 def distinct_names(layers: Sequence[Layer], is_encoder_decoder: bool) -> list[str]:
-    """Returns the names of these layers' kinds, with their numbers of heads and tokens if two names are the same."""
-    names = [name(layer, is_encoder_decoder) for layer in layers]
+    """Returns the names of these layers' kinds, with their numbers of heads and tokens where names are not unique."""
+    names = [kind_name(layer, is_encoder_decoder) for layer in layers]
     if len(set(names)) == len(names):
         return names
     return [

@@ -1,4 +1,4 @@
-"""What can be chosen on every tab of Models: the model and its input, a layer, a head, and how maps are drawn."""
+"""Controls of all tabs of Models: the model and its input, the layer, the head, and the display of maps."""
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -8,9 +8,9 @@ from attnviz.ui.models import model_picker, stale_parameters
 from attnviz.ui.models.selection import ModelSelection
 
 
-def choose(notes: DeltaGenerator) -> ModelSelection:
-    """Draws the widgets and returns what they say; what is in the way of a model stands in `notes`."""
-    example, layers = model_picker.choose(notes)
+def choose_model_selection(notes: DeltaGenerator) -> ModelSelection:
+    """Draws the controls and returns the selection; problems are shown in `notes`."""
+    example, layers = model_picker.choose_model(notes)
     with st.sidebar:
         index, head = head_controls.choose_layer_and_head(layers, example.opening)
         special, _, colors = head_controls.choose_display([layers[index]], 0)  # the mosaic always has all layers
@@ -23,7 +23,7 @@ def choose(notes: DeltaGenerator) -> ModelSelection:
         head=head,
         special=special,
         colors=colors,
-        viewport=viewport.choose(layers[index].inputs),
+        viewport=viewport.choose_viewport(layers[index].inputs),
     )
     stale_parameters.clear(selection)
     return selection

@@ -1,4 +1,4 @@
-"""Bringing a model of the hub here, while the page stays what it is."""
+"""Downloads of models in the background."""
 
 import threading
 
@@ -10,7 +10,7 @@ from attnviz.ui.markdown import plain
 
 
 class Download:
-    """One model on its way, in a thread of its own, so that all who wait for it see the same."""
+    """The download of one model in a thread, shared by all sessions."""
 
     def __init__(self, away: RemoteModel, hub: Hub) -> None:
         self.away, self.done, self.problem = away, away.size - away.left, ""
@@ -19,7 +19,7 @@ class Download:
 
     @property
     def share(self) -> float:
-        """How much of it is here, from 0 to 1."""
+        """The share of the model that has been downloaded, from 0 to 1."""
         return min(1.0, self.done / max(1, self.away.size))
 
     def _fetch(self, hub: Hub) -> None:
@@ -37,7 +37,7 @@ _starting = threading.Lock()
 
 
 def takes(away: RemoteModel) -> str:
-    """What bringing a model here takes, in a sentence."""
+    """Returns a sentence about the size of a download."""
     already = f" of {byte_size(away.size)}, the rest of which is here" if away.left < away.size else ""
     return (
         f"{away.name} is not on this computer yet. It has {away.parameters:,} parameters; "
@@ -46,7 +46,7 @@ def takes(away: RemoteModel) -> str:
 
 
 def offer(away: RemoteModel, hub: Hub) -> None:
-    """A button that downloads a model; once it is pressed, how far that is."""
+    """Draws a button that starts a download, or its progress."""
     download = _under_way.get(away.name)
     if download is None:
         st.button(

@@ -1,4 +1,4 @@
-"""Grouped-query attention, drawn: which query heads share keys and values."""
+"""A diagram of grouped-query attention: which query heads share keys and values."""
 
 from attnviz.inputs import Inputs
 from attnviz.ui import html
@@ -9,8 +9,8 @@ def is_grouped(inputs: Inputs) -> bool:
     return inputs.key.shape[0] < inputs.heads
 
 
-def picture(inputs: Inputs, head: int | None) -> html.Markup:
-    """Returns a box for each key-value head with the query heads that share it; `head` is marked."""
+def diagram(inputs: Inputs, head: int | None) -> html.Markup:
+    """Returns a box for each key-value head with its query heads; `head` is marked."""
     boxes = []
     for kv_head in range(inputs.key.shape[0]):
         sharing = [i for i in range(inputs.heads) if inputs.kv_head(i) == kv_head]
@@ -18,15 +18,15 @@ def picture(inputs: Inputs, head: int | None) -> html.Markup:
         marked = " attnviz-chosen" if head in sharing else ""
         label = html.element("b", f"keys, values {kv_head}")
         boxes.append(html.element("div", label, html.element("ul", *items), class_=f"attnviz-shared{marked}"))
-    text = summary(inputs)
+    text = sharing_sentence(inputs)
     return html.element(
         "div", html.element("p", text), html.element("div", *boxes),
         class_="attnviz-groups", role="img", aria_label=text,
     )  # fmt: skip
 
 
-def summary(inputs: Inputs) -> str:
-    """Returns how many heads share keys and values, in a sentence."""
+def sharing_sentence(inputs: Inputs) -> str:
+    """Returns a sentence about how many heads share keys and values."""
     heads, kv_heads = inputs.heads, inputs.key.shape[0]
     if kv_heads == 1:
         return f"All {heads} query heads share one head of keys and values (multi-query attention)."

@@ -1,4 +1,4 @@
-"""Several heads or layers as one map: the methods of aggregation."""
+"""The methods of aggregation of heads and layers."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ ROLLOUT, VALUE_WEIGHTED = "Rollout", "Value-weighted"
 
 @dataclass(frozen=True)
 class AggregationMethod:
-    """A way to make one map of several heads or layers, and its texts."""
+    """A method that aggregates heads or layers, and its texts."""
 
     about: str
     sentence: str  # of one cell
@@ -59,28 +59,28 @@ METHODS = {
 
 
 def aggregate_map(selection: ModelSelection, stack: Sequence[int], heads: Sequence[LayerHead], method: str) -> HeadMap:
-    """Returns the map of several heads as one, by the method of that name.
+    """Returns the map of several heads, aggregated by the method of that name.
 
-    `stack` are the layers that can be chosen from. Raises ValueError if that takes too much work or cannot be done.
+    `stack` are the layers that can be chosen from. Raises ValueError if it takes too much work or cannot be computed.
     """
-    inputs, how = selection.layer.inputs, METHODS[method]
+    inputs, aggregation = selection.layer.inputs, METHODS[method]
     work = len(heads) * inputs.queries * inputs.keys
     check_work(work, f"To take {len(heads)} heads together", "Choose fewer heads, or shorten the text.")
     return compute_map(
         selection,
         _computation(selection, heads, method),
         _title(selection, stack, heads, method),
-        CellSentences(how.sentence),
+        CellSentences(aggregation.sentence),
         ("aggregate", method, heads, selection.head == Aggregate.MAXIMUM),
     )
 
 
 def _computation(selection: ModelSelection, heads: Sequence[LayerHead], method: str) -> Callable[[slice], Map]:
-    """Returns what computes the weights of the queries in a slice, at all keys that are shown."""
+    """Returns a function that computes the weights of the queries in a slice, at all shown keys."""
     layers, mechanisms, special = selection.layers, selection.mechanisms, selection.special
-    inputs, how = selection.layer.inputs, METHODS[method].aggregate
-    if how is not None:
-        return lambda rows: aggregate_heads(layers, mechanisms, heads, how, special, rows)
+    inputs, aggregate = selection.layer.inputs, METHODS[method].aggregate
+    if aggregate is not None:
+        return lambda rows: aggregate_heads(layers, mechanisms, heads, aggregate, special, rows)
     if method == VALUE_WEIGHTED:
         best = Aggregate.MAXIMUM if selection.head == Aggregate.MAXIMUM else Aggregate.MEAN
         return lambda rows: aggregate_maps(
@@ -93,8 +93,8 @@ def _computation(selection: ModelSelection, heads: Sequence[LayerHead], method: 
 
     def rolled(rows: slice) -> Map:
         positions = [i for i in range(inputs.queries)[rows] if i in queries]
-        found = (rollout(*stack, positions) if len(positions) == 1 else whole()[positions])[:, keys]
-        return found / found.sum(-1, keepdim=True) if special == Special.RESCALED else found
+        result = (rollout(*stack, positions) if len(positions) == 1 else whole()[positions])[:, keys]
+        return result / result.sum(-1, keepdim=True) if special == Special.RESCALED else result
 
     return rolled
 
@@ -112,16 +112,16 @@ def _title(selection: ModelSelection, stack: Sequence[int], heads: Sequence[Laye
 
 
 def of_stack(selection: ModelSelection, stack: Sequence[int]) -> str:
-    """Returns “ of” with the layer or the kind of attention, or nothing where the stack is all layers."""
+    """Returns “ of” with the layer or the kind of attention; empty if the stack has all layers."""
     if len(stack) == 1:
         return f" of {selection.layer.name}"
     if len(stack) == len(selection.layers):
         return ""
-    return f" of {attention_kinds.name(selection.layer, selection.model.is_encoder_decoder).lower()}"
+    return f" of {attention_kinds.kind_name(selection.layer, selection.model.is_encoder_decoder).lower()}"
 
 
 def layer_head_names(layers: Sequence[Layer], heads: Collection[LayerHead]) -> list[str]:
-    """Returns the names of heads; a layer's own name stands for all of its heads."""
+    """Returns the names of heads, or the layer's name for all of its heads."""
     names: list[str] = []
     for i, layer in enumerate(layers):
         chosen = sorted(head for index, head in heads if index == i)

@@ -1,4 +1,4 @@
-"""Heads by what they do: a table and a scatter, in which each point is a head."""
+"""The metrics of heads as a table and a scatter plot, in which each point is a head."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, HeadMetricTable, Without, head_metrics
+from attnviz.analysis.head_metrics import HEAD_METRICS, Excluded, HeadMetric, HeadMetricTable, head_metrics
 from attnviz.analysis.work import heads_work, is_affordable
 from attnviz.figures.scatter import SHAPES, scatter
 from attnviz.formatting import number
@@ -26,7 +26,7 @@ from attnviz.ui.widgets import help_text
 
 MENU = {metric.name: metric for metric in HEAD_METRICS}
 ACROSS, UP = "Distance", "Entropy"  # of the scatter, to begin with
-LEFT_OUT: dict[str, Without] = {"Nothing": "none", "The first token": "first", "Special tokens": "special"}
+LEFT_OUT: dict[str, Excluded] = {"Nothing": "none", "The first token": "first", "Special tokens": "special"}
 TABLE = "heads-table"
 MANY, SMALL = 300, 8  # so many points are smaller, of so many pixels
 HEIGHT, WIDTH = 400, 112  # of a chart, and of a column of the table
@@ -50,24 +50,24 @@ class MetricsTable:
 
     @property
     def values(self) -> dict[str, Float[np.ndarray, " heads"]]:
-        """The metrics that have a number for at least one head."""
+        """The metrics that are defined for at least one head."""
         return {name: values for name, values in self.metrics.values.items() if not np.isnan(values).all()}
 
 
 def show(selection: ModelSelection) -> None:
-    """Draws the heads as points and as rows of a table, and the selected one as a map."""
+    """Draws the heads as points and as rows of a table, and the map of the selected one."""
     places = st.columns(3, gap="medium")
     with places[0]:
         across = _choose_metric("Across", ACROSS)
     with places[1]:
         up = _choose_metric("Up", UP)
     with places[2]:
-        without = st.selectbox(
+        excluded = st.selectbox(
             "Leave out", list(LEFT_OUT), key="leave-out", bind="query-params",
             help="What is left out does not count as a query, and what lies on it as a key does not count either.",
         )  # fmt: skip
     notes = st.container()
-    table = _compute(selection, LEFT_OUT[without])
+    table = _compute(selection, LEFT_OUT[excluded])
     if len({*table.metrics.layers.tolist()}) < len(selection.layers):
         name = plain(selection.layer.name)
         notes.caption(f"These are the heads of {name}: all would be too many for so long a text.")
@@ -92,14 +92,14 @@ def _choose_metric(label: str, start: str) -> HeadMetric:
     return MENU[name]
 
 
-def _compute(selection: ModelSelection, without: Without) -> MetricsTable:
+def _compute(selection: ModelSelection, excluded: Excluded) -> MetricsTable:
     """Returns the metrics of all heads, or of those of one layer if all take too much work."""
     work = heads_work(selection.layers, selection.mechanisms)
     indices = list(range(len(selection.layers))) if is_affordable(work) else [selection.index]
     layers = [selection.layers[i] for i in indices]
     metrics = cache.once(
-        lambda: head_metrics(layers, without_queries=without, without_keys=without),
-        *("head metrics", selection.source, without, indices),
+        lambda: head_metrics(layers, excluded_queries=excluded, excluded_keys=excluded),
+        *("head metrics", selection.source, excluded, indices),
     )
     return MetricsTable(selection.layers, replace(metrics, layers=np.array(indices)[metrics.layers]))
 
@@ -113,7 +113,7 @@ def _title(metric: HeadMetric) -> str:
 
 
 def value_text(metric: HeadMetric, value: float) -> str:
-    """Returns a head's number with its unit."""
+    """Returns a metric's value with its unit."""
     if np.isnan(value):
         return "none"
     return number(value) if metric.unit == "share" else f"{number(value)} {metric.unit}"
@@ -127,9 +127,9 @@ def _numbered_kinds(layers: Sequence[Layer]) -> list[tuple[int, int]]:
 
 
 def _kinds_legend(selection: ModelSelection) -> list[str]:
-    """Returns which shape is which kind of attention, if there are several."""
+    """Returns the legend of the shapes of points; empty if there is one kind of attention."""
     names = {
-        kind: attention_kinds.name(layer, selection.model.is_encoder_decoder)
+        kind: attention_kinds.kind_name(layer, selection.model.is_encoder_decoder)
         for layer, (kind, _) in zip(selection.layers, _numbered_kinds(selection.layers), strict=True)
     }
     shapes = list(SHAPES.values())
@@ -137,7 +137,7 @@ def _kinds_legend(selection: ModelSelection) -> list[str]:
 
 
 def _missing_points(table: MetricsTable, metrics: Sequence[HeadMetric]) -> list[str]:
-    """Returns how many heads have no point, and why."""
+    """Returns notes on the heads without a point."""
     counts = {metric.name: int(np.isnan(table.metrics.values[metric.name]).sum()) for metric in metrics}
     total = len(table.heads)
     return [
@@ -225,7 +225,7 @@ def _show_table(table: MetricsTable, selected: int | None) -> None:
 
 
 def _column(metric: HeadMetric, values: Float[np.ndarray, " heads"]) -> ColumnConfig:
-    """A bar and a number for each head."""
+    """Returns the column of a metric, with bars."""
     most = 1.0 if metric.unit == "share" else float(np.nanmax(values)) or 1.0
     return st.column_config.ProgressColumn(
         _title(metric), width=WIDTH, help=plain(_definition(metric)), format="%.2f", min_value=0.0, max_value=most

@@ -1,4 +1,4 @@
-"""The layers of a model in a table: who sees whom in each, and its fidelity."""
+"""A table of the layers of a model: their attention and their fidelity."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,24 +16,24 @@ MEANINGS = {
 }
 
 
-def table(layers: Sequence[Layer], selected: int) -> html.Markup:
-    """Returns a table in which layers that are alike share a row; that of the selected layer is marked."""
+def layers_table(layers: Sequence[Layer], selected: int) -> html.Markup:
+    """Returns a table in which equal layers share a row; the row of the selected layer is marked."""
     rows: dict[tuple[str, ...], list[int]] = {}
     for i, layer in enumerate(layers):
-        rows.setdefault(_cells(layer), []).append(i)
+        rows.setdefault(_layer_cells(layer), []).append(i)
     marked = next(row for row, indices in enumerate(rows.values()) if selected in indices)
-    names = (ranges([layers[i].id for i in indices]) for indices in rows.values())
+    names = (layer_ranges([layers[i].id for i in indices]) for indices in rows.values())
     return html.table(HEADINGS, [(name, *cells) for name, cells in zip(names, rows, strict=True)], marked=marked)
 
 
 def fidelity_legend(layers: Sequence[Layer]) -> str:
-    """Returns what each fidelity of these layers means, in a line."""
+    """Returns a legend of the fidelities of these layers."""
     present = {layer.fidelity for layer in layers}
     return " · ".join(f"**{LABELS[one]}**: {meaning}" for one, meaning in MEANINGS.items() if one in present)
 
 
-def ranges(layers: Sequence[LayerId]) -> str:
-    """Returns the names of layers, neighbors as one: “encoder 0–5, decoder 0”."""
+def layer_ranges(layers: Sequence[LayerId]) -> str:
+    """Returns the names of layers, with ranges of consecutive ones: “encoder 0–5, decoder 0”."""
     runs: list[list[LayerId]] = []
     for layer in layers:
         if runs and _follows(layer, runs[-1][-1]):
@@ -50,7 +50,7 @@ def _follows(layer: LayerId, before: LayerId) -> bool:
     return numbered and layer == replace(before, index=before.index + 1)  # type: ignore[operator]
 
 
-def _cells(layer: Layer) -> tuple[str, ...]:
+def _layer_cells(layer: Layer) -> tuple[str, ...]:
     inputs, mechanism = layer.inputs, layer.mechanism
     shared = f", {inputs.key.shape[0]} of keys" if is_grouped(inputs) else ""
     tokens = f"{inputs.queries:,}" + (f" at {inputs.keys:,}" if inputs.queries != inputs.keys else "")

@@ -1,4 +1,4 @@
-"""The widgets of the model and its input on the Models page."""
+"""Controls of the model and its input on the Models page."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.layer import Trace
 from attnviz.models import model_cache
-from attnviz.models.hub import MINILM, RemoteModel, allowed, named
+from attnviz.models.hub import MINILM, RemoteModel, allowed_models, model_id
 from attnviz.models.image_inputs import FORMATS
 from attnviz.models.model import Model
 from attnviz.models.text_inputs import MOST_TOKENS
@@ -39,11 +39,11 @@ PICTURE_MB = 16  # of an uploaded picture
 MOST_MISSING = 3  # layers that are named when they cannot be shown
 
 
-def choose(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
-    """Draws the widgets of the model and its input. Returns the source and its layers.
+def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
+    """Draws the widgets of the model and its input; returns the source and its layers.
 
-    If the model cannot be loaded or cannot read the input, the reason stands in `notes`, and the last source that
-    could be read is returned.
+    If the model cannot be loaded or cannot read the input, the reason is shown in `notes` and the last good source is
+    returned.
     """
     with st.sidebar:
         name = _choose_model()
@@ -68,14 +68,14 @@ def choose(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
     return source, layers
 
 
-def choices() -> list[str]:
-    """Returns the models of the menu: those that need no download, or that a hosted instance allows, and those that
-    were shown in this session."""
-    return list(dict.fromkeys([*model_cache.choices(model_cache.HUB), *st.session_state.get(SESSION, [])]))
+def model_choices() -> list[str]:
+    """Returns the models of the menu: those available without a download or allowed by a hosted instance, and those
+    used in this session."""
+    return list(dict.fromkeys([*model_cache.available_models(model_cache.HUB), *st.session_state.get(SESSION, [])]))
 
 
 def with_layers(source: ModelSource, fallback: ModelSource) -> tuple[ModelSource, Trace]:
-    """Returns a source that was read once with its layers, or the fallback if its folder has been removed."""
+    """Returns a source with its layers, or the fallback if its folder has been removed."""
     try:
         return source, source.layers()
     except ValueError:
@@ -83,27 +83,27 @@ def with_layers(source: ModelSource, fallback: ModelSource) -> tuple[ModelSource
 
 
 def model_notes(model: Model, layers: Trace) -> list[str]:
-    """Returns the notes on a model, and on the layers that cannot be shown."""
+    """Returns notes on a model and on its missing layers."""
     missing = layers.missing
     more = [f"{len(missing) - MOST_MISSING} more are not shown."] if len(missing) > MOST_MISSING else []
     return [*model.notes, *missing[:MOST_MISSING], *more]
 
 
 def _model_facts(source: ModelSource, layers: Trace) -> str:
-    """Returns the class and the size of a model, in a sentence."""
+    """Returns a sentence about the class and the size of a model."""
     model = source.model()
     parameters = sum(parameter.numel() for parameter in model.model.parameters())
     heads = sorted({layer.inputs.heads for layer in layers})
     head_counts = f"{heads[0]}" if len(heads) == 1 else f"{heads[0]} to {heads[-1]}"
-    who = "the model" if model.limit < MOST_TOKENS else "attnviz"
-    limit = f"; {who} reads at most {model.limit:,} tokens" if "text" in model.modality else ""
+    reader = "the model" if model.limit < MOST_TOKENS else "attnviz"
+    limit = f"; {reader} reads at most {model.limit:,} tokens" if "text" in model.modality else ""
     name = shortened_path(source.name) if model_cache.is_path(source.name) else model.name
     title = f"{name} ({type(model.model).__name__})"
     return f"{title}: {len(layers)} attention layers of {head_counts} heads, {parameters:,} parameters{limit}"
 
 
 def shortened_path(path: str) -> str:
-    """Returns a path, without its middle if it is long: its end tells folders apart."""
+    """Returns a path, without its middle if it is long."""
     start, rest = path.split("/")[:2], path.split("/")[2:]
     while len(path) > LONGEST and len(rest) > 1:
         rest = rest[1:]
@@ -112,12 +112,12 @@ def shortened_path(path: str) -> str:
 
 
 def _choose_model() -> str:
-    """Returns the name of the model: one of the menu, or any other if this instance allows that."""
-    hosted, state = allowed() is not None, st.session_state
+    """Draws the menu of models, and the widgets for others if this instance allows them; returns the model's name."""
+    hosted, state = allowed_models() is not None, st.session_state
     if state.get(MODEL) and state[MODEL] != _model_id(state[MODEL]):
         state[MODEL] = _model_id(state[MODEL])
     current = state.get(MODEL, st.query_params.get(MODEL)) or MINILM  # even if it will be refused, with a reason
-    options = list(dict.fromkeys([*choices(), current]))
+    options = list(dict.fromkeys([*model_choices(), current]))
     name = st.selectbox(
         "Model", options, 0, key=MODEL, bind="query-params", accept_new_options=not hosted,
         help=None if hosted else HELP,
@@ -136,9 +136,9 @@ def _choose_model() -> str:
 
 
 def _model_id(name: str | None) -> str:
-    """Returns a name without the address around it. An address that is refused stays: loading it gives the reason."""
+    """Returns the id in an address; an invalid address is returned unchanged, so that loading it gives the reason."""
     try:
-        return named(name or MINILM)
+        return model_id(name or MINILM)
     except ValueError:
         return name or MINILM
 
@@ -151,7 +151,7 @@ def _submit(box: str) -> None:
 
 
 def _load(name: str) -> ValueError | None:
-    """Loads a model. Returns why it cannot be loaded, or None; what was refused is not tried again in every run."""
+    """Loads a model; returns why it cannot be loaded, or None. Refused models are not tried again in every run."""
     state = st.session_state
     if state.get(REFUSED, ("",))[0] != name:
         state.pop(REFUSED, None)
@@ -166,7 +166,7 @@ def _load(name: str) -> ValueError | None:
 
 
 def _last_model() -> str:
-    """Returns the name of the model that was shown last, if it is still there."""
+    """Returns the name of the last model, if it is still available."""
     source = cache.last(LAST)
     try:
         if source is not None and source.model():
@@ -177,7 +177,7 @@ def _last_model() -> str:
 
 
 def _not_downloaded(name: str) -> ValueError:
-    """Returns why a model that is not on this computer cannot be shown, or that it can be downloaded."""
+    """Returns a message about a model that is not on this computer."""
     try:
         away = model_cache.HUB.find(name)
     except ValueError as problem:
@@ -187,14 +187,14 @@ def _not_downloaded(name: str) -> ValueError:
 
 
 def _offer_remedy(name: str) -> None:
-    """Draws what can be done about a model that could not be loaded."""
+    """Draws a remedy for a model that could not be loaded."""
     away = st.session_state.get(AWAY)
     if isinstance(away, RemoteModel):
         if model_cache.HUB.folder(name) is not None:  # meanwhile it was downloaded
             _retry()
             st.rerun()
         download.offer(away, model_cache.HUB)
-    elif allowed() is None or name in choices():
+    elif allowed_models() is None or name in model_choices():
         st.button("Try again", icon=":material/refresh:", key="again", on_click=_retry)
 
 
@@ -203,7 +203,7 @@ def _retry() -> None:
 
 
 def _keep_link(name: str, problem: ValueError | None, layers: Trace) -> None:
-    """Keeps the layer and the head of a link to a model that cannot be shown yet, until it can."""
+    """Stores the layer and head of a link until its model can be shown."""
     link = {key: st.query_params[key] for key in ("layer", "head") if key in st.query_params}
     if problem is not None and "layer" not in st.session_state:
         st.session_state[LINKED] = name, link
@@ -214,7 +214,7 @@ def _keep_link(name: str, problem: ValueError | None, layers: Trace) -> None:
 
 
 def _choose_input(name: str, facts: DeltaGenerator) -> ModelSource:
-    """Draws the widgets of what the model of that name can read."""
+    """Draws the widgets of the model's inputs."""
     model, source = model_cache.model(name, model_cache.HUB), ModelSource("" if name == MINILM else name, "")
     if "text" in model.modality:
         source = replace(source, text=st.text_input("Text", EXAMPLE, key="text", bind="query-params"))
@@ -224,7 +224,7 @@ def _choose_input(name: str, facts: DeltaGenerator) -> ModelSource:
 
 
 def _choose_picture(model: Model, facts: DeltaGenerator) -> File | None:
-    """Draws the upload, and what the model sees of the picture, or of a drawing as long as there is none."""
+    """Draws the upload, and the picture as the model sees it."""
     kinds = [kind.lower() for kind in FORMATS]
     about = "The largest square from its middle is what the model sees."
     uploaded = st.file_uploader("Picture", kinds, key="picture", max_upload_size=PICTURE_MB, help=about)

@@ -1,4 +1,4 @@
-"""A source that runs a model: a text, two texts or a picture, and the attention of every layer on it."""
+"""A source that runs a model on a text, two texts or a picture."""
 
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -20,7 +20,7 @@ _count = count()
 
 @dataclass(frozen=True)
 class ModelSource(Source):
-    """A text, a pair of texts or a picture through a model: an id of the hub, or a local folder."""
+    """A text, a pair of texts or a picture, and a model: an id of the hub, or a local folder."""
 
     name: str = ""  # of the model, as `model_cache.model` takes it
     text: str = field(default=EXAMPLE, metadata={"label": "Text"})
@@ -37,14 +37,14 @@ class ModelSource(Source):
         return Opening(layer=3, head=1, query=10 if self == ModelSource() else self.last)
 
     def model(self) -> Model:
-        """Returns the model of that name, in memory."""
+        """Returns the model, from the cache."""
         return model_cache.model(self.name, model_cache.HUB)
 
     def layers(self) -> Trace:
         return self.model().layers(self.text, self.pair, self.image.data if self.image else None)
 
     def run(self) -> "ModelSource":
-        """Returns the same source after the model has run. Raises ValueError if the model cannot read the input."""
+        """Returns the same source after running the model. Raises ValueError if the model cannot read the input."""
         inputs = self.layers()[0].inputs
         positions = shown_positions(inputs.queries, inputs.special_queries, Special.HIDDEN)
         edition = _editions.setdefault(self.model(), next(_count))
@@ -52,6 +52,6 @@ class ModelSource(Source):
 
 
 class UploadedPictureSource(ModelSource):
-    """A source with a picture that a person has uploaded: it stays in the session, and is in no link."""
+    """A source with an uploaded picture, which stays in the session and is in no link."""
 
     private: ClassVar[bool] = True

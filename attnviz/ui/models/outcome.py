@@ -1,4 +1,4 @@
-"""The outcome of an intervention on the Models page: maps and output, and the sentences about the output."""
+"""The outcome of an intervention on the Models page: maps and output, and sentences about the output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -16,9 +16,9 @@ from attnviz.models.intervention_run import (
     InterventionRun,
     NextToken,
     cosine,
+    head_mass_shifts,
     kl_divergence,
     likeliest_tokens,
-    mass_shift_of_heads,
     run_with_interventions,
     sentence_similarity,
 )
@@ -40,7 +40,7 @@ class IntervenedExample(ModelSource):
 
     @classmethod
     def under(cls, intervention: Intervention, example: ModelSource) -> "IntervenedExample":
-        """Returns the same example under an intervention."""
+        """Returns the example under an intervention."""
         return cls(**{one.name: getattr(example, one.name) for one in fields(example)}, intervention=intervention)
 
     def layers(self) -> Trace:
@@ -59,37 +59,37 @@ class Outcome:
 
 
 def outcome(example: IntervenedExample) -> Outcome:
-    """Returns the outcome of a forward pass, computed once. Raises ValueError if the model cannot be run so."""
+    """Returns the outcome of a forward pass, cached. Raises ValueError if the model cannot be run."""
     return _outcome(example, repr(example))
 
 
 @st.cache_resource(max_entries=4, show_spinner="Running the model …")
 def _outcome(_example: IntervenedExample, key: str) -> Outcome:
     model, intervention = _example.model(), _example.intervention
-    given = _example.text, _example.pair, _example.image.data if _example.image else None
-    before = model.layers(*given)
-    read = model.encode(*given)
-    output = model.output(read) if model.outputs else None
+    example_input = _example.text, _example.pair, _example.image.data if _example.image else None
+    before = model.layers(*example_input)
+    inputs = model.encode(*example_input)
+    output = model.output(inputs) if model.outputs else None
     if intervention.is_empty:
         run, sentence = InterventionRun(before, output), UNCHANGED
     else:
         _check_work(before, intervention)
-        run = run_with_interventions(model, [intervention], *given)
+        run = run_with_interventions(model, [intervention], *example_input)
         sentence = _output_sentence(_example, output, run.output)
     shift = np.full((len(before), max(layer.inputs.heads for layer in before)), np.nan, dtype="f4")
     for i, both in enumerate(zip(before, run.layers, strict=True)):
-        shift[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else mass_shift_of_heads(*both).numpy()
+        shift[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else head_mass_shifts(*both).numpy()
     tokens: list[NextToken] = []
     written = ""
     if output is not None and run.output is not None and model.outputs == "next token":
         tokens = likeliest_tokens(model, output, run.output)
         if model.is_encoder_decoder:
-            written = written_sentence(_written(model, read), is_typed=bool(_example.pair.strip()))
+            written = written_sentence(_decoded_text(model, inputs), is_typed=bool(_example.pair.strip()))
     return Outcome(run.layers, shift, sentence, tokens, written)
 
 
 def _check_work(layers: Sequence[Layer], intervention: Intervention) -> None:
-    """Refuses what would keep a core busy for long: every layer's heads are computed twice, and compared."""
+    """Raises ValueError if an intervention takes too much work; every layer's heads are computed twice."""
     work = heads_work(layers, [intervention.apply(layer.mechanism, i) for i, layer in enumerate(layers)])
     check_work(work, "To run the model so", "Take a shorter text, or another score.")
 
@@ -110,7 +110,7 @@ def _output_sentence(example: IntervenedExample, before: Tensor | None, after: T
 
 
 def token_sentence(tokens: Sequence[NextToken], bits: float, article: str = "The") -> str:
-    """Returns the effect on the next token."""
+    """Returns a sentence about the effect on the next token."""
     old, new = max(tokens, key=lambda one: one.before), max(tokens, key=lambda one: one.after)
     sentence = f"{article} likeliest next token "
     if old is new:
@@ -122,28 +122,28 @@ def token_sentence(tokens: Sequence[NextToken], bits: float, article: str = "The
 
 
 def vector_sentence(angle: float) -> str:
-    """Returns the effect on the vector of a sentence."""
+    """Returns a sentence about the effect on the vector of a sentence."""
     return (
         f"The vector of the sentence has a cosine of {fixed(angle, 3)} with the vector that it has without the change."
     )
 
 
 def similarity_sentence(before: float, after: float) -> str:
-    """Returns the effect on the similarity of two sentences."""
+    """Returns a sentence about the effect on the similarity of two sentences."""
     return (
         f"The two sentences, each read by itself, have vectors with a cosine of {fixed(before, 3)}; with the change it "
         f"is {fixed(after, 3)}."
     )
 
 
-def _written(model: Model, read: ModelInputs) -> str:
-    """What the decoder has written, as text, or token by token where the tokenizer has no text for them."""
-    text = str(model.tokenizer.decode(read.batch["decoder_input_ids"][0, 1:]))
-    return text if text.strip() or read.target is None else " ".join(read.target.tokens[1:])
+def _decoded_text(model: Model, inputs: ModelInputs) -> str:
+    """Returns what the decoder has written as text, or its tokens if the tokenizer has no text for them."""
+    text = str(model.tokenizer.decode(inputs.batch["decoder_input_ids"][0, 1:]))
+    return text if text.strip() or inputs.target is None else " ".join(inputs.target.tokens[1:])
 
 
 def written_sentence(text: str, is_typed: bool) -> str:
-    """Returns what the decoder has written before its next token."""
+    """Returns a sentence about what the decoder has written before its next token."""
     text = text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
     written = f"“{visible(text)}”" if text.strip() else "nothing"
     by = ", as you typed" if is_typed else " by itself, without the change"

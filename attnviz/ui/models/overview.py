@@ -1,4 +1,4 @@
-"""All heads of all layers, and the selected one with its queries, keys and values."""
+"""The Overview tab: all heads of all layers, and the selected head with its queries, keys and values."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,31 +33,31 @@ DOWNSAMPLED = "The part in view, in the cells that are drawn: each has the large
 def show(selection: ModelSelection) -> None:
     """Draws the mosaics, the map of the selected head with what it is computed from, and a table of the layers."""
     with st.sidebar:
-        measure = _choose_measure()
+        metric = _choose_metric()
     inputs = selection.layer.inputs
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     try:
         selected, *others = mosaics(selection)
         thumbnails = {one.index: selected_thumbnails(one) for one in (selected, *others)}
         selected_map(selected)
-        measured = _measure_heads(selection, measure) if measure else None
+        table = _compute_metric(selection, metric) if metric else None
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
     else:
         if note := missing_layers(selection, [selected, *others]):
             notes.info(plain(note))
-        _show_heads(selected, others, thumbnails, measure, measured)
+        _show_heads(selected, others, thumbnails, metric, table)
     if grouped_query.is_grouped(inputs):
         st.markdown("##### Heads that share keys")
-        st.html(grouped_query.picture(inputs, selection.head if isinstance(selection.head, int) else None))
+        st.html(grouped_query.diagram(inputs, selection.head if isinstance(selection.head, int) else None))
     st.markdown("##### The layers")
-    st.html(layer_table.table(selection.layers, selection.index))
+    st.html(layer_table.layers_table(selection.layers, selection.index))
     if meaning := layer_table.fidelity_legend(selection.layers):
         st.caption(meaning)
 
 
 def mosaics(selection: ModelSelection) -> list[ModelSelection]:
-    """Returns a selection for each mosaic: that of the selected layer, and of each other kind of layer if they fit."""
+    """Returns a selection for each mosaic: that of the selected layer, and of the other kinds of layers if they fit."""
     first = {mosaic_group(layer): i for i, layer in reversed(list(enumerate(selection.layers)))}
     del first[mosaic_group(selection.layer)]
     others = sorted(first.values()) if len(first) < MOST_MOSAICS else []
@@ -68,7 +68,7 @@ def mosaics(selection: ModelSelection) -> list[ModelSelection]:
 
 
 def _with_all_layers(selection: ModelSelection) -> ModelSelection:
-    """Returns the selection with a mosaic of all layers, or of its own alone where all take too much work."""
+    """Returns the selection with a mosaic of all layers, or of its own layer if all take too much work."""
     indices = similar_layers(selection.layers, selection.index)
     work = heads_work([selection.layers[i] for i in indices], [selection.mechanisms[i] for i in indices])
     return replace(selection, all_layers=is_affordable(work))
@@ -78,12 +78,12 @@ def _show_heads(
     selection: ModelSelection,
     others: Sequence[ModelSelection],
     thumbnails: dict[int, np.ndarray],
-    measure: HeadMetric | None,
-    measured: HeadMetricTable | None,
+    metric: HeadMetric | None,
+    table: HeadMetricTable | None,
 ) -> None:
     every = sorted([selection, *others], key=lambda one: one.mosaic_layers[0])
     titles = attention_kinds.distinct_names([one.layer for one in every], selection.model.is_encoder_decoder)
-    above, right = _places(selection, others)
+    above, right = _mosaic_places(selection, others)
     below = st.container()
     head_map = selected_map(selection)
     with below:
@@ -98,8 +98,8 @@ def _show_heads(
         with place:
             if others:
                 st.markdown(f"**{titles[i]}**")
-            if measure and measured:
-                _show_grid(one, is_selected, measure, measured, key, height, hint)
+            if metric and table:
+                _show_grid(one, is_selected, metric, table, key, height, hint)
             else:
                 small = thumbnails[one.index]
                 largest = end if is_selected else selection.colors.end([small])
@@ -116,10 +116,10 @@ def _show_heads(
             products.show(selection, row, weights)
 
 
-def _places(
+def _mosaic_places(
     selection: ModelSelection, others: Sequence[ModelSelection]
 ) -> tuple[Sequence[DeltaGenerator], DeltaGenerator]:
-    """Where the mosaics stand, and where the large map does: beside the only mosaic, or below several."""
+    """Returns the places of the mosaics and of the large map: side by side if there is one mosaic."""
     if others:
         return st.columns(len(others) + 1, gap="medium"), st.container()
     is_wide = max(len(selection.mosaic_layers), selection.layer.inputs.heads) > 16
@@ -127,45 +127,45 @@ def _places(
     return [left], right
 
 
-def _choose_measure() -> HeadMetric | None:
-    """The measure that the heads are colored by, if not by their maps."""
-    menu = {measure.name: measure for measure in HEAD_METRICS}
+def _choose_metric() -> HeadMetric | None:
+    """Draws the menu of metrics that color the heads; returns the metric, or None for attention maps."""
+    menu = {metric.name: metric for metric in HEAD_METRICS}
     name = st.session_state.get("color-by", st.query_params.get("color-by"))
     about = help_text(type(menu[name])) if name in menu else "Small maps of all heads, or one number for each."
     chosen = st.selectbox("Color by", [MAPS, *menu], key="color-by", bind="query-params", help=about)
     return menu.get(chosen)
 
 
-def _measure_heads(selection: ModelSelection, measure: HeadMetric) -> HeadMetricTable:
+def _compute_metric(selection: ModelSelection, metric: HeadMetric) -> HeadMetricTable:
     layers = selection.layers
     work = heads_work(layers, selection.mechanisms)
     check_work(work, "To measure all heads", "Take a shorter text, or color by attention maps.")
     return cache.once(
-        partial(head_metrics, layers, measures=[measure]), "heads colored by", selection.source, measure.name
+        partial(head_metrics, layers, metrics=[metric]), "heads colored by", selection.source, metric.name
     )
 
 
 def _show_grid(
     selection: ModelSelection,
     is_selected: bool,
-    measure: HeadMetric,
-    measured: HeadMetricTable,
+    metric: HeadMetric,
+    table: HeadMetricTable,
     key: str,
     height: int,
     hint: str,
 ) -> None:
-    """Draws the heads of the mosaic's layers as cells, colored by a measure; a click opens a head."""
+    """Draws the heads of the mosaic's layers as cells, colored by a metric; a click opens a head."""
     layers, names = selection.mosaic_layers, head_names(selection.layer.inputs.heads)
-    values = np.stack([measured.values[measure.name][measured.layers == layer] for layer in layers], axis=1)
-    unit = "" if measure.unit == "share" else f" {measure.unit}"
+    values = np.stack([table.values[metric.name][table.layers == layer] for layer in layers], axis=1)
+    unit = "" if metric.unit == "share" else f" {metric.unit}"
     sentences = [
         f"{selection.layers[layer].name}, {name.lower()}: "
         + ("none" if np.isnan(value) else f"{number(float(value))}{unit}")
         for name, row in zip(names, values, strict=True)
         for layer, value in zip(layers, row, strict=True)
     ]
-    everything = measured.values[measure.name]
-    largest = 1.0 if measure.unit == "share" else float(np.nanmax(everything, initial=0)) or 1.0
+    everything = table.values[metric.name]
+    largest = 1.0 if metric.unit == "share" else float(np.nanmax(everything, initial=0)) or 1.0
     chosen = []
     if is_selected and isinstance(selection.head, int):
         chosen = [selection.head * len(layers) + layers.index(selection.index)]
@@ -179,18 +179,18 @@ def _show_grid(
     chart(
         picture,
         key,
-        label=measure.name,
-        name=f"heads by {measure.name.lower()}",
+        label=metric.name,
+        name=f"heads by {metric.name.lower()}",
         description=f"{len(sentences)} heads, each a cell; the head menu opens one.",
         height=height,
-        title=measure.name,
+        title=metric.name,
         hint=hint,
         on_click=click,
     )
 
 
 def missing_layers(selection: ModelSelection, drawn: Sequence[ModelSelection]) -> str:
-    """Returns a note on the layers that no mosaic has, and why; empty if there are none."""
+    """Returns a note on the layers that no mosaic has; empty if there are none."""
     there = {i for one in drawn for i in one.mosaic_layers}
     missing = [layer.id for i, layer in enumerate(selection.layers) if i not in there]
     name = selection.layer.name
@@ -199,6 +199,6 @@ def missing_layers(selection: ModelSelection, drawn: Sequence[ModelSelection]) -
     if not drawn[0].all_layers:
         return f"All heads of all layers would take long on so long a text: the mosaic has {name} alone."
     return (
-        f"The mosaic has the layers that are like {name}; {layer_table.ranges(missing)} "
+        f"The mosaic has the layers that are like {name}; {layer_table.layer_ranges(missing)} "
         f"{'has' if len(missing) == 1 else 'have'} other numbers of heads or tokens. Choose one in the menu to see it."
     )

@@ -1,4 +1,4 @@
-"""The queries, keys and values of one head, and what each of their dimensions adds to a score."""
+"""The queries, keys and values of one head, and the contribution of each dimension to a score."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,7 +23,7 @@ from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import bias_phrase
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.selection import Selection
-from attnviz.ui.viewport import token_name
+from attnviz.ui.viewport import numbered_token
 
 STRONGEST = "Its strongest key"
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions
@@ -31,7 +31,7 @@ KEY = "key"
 
 
 def score_scale(mechanism: Mechanism, width: int) -> float | None:
-    """Returns the factor of the products of a query's and a key's numbers; None if a score is no sum of products."""
+    """Returns the factor of the dot products of a score; None if it is not a scaled dot product."""
     score = mechanism.score
     if isinstance(score, Dot):
         return 1.0
@@ -41,9 +41,9 @@ def score_scale(mechanism: Mechanism, width: int) -> float | None:
 
 
 def show(selection: ModelSelection, row: int | None, weights: Float[torch.Tensor, " keys"] | None) -> None:
-    """Draws the dimensions of the pinned query's score with a chosen key, and the head's queries, keys and values.
+    """Draws the terms of the pinned query's score with a chosen key, and the head's queries, keys and values.
 
-    `weights` are those of the pinned row, NaN where not allowed.
+    `weights` are those of the pinned row, NaN where masked.
     """
     inputs, head = selection.layer.inputs, selection.head
     if selection.layer.locked:
@@ -66,7 +66,7 @@ def show(selection: ModelSelection, row: int | None, weights: Float[torch.Tensor
 
 
 def pin_cell(selection: Selection) -> Callable[[int, int], None]:
-    """Returns what a click on a cell does: it pins the query and chooses the key, or, a second time, neither."""
+    """Returns the callback of a click on a cell: it pins the query and chooses the key, or resets both."""
     queries, keys = selection.query_names, selection.key_names
 
     def click(row: int, column: int) -> None:
@@ -74,7 +74,7 @@ def pin_cell(selection: Selection) -> Callable[[int, int], None]:
             return pinned_query.toggle(queries, row)
         cell = {pinned_query.KEY: queries[row], KEY: keys[column]}
         again = all(st.session_state.get(name) == value for name, value in cell.items())
-        st.session_state.update({pinned_query.KEY: pinned_query.NOBODY, KEY: STRONGEST} if again else cell)
+        st.session_state.update({pinned_query.KEY: pinned_query.NO_QUERY, KEY: STRONGEST} if again else cell)
 
     return click
 
@@ -82,7 +82,7 @@ def pin_cell(selection: Selection) -> Callable[[int, int], None]:
 def _show_score(
     selection: ModelSelection, row: int | None, weights: Float[torch.Tensor, " keys"] | None, head: int
 ) -> int | None:
-    """Draws the menu of the key and the bars of one score. Returns the position of the key."""
+    """Draws the menu of the key and the bars of one score; returns the position of the key."""
     inputs, mechanism = selection.layer.inputs, selection.mechanism
     st.markdown("##### Which dimensions made the score?")
     menu, bars = st.columns([0.32, 0.68], gap="medium")
@@ -106,7 +106,7 @@ def _show_score(
             st.html(html.element("p", "The scores of this layer are no sums of products."))
             return key
         pair = inputs.query[head, query].numpy(), inputs.key[inputs.kv_head(head), key].numpy()
-        tokens = token_name(inputs, inputs.query_tokens, query), token_name(inputs, inputs.key_tokens, key)
+        tokens = numbered_token(inputs, inputs.query_tokens, query), numbered_token(inputs, inputs.key_tokens, key)
         terms = pair[0].astype("f8") * pair[1].astype("f8") * scale
         steps = bias_steps(selection.layer, head, query, key, float(terms.sum()))
         rescaled = selection.special == Special.RESCALED
@@ -126,7 +126,7 @@ def _show_score(
 
 
 def bias_steps(layer: Layer, head: int, query: int, key: int, score: float) -> list[tuple[str, float]]:
-    """Returns what each bias of a layer does to one score, in order, and the score after it."""
+    """Returns the effect of each bias on one score, in order, and the final score."""
     inputs = layer.inputs
     positions = [torch.tensor(position) for position in (0, head, query, key)]
     value, steps = torch.tensor(score), []
@@ -145,7 +145,7 @@ def score_text(
     *,
     rescaled: bool = False,
 ) -> html.Markup:
-    """Returns one score in words: the sum of its terms, the steps of the biases, and the weight that it becomes."""
+    """Returns a sentence about one score: the sum of its terms, the biases, and the resulting weight."""
     best = int(np.argmax(np.abs(terms)))
     values = [number(value) for value in (float(terms.sum()), *(value for _, value in steps))]
     phrases = "".join(f"{values[i]}, {phrase}, makes {values[i + 1]}. " for i, (phrase, _) in enumerate(steps))

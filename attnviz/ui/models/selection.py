@@ -1,4 +1,4 @@
-"""What is looked at on every tab: an example through a model, and one layer and head of it."""
+"""The selection of the tabs of Models: an example through a model, and one layer and head of it."""
 
 from dataclasses import dataclass
 

@@ -9,11 +9,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
 from attnviz.analysis.head_maps import HeadChoice
-from attnviz.figures.difference import difference as difference_figure
+from attnviz.figures.difference import difference_heatmap
 from attnviz.figures.sentences import ChangeSentences
 from attnviz.formatting import visible
 from attnviz.layer import Layer
-from attnviz.models.hub import allowed
+from attnviz.models.hub import allowed_models
 from attnviz.models.image_inputs import FORMATS
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
@@ -22,7 +22,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.head_map import HeadMap, selected_map
 from attnviz.ui.markdown import plain
-from attnviz.ui.models.model_picker import PICTURE_MB, choices, with_layers
+from attnviz.ui.models.model_picker import PICTURE_MB, model_choices, with_layers
 from attnviz.ui.models.model_source import ModelSource
 from attnviz.ui.models.selection import ModelSelection
 
@@ -31,7 +31,7 @@ SAME = "As on the left"
 PICTURES = [kind.lower() for kind in FORMATS]
 HEIGHT, LONGEST = 400, 300  # pixels of a chart, and characters of a text above it
 KEYS, LINK = ("left-map", "right-map"), "sides"
-CHANGED = ChangeSentences(  # before is the left, after the right
+LEFT_AND_RIGHT = ChangeSentences(  # before is the left, after the right
     neither="On neither side may {query} look at {key}.",
     kept="{query} gives {after} of its attention to {key} on both sides.",
     reweighted="{query} gives {before} of its attention to {key} on the left, {after} on the right.",
@@ -41,7 +41,7 @@ CHANGED = ChangeSentences(  # before is the left, after the right
 
 
 def show(selection: ModelSelection) -> None:
-    """Draws the head on the text of the page, and a head on a second text or in a second model."""
+    """Draws the head on the text of the page next to a head on another text or in another model."""
     top, notes = st.container(), st.container()
     with top:
         other = _choose_right(selection, notes)
@@ -92,13 +92,13 @@ def _show_difference(left: HeadMap, right: HeadMap) -> None:
         for both in zip(left.labels, right.labels, strict=True)
     )
     chart(
-        difference_figure(
+        difference_heatmap(
             difference(*maps).numpy(),
             cell_kinds == REMOVED,
             cell_kinds == ADDED,
             *tokens,
             charts=KEYS,
-            sentences=CHANGED,
+            sentences=LEFT_AND_RIGHT,
             link=LINK,
         ),
         "sides-difference",
@@ -112,7 +112,7 @@ def _show_difference(left: HeadMap, right: HeadMap) -> None:
 
 
 def are_alike(left: HeadMap, right: HeadMap) -> bool:
-    """Returns whether cells at the same place are worth comparing: as many tokens, at least half of them the same."""
+    """Returns whether two maps can be compared cell by cell: equally many tokens, at least half of them equal."""
     pairs = ((left.query_tokens, right.query_tokens), (left.key_tokens, right.key_tokens))
     if any(len(ours) != len(theirs) for ours, theirs in pairs):
         return False
@@ -120,13 +120,13 @@ def are_alike(left: HeadMap, right: HeadMap) -> bool:
 
 
 def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSelection:
-    """Draws the widgets of the right side, and returns what they say, or the last example that could be read."""
+    """Draws the widgets of the right side; returns its selection, or the last good one."""
     model_place, text_place, layer_place, head_place = st.columns([0.25, 0.4, 0.2, 0.15])
-    anywhere = allowed() is None
+    anywhere = allowed_models() is None
     with model_place:
         about = "One of those that are here, the path of a folder, or an id of the hub that was downloaded before."
         name = st.selectbox(
-            "Model on the right", [SAME, *choices()], key="right-model", bind="query-params",
+            "Model on the right", [SAME, *model_choices()], key="right-model", bind="query-params",
             help=about if anywhere else None, accept_new_options=anywhere,
         )  # fmt: skip
     chosen = replace(selection.source, name=selection.source.name if name in (SAME, None) else name)
@@ -148,12 +148,12 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
         mechanisms=[layer.mechanism for layer in layers],
         index=index,
         head=head,
-        viewport=selection.viewport if own_viewport else viewport.choose(layers[index].inputs),
+        viewport=selection.viewport if own_viewport else viewport.choose_viewport(layers[index].inputs),
     )
 
 
 def _choose_input(example: ModelSource) -> ModelSource:
-    """What is read or seen on the right; of a model that cannot be loaded it is the text."""
+    """Returns the input of the right side; text, if its model cannot be loaded."""
     try:
         reads: Collection[str] = example.model().modality
     except ValueError:  # which is said where the example is read
@@ -167,7 +167,7 @@ def _choose_input(example: ModelSource) -> ModelSource:
 
 
 def _choose_layer(selection: ModelSelection, layers: Sequence[Layer], notes: DeltaGenerator) -> int:
-    """The position of the chosen layer; that of the left is the one of its name, or else of its place."""
+    """Returns the index of the chosen layer, by default the one with the name or the index of the left one."""
     names = [layer.name for layer in layers]
     chosen = st.selectbox("Layer on the right", [SAME, *names], key="right-layer", bind="query-params")
     if chosen != SAME:
@@ -180,7 +180,7 @@ def _choose_layer(selection: ModelSelection, layers: Sequence[Layer], notes: Del
 
 
 def _choose_head(selection: ModelSelection, layer: Layer, notes: DeltaGenerator) -> HeadChoice:
-    """The chosen head; that of the left is the one of its place, or the last where there are fewer."""
+    """Returns the chosen head, by default the index of the left one, or the last one."""
     heads = head_names(layer.inputs.heads)
     chosen = st.selectbox("Head on the right", [SAME, *heads, *AGGREGATES], key="right-head", bind="query-params")
     if chosen != SAME:

@@ -1,4 +1,4 @@
-"""What the link still says of another model or text."""
+"""Removal of stale parameters, those of another model or text, from the link."""
 
 from collections.abc import Collection
 
@@ -12,17 +12,21 @@ from attnviz.ui.selection import similar_layers
 
 
 def clear(selection: ModelSelection) -> None:
-    """Takes what is not there out of the link: Streamlit would show the beginning instead, and leave it.
+    """Removes choices that do not exist from the link; Streamlit would show the default, and leave them there.
 
-    While the model that is asked for cannot be shown, the link may still mean it, and stays.
+    While the requested model cannot be shown, its parameters stay.
     """
     if model_picker.REFUSED in st.session_state:
         return
     inputs, queries, first = selection.layer.inputs, selection.query_names, selection.first_row
-    _only(pinned_query.KEY, [pinned_query.NOBODY, *queries], pinned_query.NOBODY if first is None else queries[first])
+    _only(
+        pinned_query.KEY, [pinned_query.NO_QUERY, *queries], pinned_query.NO_QUERY if first is None else queries[first]
+    )
     _only(products.KEY, [products.STRONGEST, *selection.key_names], products.STRONGEST)
     _only(aggregation.TOKENS, queries)
-    _only(aggregation.HEADS, aggregation.choices(selection.layers, similar_layers(selection.layers, selection.index)))
+    _only(
+        aggregation.HEADS, aggregation.head_choices(selection.layers, similar_layers(selection.layers, selection.index))
+    )
     _only(what_if.ABLATED, what_if.heads_by_name(selection.layers))
     if st.session_state.get("right-model", st.query_params.get("right-model")) in (None, side_by_side.SAME):
         most = max(layer.inputs.heads for layer in selection.layers)
@@ -38,7 +42,7 @@ def clear(selection: ModelSelection) -> None:
 
 
 def _only(key: str, there: Collection[str], start: str | None = None) -> None:
-    """Leaves of a widget's value what is there, or else `start`; and of the link, where there is no widget yet."""
+    """Removes unavailable choices from a widget's value, or from the link if there is no widget yet."""
     state, link = st.session_state, st.query_params
     value = state.get(key)
     if isinstance(value, list):

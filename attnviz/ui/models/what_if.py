@@ -1,4 +1,4 @@
-"""What if, on the Models page: an intervention in the model, and its effect on the output and on every head."""
+"""The What if tab of the Models page: an intervention, and its effect on the output and on every head."""
 
 from collections.abc import Sequence
 
@@ -20,12 +20,12 @@ from attnviz.ui.head_map import selected_map
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import describe_parts
-from attnviz.ui.models.layer_table import ranges
+from attnviz.ui.models.layer_table import layer_ranges
 from attnviz.ui.models.outcome import IntervenedExample, Outcome, outcome
 from attnviz.ui.models.selection import ModelSelection
 
 PREFIX = "if"
-ABLATED, WHERE = "if-off", "if-where"
+ABLATED, LAYERS_MENU = "if-off", "if-where"
 EVERYWHERE, SAME_KIND, HERE = "All layers", "Layers of this kind", "This layer"
 KEYS = ("if-before", "if-after")  # of the charts of both sides
 LAST = "what if on a model"  # the name of the last intervention that could be run
@@ -36,7 +36,7 @@ BITS = (
     "KL is the Kullback–Leibler divergence: the bits that it costs on average to expect the changed distribution where "
     "the other one holds. 0 bits: the two are the same."
 )
-WHAT_YOU_SEE = (
+CAPTION = (
     "**What you are seeing.** The model reads the text once more, and attends otherwise where you say so. Layers below "
     "stay as they are; every layer above works with what comes of it, so its maps change too. Both maps have one color "
     "range. A small cell is a head: its mass shift is the share of a query’s attention that has left its keys, on "
@@ -53,33 +53,35 @@ def show(selection: ModelSelection) -> None:
     with st.expander("Change it yourself", key="if-own", icon=":material/tune:", bind="query-params"):
         intervention, refused = _choose(selection)
     with top:
-        interventions.show_presets(presets(selection), intervention, "if-try", lambda one: _write(selection, one))
+        interventions.show_presets(model_presets(selection), intervention, "if-try", lambda one: _write(selection, one))
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     example = _run(selection, intervention, refused, notes)
     result = outcome(example)
     with notes:
         # A line even where nothing is changed, so that nothing below it jumps.
-        changes = describe(selection.layers, example.intervention) or html.Markup("&nbsp;")
+        changes = describe_intervention(selection.layers, example.intervention) or html.Markup("&nbsp;")
         st.html(html.summary(result.sentence, role="status") + html.note(changes))
         if locked := [layer.id for layer in selection.layers if layer.locked]:
-            st.caption(plain(f"Nothing can be changed in {ranges(locked)}, whose queries and keys are not known."))
+            st.caption(
+                plain(f"Nothing can be changed in {layer_ranges(locked)}, whose queries and keys are not known.")
+            )
     _show_maps(selection, example, result)
     left, right = st.columns([0.45, 0.55], gap="medium")
     with left:
         _show_mass_shift(selection, example, result)
     with right:
         _show_next_tokens(result)
-        st.caption(WHAT_YOU_SEE)
+        st.caption(CAPTION)
 
 
-def describe(layers: Sequence[Layer], intervention: Intervention) -> str:
-    """Returns what is changed and where, in words; nothing where nothing is."""
+def describe_intervention(layers: Sequence[Layer], intervention: Intervention) -> str:
+    """Returns a description of an intervention; empty if it changes nothing."""
     unlocked = [i for i, layer in enumerate(layers) if not layer.locked]
     places = unlocked if intervention.layers is None else intervention.layers
-    where = "all layers" if set(unlocked) <= set(places) else ranges([layers[i].id for i in places])
+    layers_name = "all layers" if set(unlocked) <= set(places) else layer_ranges([layers[i].id for i in places])
     sentences = []
     if parts := describe_parts(intervention.score, (), intervention.mask, intervention.normalizer):
-        sentences.append(f"Changed in {where}. {parts}")
+        sentences.append(f"Changed in {layers_name}. {parts}")
     ablated = []
     for i in sorted({layer for layer, _ in intervention.ablated}):
         heads = [str(head) for layer, head in intervention.ablated if layer == i]
@@ -97,13 +99,13 @@ def _unlocked(selection: ModelSelection) -> list[int]:
 
 
 def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
-    """Draws the widgets; returns the intervention, and why some of it was refused."""
+    """Draws the widgets; returns the intervention, and messages about refused parts."""
     refused: list[str] = []
-    *columns, where_column = st.columns(4, gap="small")
+    *columns, layers_column = st.columns(4, gap="small")
     parts = interventions.choose_parts(PREFIX, None, columns, refused)
-    with where_column:
-        where = st.selectbox(
-            "Where", _places(selection), key=WHERE, bind="query-params",
+    with layers_column:
+        layers_name = st.selectbox(
+            "Where", _layer_choices(selection), key=LAYERS_MENU, bind="query-params",
             help="In which layers the mask, the score and the normalizer are replaced.",
         )  # fmt: skip
     heads = heads_by_name(selection.layers)
@@ -112,11 +114,11 @@ def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
         help=interventions.ABLATION_HELP,
     )  # fmt: skip
     ablated = tuple(sorted(heads[name] for name in chosen))
-    return Intervention(**parts, ablated=ablated, layers=_places(selection)[where]), refused
+    return Intervention(**parts, ablated=ablated, layers=_layer_choices(selection)[layers_name]), refused
 
 
-def _places(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
-    """Where the mechanism can be changed, by name: in all layers, in those of one kind, or in one."""
+def _layer_choices(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
+    """Returns the layers to change, by name: all, those of one kind, or one."""
     every = _unlocked(selection)
     same_kind = [i for i in every if selection.layers[i].kind == selection.layer.kind]
     here = [i for i in every if i == selection.index]
@@ -125,7 +127,7 @@ def _places(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
 
 
 def heads_by_name(layers: Sequence[Layer]) -> dict[str, tuple[int, int]]:
-    """Returns the heads that can be ablated, by name: the position of the layer, and the number of the head."""
+    """Returns the heads that can be ablated, by name, as pairs of a layer's index and a head."""
     return {
         f"{layer.name}, head {head}": (i, head)
         for i, layer in enumerate(layers)
@@ -134,31 +136,31 @@ def heads_by_name(layers: Sequence[Layer]) -> dict[str, tuple[int, int]]:
     }
 
 
-def presets(selection: ModelSelection) -> dict[str, Intervention]:
+def model_presets(selection: ModelSelection) -> dict[str, Intervention]:
     """Returns interventions worth trying, by name."""
-    places = _places(selection)
+    places = _layer_choices(selection)
     everywhere, same_kind = places[EVERYWHERE], places.get(SAME_KIND, places[EVERYWHERE])
-    found = {"Everything as trained": Intervention(layers=everywhere)}
+    menu = {"Everything as trained": Intervention(layers=everywhere)}
     if not selection.layer.locked:
         heads = tuple((selection.index, head) for head in range(selection.layer.inputs.heads))
         if isinstance(selection.head, int):
-            found["Ablate this head"] = Intervention(ablated=(heads[selection.head],), layers=everywhere)
-        found["Ablate this layer’s heads"] = Intervention(ablated=heads, layers=everywhere)
-    found["Temperature 4"] = Intervention(normalizer=Softmax(4.0), layers=everywhere)
+            menu["Ablate this head"] = Intervention(ablated=(heads[selection.head],), layers=everywhere)
+        menu["Ablate this layer’s heads"] = Intervention(ablated=heads, layers=everywhere)
+    menu["Temperature 4"] = Intervention(normalizer=Softmax(4.0), layers=everywhere)
     if selection.layer.kind is Kind.CAUSAL:
-        found["Only the last 4 tokens"] = Intervention(SlidingWindow(4), layers=same_kind)
-        found["See the future"] = Intervention(Full(), layers=same_kind)
+        menu["Only the last 4 tokens"] = Intervention(SlidingWindow(4), layers=same_kind)
+        menu["See the future"] = Intervention(Full(), layers=same_kind)
     elif selection.layer.kind is Kind.SELF:
-        found["Only the neighbors"] = Intervention(Band(1), layers=same_kind)
-        found["Only what came before"] = Intervention(Causal(), layers=same_kind)
-    return found
+        menu["Only the neighbors"] = Intervention(Band(1), layers=same_kind)
+        menu["Only what came before"] = Intervention(Causal(), layers=same_kind)
+    return menu
 
 
 def _write(selection: ModelSelection, intervention: Intervention) -> None:
-    """Makes the widgets show an intervention."""
+    """Sets the widgets to an intervention."""
     interventions.write_parts(PREFIX, None, intervention)
-    places = _places(selection).items()
-    st.session_state[WHERE] = next(name for name, layers in places if layers == intervention.layers)
+    places = _layer_choices(selection).items()
+    st.session_state[LAYERS_MENU] = next(name for name, layers in places if layers == intervention.layers)
     heads = heads_by_name(selection.layers).items()
     st.session_state[ABLATED] = [name for name, head in heads if head in intervention.ablated]
 
@@ -166,7 +168,7 @@ def _write(selection: ModelSelection, intervention: Intervention) -> None:
 def _run(
     selection: ModelSelection, intervention: Intervention, refused: list[str], notes: DeltaGenerator
 ) -> IntervenedExample:
-    """The example under the intervention, or under the last one that could be run."""
+    """Returns the example under the intervention, or under the last one that could be run."""
 
     def run() -> IntervenedExample:
         example = IntervenedExample.under(intervention, selection.source)
@@ -181,7 +183,7 @@ def _run(
 
 
 def _show_maps(selection: ModelSelection, example: IntervenedExample, result: Outcome) -> None:
-    """Draws the map of the chosen head on both sides, in one range of colors."""
+    """Draws the map of the chosen head on both sides, with one color range."""
     try:
         maps = [selected_map(one) for one in (selection, selection.with_layers(example, result.layers))]
     except ValueError as problem:  # too long to be drawn; the rest is not
@@ -190,17 +192,17 @@ def _show_maps(selection: ModelSelection, example: IntervenedExample, result: Ou
     end = selection.colors.end([one.weights for one in maps])
 
     def draw(side: int) -> str:
-        shown, title = maps[side], SIDES[side]
-        st.html(html.element("p", title, " ", html.element("small", shown.title), class_="attnviz-change"))
+        head_map, title = maps[side], SIDES[side]
+        st.html(html.element("p", title, " ", html.element("small", head_map.title), class_="attnviz-change"))
         chart(
-            shown.chart(largest=end, link="what-if"),
+            head_map.chart(largest=end, link="what-if"),
             KEYS[side],
             label=f"{title}: attention weights",
-            name=f"attention {shown.title} {title.lower()}",
-            description=f"{title}, {shown.title}: {shown.size}. The arrow keys move from cell to cell.",
+            name=f"attention {head_map.title} {title.lower()}",
+            description=f"{title}, {head_map.title}: {head_map.size}. The arrow keys move from cell to cell.",
             height=HEIGHT,
             hint="Point at a cell: it is marked in both maps.",
-            on_view=shown.on_view,
+            on_view=head_map.on_view,
         )
         if selection.layer.locked:
             return "As the model itself has computed it."
@@ -249,14 +251,14 @@ def _show_mass_shift(selection: ModelSelection, example: IntervenedExample, resu
 
 
 def _mass_shift_sentence(layer: str, head: int, share: float, is_ablated: bool) -> str:
-    """The sentence of a cell; nothing where a layer has no such head."""
+    """Returns the sentence of a cell; empty if the layer has no such head."""
     if np.isnan(share):
         return ""
     return f"{layer}, head {head}: {'ablated' if is_ablated else f'{number(share)} of its attention is elsewhere'}."
 
 
 def _show_next_tokens(result: Outcome) -> None:
-    """Draws the likeliest next tokens with their probabilities on both sides."""
+    """Draws the most likely next tokens with their probabilities on both sides."""
     tokens = result.next_tokens
     if not tokens:
         return

@@ -22,7 +22,7 @@ CARD = 300
 
 
 def show(selection: Selection, pinned: int | None) -> None:
-    """The pinned query's weights under each normalizer, as bars with what they add up to."""
+    """Draws the pinned query's weights under each normalizer, as bars with their sum."""
     if pinned is None:
         st.info("Pin a query above to see its row of scores under every normalizer.")
         return

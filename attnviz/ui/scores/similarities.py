@@ -6,7 +6,7 @@ import streamlit as st
 import torch
 
 from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
-from attnviz.figures.difference import difference as difference_figure
+from attnviz.figures.difference import difference_heatmap
 from attnviz.scores import SCORES, Additive, Cosine, ScaledDot, Score
 from attnviz.ui import cache, mechanism_controls, pinned_query, widgets
 from attnviz.ui.chart import chart
@@ -21,7 +21,7 @@ HEIGHT = 330
 
 
 def show(selection: Selection, pinned: int | None) -> None:
-    """A map for each chosen similarity in one color range, and the difference of two of them."""
+    """Draws a map for each chosen similarity with one color range, and the difference of two of them."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with st.popover("Choose similarities", icon=":material/tune:", width=220):
             scores: list[Score] = widgets.choose_several("Similarities", SCORES, START)
@@ -67,7 +67,7 @@ def show(selection: Selection, pinned: int | None) -> None:
     cell_kinds = outcomes(before, after).numpy()
     with st.container(width=420):
         chart(
-            difference_figure(
+            difference_heatmap(
                 difference(before, after).numpy(), cell_kinds == REMOVED, cell_kinds == ADDED, *maps[first].labels,
                 charts=(chart_key(first), chart_key(second)), zoom_key=zoom_key(maps[first].inputs), link=LINK,
             ),

@@ -1,4 +1,4 @@
-"""What can be chosen on the Steps page: the example, its edits, the head and the query."""
+"""Controls of the Steps page: the example, its edits, the head and the query."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -33,7 +33,7 @@ _FIELDS = {one.name: one.metadata for one in fields(SentenceExample)}
 
 @dataclass(frozen=True, eq=False)
 class StepsSelection:
-    """An example with its edits, computed, and the head and the query of it that are shown."""
+    """A computed example with its edits, and the selected head and query."""
 
     example: StepsExample
     edits: Edits
@@ -45,15 +45,15 @@ class StepsSelection:
 
 @dataclass(frozen=True)
 class _Choice:
-    """What the controls hold: an example, which may be refused when it is made, and a head."""
+    """The state of the controls: an example, which may be refused when it is made, and a head."""
 
     make: Callable[[], StepsExample]
     fallback: StepsExample
     head: int = 0
 
 
-def choose(notes: DeltaGenerator) -> StepsSelection:
-    """Shows the controls in the sidebar, and what is wrong with them in `notes`."""
+def choose_steps(notes: DeltaGenerator) -> StepsSelection:
+    """Draws the controls in the sidebar; problems are shown in `notes`."""
     with st.sidebar:
         choice = _choose_example()
         place = st.container()
@@ -64,17 +64,17 @@ def choose(notes: DeltaGenerator) -> StepsSelection:
     def computed(example: StepsExample, changes: Edits) -> tuple[StepsExample, Edits, Steps]:
         return example, changes, edits.cached_steps(example, changes)
 
-    example, kept_edits, steps = cache.or_last_good(
+    example, valid_edits, steps = cache.or_last_good(
         "steps", lambda: computed(choice.make(), chosen_edits), lambda: computed(choice.fallback, {}), notes
     )
     with place:
         row = _choose_query(steps.inputs.query_tokens)
     head = min(choice.head, steps.inputs.heads - 1)  # the last good example may have fewer
-    return StepsSelection(example, kept_edits, steps, head, row, edits.refusal(choice.make, chosen_edits))
+    return StepsSelection(example, valid_edits, steps, head, row, edits.example_error(choice.make, chosen_edits))
 
 
 def show_query(tokens: tuple[str, ...], row: int) -> None:
-    """Chooses another query."""
+    """Selects a query."""
     if row < len(tokens):
         st.session_state[QUERY] = pinned_query.numbered(range(len(tokens)), tokens)[row]
 

@@ -1,4 +1,4 @@
-"""Numbers written by hand, which are in the link with the stage that is shown."""
+"""Edited numbers, which are in the link with the current stage."""
 
 from collections.abc import Callable
 
@@ -13,12 +13,12 @@ PROBLEM = "steps problem"  # why the last edit was refused; in the session
 
 
 def cached_steps(example: StepsExample, edits: Edits) -> Steps:
-    """The computed example. Raises ValueError if it cannot be written out, or with these edits."""
+    """Returns the computed example. Raises ValueError if it cannot be written out with these edits."""
     return cache.once(lambda: compute_steps(example, edits), "steps", example, format_edits(edits))
 
 
 def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
-    """Returns the edits of the link that fit the example, and a sentence about those that do not."""
+    """Returns the edits in the link that fit the example, and a message about the others."""
     try:
         edits = parse_edits(link_value(EDITS))
     except ValueError as problem:
@@ -27,18 +27,18 @@ def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
         matrices = cached_steps(make(), {}).matrices
     except ValueError:  # which the page shows
         return {}, ""
-    kept = {
+    valid = {
         name: {cell: value for cell, value in cells.items() if _has_cell(matrices.get(name), *cell)}
         for name, cells in edits.items()
     }
-    kept = {name: cells for name, cells in kept.items() if cells}
-    lost = sum(map(len, edits.values())) - sum(map(len, kept.values()))
+    valid = {name: cells for name, cells in valid.items() if cells}
+    lost = sum(map(len, edits.values())) - sum(map(len, valid.values()))
     count = "1 number" if lost == 1 else f"{lost} numbers"
-    return kept, f"{count} written by hand had a place that is not here, and can’t be shown." if lost else ""
+    return valid, f"{count} written by hand had a place that is not here, and can’t be shown." if lost else ""
 
 
-def refusal(make: Callable[[], StepsExample], edits: Edits) -> str:
-    """Why the example cannot be shown; empty if it can."""
+def example_error(make: Callable[[], StepsExample], edits: Edits) -> str:
+    """Returns why the example cannot be shown; empty if it can."""
     try:
         cached_steps(make(), edits)
     except ValueError as problem:
@@ -46,23 +46,24 @@ def refusal(make: Callable[[], StepsExample], edits: Edits) -> str:
     return ""
 
 
-def edit(example: StepsExample, edits: Edits, matrix: str, row: int, column: int, text: str) -> None:
-    """Writes a number by hand; an empty text has it computed again. The link keeps it, or PROBLEM why not."""
-    changed = {name: dict(cells) for name, cells in edits.items()}
+def edit_number(example: StepsExample, edits: Edits, matrix: str, row: int, column: int, text: str) -> None:
+    """Edits a number; an empty text removes the edit. Stores the edits in the link, or the reason of a refusal in
+    PROBLEM."""
+    new_edits = {name: dict(cells) for name, cells in edits.items()}
     try:
         if text:
-            changed.setdefault(matrix, {})[row, column] = float(text)
+            new_edits.setdefault(matrix, {})[row, column] = float(text)
         else:
-            changed.get(matrix, {}).pop((row, column), None)
-        cached_steps(example, changed)
+            new_edits.get(matrix, {}).pop((row, column), None)
+        cached_steps(example, new_edits)
     except ValueError as problem:
         st.session_state[PROBLEM] = str(problem)
     else:
-        set_link_value(EDITS, format_edits(changed))
+        set_link_value(EDITS, format_edits(new_edits))
 
 
 def link_value(name: str) -> str:
-    """What the link has under a name, or had when this page was last open."""
+    """Returns the value of a link parameter, or its value when this page was last open."""
     value = st.query_params.get(name) or st.session_state.get(f"steps {name}", "")
     set_link_value(name, value)
     return value

@@ -9,7 +9,7 @@ from attnviz.ui.steps.controls import StepsSelection
 
 
 def show(selection: StepsSelection) -> None:
-    """The scores of one query, from which the reader predicts its weights."""
+    """Draws the scores of one query, from which the reader predicts its weights."""
     inputs, head, row = selection.steps.inputs, selection.head, selection.row
     attention = selection.steps.mechanism(inputs, heads=[head], rows=[row])
     scores = [fixed(float(score)) if score.isfinite() else "masked" for score in attention.scores[0, 0]]

@@ -10,7 +10,7 @@ from attnviz.scores import Dot, General, ScaledDot, Score
 from attnviz.ui import cache
 from attnviz.ui.matrices import Stage, as_json, matrices
 from attnviz.ui.steps.controls import StepsSelection, show_query
-from attnviz.ui.steps.edits import EDITS, PROBLEM, STAGE, edit, link_value, set_link_value
+from attnviz.ui.steps.edits import EDITS, PROBLEM, STAGE, edit_number, link_value, set_link_value
 
 TITLES = {
     "vectors": "Vectors",
@@ -32,33 +32,33 @@ SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def show(selection: StepsSelection) -> None:
-    """Shows the matrices of one head; a problem stands where a sum would."""
+    """Draws the matrices of one head; a problem is shown instead of a formula."""
     steps, head = selection.steps, selection.head
     heads, tokens, keys = steps.inputs.heads, steps.inputs.query_tokens, steps.inputs.key_tokens
-    shown = steps.for_head(head)
+    step_matrices = steps.for_head(head)
     stage = link_value(STAGE)
     several = heads > 1
     matrices(
         cache.once(
-            lambda: [as_json(one, one.rows in (tokens, keys), one.columns == keys) for one in shown],
+            lambda: [as_json(one, one.rows in (tokens, keys), one.columns == keys) for one in step_matrices],
             "matrices", selection.example, format_edits(selection.edits), head,
         ),
-        tuple(_stage(name, selection, shown) for name in steps.stages),
+        tuple(_stage(name, selection, step_matrices) for name in steps.stages),
         "matrices",
         stage=stage if stage in steps.stages else steps.stages[0],
         row=selection.row,
-        named=f"head{_index(head)} =" if several else "",
+        head_name=f"head{_index(head)} =" if several else "",
         concat=f"Concat({', '.join(f'head{_index(i)}' for i in range(heads))})" if several else "",
         problem=st.session_state.pop(PROBLEM, "") or selection.problem,
         on_stage=lambda name: set_link_value(STAGE, "" if name == steps.stages[0] else name),
         on_query=partial(show_query, tokens),
-        on_edit=partial(edit, selection.example, selection.edits),
+        on_edit=partial(edit_number, selection.example, selection.edits),
         on_undo=lambda: set_link_value(EDITS, ""),
     )  # fmt: skip
 
 
-def _stage(name: str, selection: StepsSelection, shown: tuple[Matrix, ...]) -> Stage:
-    """A stage as a sentence, and the cell of the query that is written out: that of its greatest weight."""
+def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ...]) -> Stage:
+    """Returns a stage with its sentence, and the cell whose formula is shown: that of the largest weight."""
     steps, head, row = selection.steps, selection.head, selection.row
     heads, _, d_k = steps.inputs.key.shape
     query = visible(steps.inputs.query_tokens[row])
@@ -77,7 +77,7 @@ def _stage(name: str, selection: StepsSelection, shown: tuple[Matrix, ...]) -> S
         "output": f"The values, each times its weight, add up to the output of “{query}”. Most comes from “{key}”.",
         "heads": f"The outputs of the {heads} heads for “{query}” stand side by side.",
     }
-    last = [matrix for matrix in shown if matrix.stage == name and matrix.head in (head, None)][-1]
+    last = [matrix for matrix in step_matrices if matrix.stage == name and matrix.head in (head, None)][-1]
     if name == "vectors":
         cell = (f"Q{head}", row, 0)
     elif name == "exp":  # of the greatest score it is always exp(0)

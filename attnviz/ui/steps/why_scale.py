@@ -15,19 +15,19 @@ from attnviz.ui.html import Markup, element
 
 
 def show() -> None:
-    """Three charts against the width of the vectors, and one width in numbers."""
-    found: Scaling = cache.once(measure_scaling, "scaling")
+    """Draws three charts over the width of the vectors, and the numbers of one width."""
+    scaling: Scaling = cache.once(measure_scaling, "scaling")
     place = st.container()
     width = st.select_slider("Width d of the vectors", WIDTHS, 64, key="d", bind="query-params", width=420)
-    place.html(element("p", sentence(found, width), class_="attnviz-why"))
+    place.html(element("p", scaling_sentence(scaling, width), class_="attnviz-why"))
     widths = np.array(WIDTHS, dtype="f4")
     views: tuple[tuple[str, str, str, Tensor, dict[str, Any]], ...] = (
         ("spread", "Dot products spread", "Their variance.",
-         found.variance, {"theory": np.stack([widths, np.ones_like(widths)]), "logarithmic": True}),
+         scaling.variance, {"theory": np.stack([widths, np.ones_like(widths)]), "logarithmic": True}),
         ("peak", "The softmax peaks", f"The greatest of {KEYS} weights, on average.",
-         found.greatest, {"dashes": "even", "theory": np.full((1, len(widths)), 1 / KEYS, dtype="f4")}),
+         scaling.greatest, {"dashes": "even", "theory": np.full((1, len(widths)), 1 / KEYS, dtype="f4")}),
         ("gradient", "The gradient vanishes", "The norm of ∂weights/∂scores, on average.",
-         found.gradient, {}),
+         scaling.gradient, {}),
     )  # fmt: skip
     for column, (key, title, about, measured, more) in zip(st.columns(3, gap="medium"), views, strict=True):
         with column:
@@ -50,12 +50,12 @@ def show() -> None:
     )
 
 
-def sentence(found: Scaling, width: int) -> Markup:
-    """What scaling does at one width, in numbers."""
-    at = found.widths.index(width)
+def scaling_sentence(scaling: Scaling, width: int) -> Markup:
+    """Returns a sentence about the effect of scaling at one width."""
+    i = scaling.widths.index(width)
     (plain, scaled), (peak, calm), (small, large) = (
-        (number(float(one[0, at])), number(float(one[1, at])))
-        for one in (found.variance, found.greatest, found.gradient)
+        (number(float(one[0, i])), number(float(one[1, i])))
+        for one in (scaling.variance, scaling.greatest, scaling.gradient)
     )
     return Markup(
         "At d = {} dot products have a variance of <b>{}</b> (in theory {}); divided by √{}, <b>{}</b> (1). "

@@ -1,4 +1,4 @@
-"""What can be chosen on the Transformer page: the translator, a head of each use, and the sentence."""
+"""Controls of the Transformer page: the translator, a head of each use, and the sentence."""
 
 import secrets
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from attnviz.translator import EXAMPLES, Translation, Translator, load, sentences, tokenize
+from attnviz.translator import EXAMPLES, Translation, Translator, generate_sentences, load, tokenize
 from attnviz.translator.lexicon import (
     ADJECTIVES,
     ADVERBS,
@@ -30,7 +30,7 @@ KINDS = {"person": "People", "animal": "Animals", "food": "Food", "thing": "Thin
 
 @dataclass(frozen=True, eq=False)
 class TransformerSelection:
-    """The translation that every tab shows, and the chosen head of each use, counted layer by layer."""
+    """The translation of every tab, and the selected head of each use, numbered across layers."""
 
     translator: Translator
     translation: Translation
@@ -39,32 +39,32 @@ class TransformerSelection:
 
 
 def select() -> TransformerSelection:
-    """Draws the controls; returns what is chosen, with the last sentence that could be read, at its last step."""
+    """Draws the controls; returns the selection, with the last sentence that could be read."""
     with st.sidebar:
         translator = load(similarity())
         heads = choose_heads(translator)
-    text = _sentence()
+    text = _choose_sentence()
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     english = cache.or_last_good("english", lambda: " ".join(tokenize(text)), lambda: EXAMPLES[0], notes)
     return TransformerSelection(translator, translator.translate(english), heads)
 
 
 def choose_heads(translator: Translator) -> dict[Use, int]:
-    """Draws a menu of heads for each use; returns the chosen ones, counted layer by layer."""
-    return {use: _head(use, translator) for use in maps.USES}
+    """Draws a menu of heads for each use; returns the selected heads, numbered across layers."""
+    return {use: _choose_head(use, translator) for use in maps.USES}
 
 
-def _head(use: Use, translator: Translator) -> int:
+def _choose_head(use: Use, translator: Translator) -> int:
     key, first = maps.key(use), maps.HEAD_NAMES[maps.first_head(use, translator)]
     # What another translator began with is nobody's choice.
     if key in st.session_state and st.session_state[key] == st.session_state.get(f"{key} first"):
         st.session_state[key] = first
     st.session_state[f"{key} first"] = first
-    at = maps.HEAD_NAMES.index(first)
-    return maps.HEAD_NAMES.index(st.selectbox(maps.USES[use], maps.HEAD_NAMES, at, key=key, bind="query-params"))
+    index = maps.HEAD_NAMES.index(first)
+    return maps.HEAD_NAMES.index(st.selectbox(maps.USES[use], maps.HEAD_NAMES, index, key=key, bind="query-params"))
 
 
-def _sentence() -> str:
+def _choose_sentence() -> str:
     """The English sentence: typed, one of the examples, or a random one."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sentence"):
         text = st.text_input("English", EXAMPLES[0], key=ENGLISH_KEY, bind="query-params", width=460)
@@ -83,11 +83,11 @@ def _take_example() -> None:
 
 
 def _draw_sentence() -> None:
-    st.session_state[ENGLISH_KEY] = " ".join(next(sentences("test", secrets.randbelow(2**32))).english)
+    st.session_state[ENGLISH_KEY] = " ".join(next(generate_sentences("test", secrets.randbelow(2**32))).english)
 
 
 def vocabulary() -> html.Markup:
-    """Returns every word that the translator knows, by kind."""
+    """Returns all words of the translator, by kind."""
     groups = {
         "Articles and the like": list(DETERMINERS),
         "Pronouns": list(PRONOUNS),

@@ -1,4 +1,4 @@
-"""The translation word by word, and what the word that comes out looked at."""
+"""The translation word by word, with the attention of each French word."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -26,14 +26,15 @@ MOST_EXPECTED = 4  # words that are named where another one is not understood
 
 
 def show(selection: TransformerSelection) -> TransformerSelection:
-    """Draws the translation up to a step of decoding, which is chosen here; returns the selection at that step."""
+    """Draws the translation up to a step of decoding, with a slider of the steps; returns the selection at that
+    step."""
     translation = selection.translation
     with st.container(key="decoded"):  # its three places are side by side, or below each other, by transformer.css
         with st.container(key="decoded-words"):
             text = st.container()
             step = _step(translation)
         with text:
-            st.html(in_french(translation, step) + verdict(translation))
+            st.html(in_french(translation, step) + translation_verdict(translation))
         with st.container(key="decoded-lines", gap=None):
             _show_lines(translation, step, selection.heads["cross"])
         with st.container(key="decoded-likeliest"):
@@ -42,8 +43,8 @@ def show(selection: TransformerSelection) -> TransformerSelection:
 
 
 def _show_lines(translation: Translation, step: int, head: int) -> None:
-    """Draws what the word of a step looks at, in a head of the encoder–decoder attention."""
-    cross = maps.of(translation, "cross", step)
+    """Draws the attention of the current word, in a head of the encoder–decoder attention."""
+    cross = maps.use_maps(translation, "cross", step)
     sentence = looks(translation, step, maps.HEAD_NAMES[head], cross.weights[head, step])
     st.html(html.summary(sentence, also="attnviz-looks"))
     high = 24 + 27 * max(len(cross.queries), len(cross.keys))
@@ -60,7 +61,7 @@ def _show_lines(translation: Translation, step: int, head: int) -> None:
 
 
 def _step(translation: Translation) -> int:
-    """The step in the link; where another translation has come, the one that it opens at."""
+    """Returns the step in the link, or the opening step of a new translation."""
     count, first = len(translation.steps), opening(translation) + 1
     step_before, french_before = st.session_state.get("word of", (None, translation.french))
     another = french_before != translation.french
@@ -72,27 +73,26 @@ def _step(translation: Translation) -> int:
 
 
 def opening(translation: Translation) -> int:
-    """The step that is most worth seeing: the first word that comes before one it follows in English, by the true
-    alignment; where there is none, the middle."""
+    """Returns the first step that breaks the English word order, by the true alignment, or else the middle step."""
     true = translation.alignment or ()
     overtaking = (i for i, keys in enumerate(true) if any(max(keys) > min(later) for later in true[i + 1 :]))
     return next(overtaking, (len(translation.steps) - 1) // 2)
 
 
 def pieces(translation: Translation) -> list[str]:
-    """The French as it is written, in the pieces that each word adds, with the spaces between them."""
+    """Returns the pieces of French text that the words add, with the spaces between them."""
     written = [detokenize(translation.french[:end]) for end in range(len(translation.french) + 1)]
     return [after[len(before) :] for before, after in pairwise(written)]
 
 
 def in_french(translation: Translation, step: int) -> html.Markup:
-    """Returns the French text: the word of a step is marked, the words after it are pale, and hidden while it plays."""
+    """Returns the French text: the current word is marked, later words are pale, and hidden while the slider plays."""
     hidden = "true" if st.session_state.get(PLAYING) == WORD else None
 
-    def mark(word: str, at: int) -> object:
-        if at == step:
+    def mark(word: str, i: int) -> object:
+        if i == step:
             return html.element("mark", word)
-        return html.element("i", word, aria_hidden=hidden) if at > step else word
+        return html.element("i", word, aria_hidden=hidden) if i > step else word
 
     parts: list[object] = []
     for i, piece in enumerate(pieces(translation)):
@@ -103,8 +103,8 @@ def in_french(translation: Translation, step: int) -> html.Markup:
     )
 
 
-def verdict(translation: Translation) -> html.Markup:
-    """Returns whether the translation is right."""
+def translation_verdict(translation: Translation) -> html.Markup:
+    """Returns whether the translation is correct."""
     reference = translation.reference
     if reference is None:
         return html.element("p", why_unknown(translation.english), class_="attnviz-verdict")
@@ -115,17 +115,17 @@ def verdict(translation: Translation) -> html.Markup:
 
 
 def why_unknown(english: tuple[str, ...]) -> str:
-    """Returns why no right translation is known."""
-    at, expected = next((n, words) for n in range(len(english) - 1, -1, -1) if (words := next_words(english[:n])))
-    if english[at] in expected:  # it was whole there
-        return f"The grammar reads one sentence at a time, and more follows “{' '.join(english[: at + 1])}”."
+    """Returns why no reference translation is known."""
+    end, expected = next((n, words) for n in range(len(english) - 1, -1, -1) if (words := next_words(english[:n])))
+    if english[end] in expected:  # it was whole there
+        return f"The grammar reads one sentence at a time, and more follows “{' '.join(english[: end + 1])}”."
     some = ", ".join(f"“{word}”" for word in expected[:MOST_EXPECTED]) + " …" * (len(expected) > MOST_EXPECTED)
-    where = f"After “{' '.join(english[:at])}”" if at else "At the beginning"
-    return f"The grammar has no such sentence, so this may be wrong. {where} it has {some}, not “{english[at]}”."
+    context = f"After “{' '.join(english[:end])}”" if end else "At the beginning"
+    return f"The grammar has no such sentence, so this may be wrong. {context} it has {some}, not “{english[end]}”."
 
 
 def likeliest(step: Step) -> html.Markup:
-    """Returns the five likeliest words of a step as bars."""
+    """Returns the five most likely words of a step as bars."""
     rows = (
         html.element(
             "tr",
@@ -140,8 +140,8 @@ def likeliest(step: Step) -> html.Markup:
 
 
 def looks(translation: Translation, step: int, head: str, weights: np.ndarray) -> str:
-    """Returns what the word of a step looks at most, in a sentence."""
+    """Returns a sentence about the largest weight of the current word."""
     word, key = translation.steps[step].word, int(np.nanargmax(weights))
-    layer, _, of = head.lower().partition(", ")
+    layer, _, head_name = head.lower().partition(", ")
     to = "To end" if word == END else f"To say “{visible(word)}”"
-    return f"{to}, {of} of {layer} looks at “{translation.english[key]}” with {number(float(weights[key]))}."
+    return f"{to}, {head_name} of {layer} looks at “{translation.english[key]}” with {number(float(weights[key]))}."

@@ -1,4 +1,4 @@
-"""The maps of one use of attention, and its two charts: the mosaic of its heads, and the heatmap of one."""
+"""The maps of one use of attention: the mosaic of its heads, and the heatmap of one head."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ NOT_YET: dict[Use, str] = {
 class Maps:
     """The weights of all heads of one use in one step of decoding, layer by layer.
 
-    A cell is NaN where it is not allowed, or where the step has no such word yet: maps keep their size from step to
-    step. Of these, the cells that are `coming` will be allowed once the words are there.
+    NaN where masked, or where the step has no such word yet: maps have the same size in all steps. The cells that are
+    `coming` will be allowed once the words are there.
     """
 
     use: Use
@@ -59,39 +59,39 @@ class Maps:
         return [(row, key) for row, keys in enumerate(self.true) for key in keys if not self.coming[:, row].any()]
 
     def agreed(self, head: int) -> int:
-        """How many rows of the true alignment have their greatest weight on a key that it gives them."""
+        """Returns the number of rows whose largest weight agrees with the true alignment."""
         return sum(
             not np.isnan(row).all() and int(np.nanargmax(row)) in keys
             for row, keys in zip(self.weights[head], self.true, strict=False)
         )
 
 
-def of(translation: Translation, use: Use, step: int = -1) -> Maps:
-    """The maps of one use in a step of decoding, by default the last."""
+def use_maps(translation: Translation, use: Use, step: int = -1) -> Maps:
+    """Returns the maps of one use in a step of decoding, by default the last."""
     step %= len(translation.steps)
     layers = translation.layers(step, use)
-    found = np.stack([head_map(one.inputs, one.mechanism, head).numpy() for one in layers for head in range(HEADS)])
+    computed = np.stack([head_map(one.inputs, one.mechanism, head).numpy() for one in layers for head in range(HEADS)])
     fed, out = ("<start>", *translation.french), tuple(one.word for one in translation.steps)
     queries = translation.english if use == "encoder" else fed[: len(out)] if use == "decoder" else out
     keys = queries if use == "decoder" else translation.english
-    weights = np.full((len(found), len(queries), len(keys)), np.nan, dtype="f4")
-    weights[:, : found.shape[1], : found.shape[2]] = found
+    weights = np.full((len(computed), len(queries), len(keys)), np.nan, dtype="f4")
+    weights[:, : computed.shape[1], : computed.shape[2]] = computed
     coming = np.concatenate([_allowed(layer, len(queries), len(keys)) for layer in layers]) & np.isnan(weights)
     return Maps(use, weights, coming, queries, keys, (translation.alignment or ()) if use == "cross" else ())
 
 
 def _allowed(layer: Layer, queries: int, keys: int) -> Bool[np.ndarray, "heads queries keys"]:
-    """What each head may look at, once there are so many words."""
+    """Returns what each head may attend to with these numbers of words."""
     head, query, key = torch.arange(HEADS)[:, None, None], torch.arange(queries)[:, None], torch.arange(keys)
     allowed = layer.mechanism.bind(queries, keys, HEADS).mask(torch.tensor(0), head, query, key)
     return allowed.expand(HEADS, queries, keys).numpy()
 
 
 def first_head(use: Use, translator: Translator) -> int:
-    """The head that is shown until another is chosen.
+    """Returns the default head of a use.
 
-    In the encoder adjectives look at their noun there, in the decoder the word before "pas" looks at "ne"; of those
-    that look from one to the other it is the one that agrees most with the true alignment.
+    In the encoder, adjectives attend to their nouns there; in the decoder, the word before "pas" attends to "ne"; for
+    encoder–decoder attention it is the head that agrees most with the true alignment.
     """
     if use == "cross":
         return int(np.argmax(agreement(translator)))
@@ -99,21 +99,22 @@ def first_head(use: Use, translator: Translator) -> int:
 
 
 def agreement(translator: Translator) -> list[float]:
-    """How far each head of the encoder–decoder attention agrees with the true alignment, in test sentences."""
+    """Returns the agreement of each head of the encoder–decoder attention with the true alignment, on test
+    sentences."""
     return [share for heads in training_log(translator.variant).evaluations[-1].agreement for share in heads]
 
 
 def key(use: Use) -> str:
-    """The name of the menu of a use's heads, in the session and in the link."""
+    """Returns the key of the menu of a use's heads, in the session and in the link."""
     return f"{use}-head"
 
 
-def open_head(use: Use, head: int) -> None:
-    """Chooses a head in the menu."""
+def choose_head(use: Use, head: int) -> None:
+    """Selects a head in the menu."""
     st.session_state[key(use)] = HEAD_NAMES[head]
 
 
-def show_mosaic(
+def show_heads(
     maps: Maps,
     key: str,
     *,
@@ -123,9 +124,9 @@ def show_mosaic(
     labels: Sequence[str] = (),
     names: Sequence[str] = (),
 ) -> None:
-    """Draws all heads as small maps under `key`, the chosen one framed; a click on a head calls `on_open` with it.
+    """Draws all heads as thumbnails under `key`, with a frame around the chosen one; a click on a head calls `on_open`.
 
-    `labels` stand above the heads; `names` are what is said of the head under the pointer.
+    `labels` are shown above the heads, `names` under the pointer.
     """
     picture = mosaic(
         maps.weights,
@@ -158,8 +159,8 @@ def show_mosaic(
     )
 
 
-def picture(maps: Maps, head: int, *, largest: float, link: str = "") -> Chart[HeatmapSpec]:
-    """One head as a heatmap that says what each of its cells is."""
+def head_figure(maps: Maps, head: int, *, largest: float, link: str = "") -> Chart[HeatmapSpec]:
+    """Returns one head as a heatmap with a sentence for each cell."""
     weights, coming = maps.weights[head], maps.coming[head]
     not_yet = {(int(row), int(key)): NOT_YET[maps.use] for row, key in np.argwhere(coming)}
     result = heatmap(
@@ -180,7 +181,7 @@ def picture(maps: Maps, head: int, *, largest: float, link: str = "") -> Chart[H
     return result
 
 
-def show_heatmap(
+def show_head(
     maps: Maps,
     key: str,
     *,
@@ -192,10 +193,10 @@ def show_heatmap(
     hint: str = "Point at a cell to read it.",
     rows: int = 10,
 ) -> None:
-    """Draws one head under `key`, the true alignment outlined where there is one, with room for so many `rows`; a
-    click calls `on_click` with its row."""
+    """Draws one head under `key`, with outlines around the true alignment and a height for `rows`; a click calls
+    `on_click` with the row."""
     chart(
-        picture(maps, head, largest=largest, link=link),
+        head_figure(maps, head, largest=largest, link=link),
         key,
         label=USES[maps.use],
         name=f"{_inline(maps.use)} {HEAD_NAMES[head].lower()}",
@@ -209,5 +210,5 @@ def show_heatmap(
 
 
 def _inline(use: Use) -> str:
-    """The name of a use within a sentence."""
+    """Returns the name of a use within a sentence."""
     return USES[use][0].lower() + USES[use][1:]

@@ -32,7 +32,7 @@ LEARNED = {  # the weights of a score: what they are called, and their size
     "key_weight": ("W_k", ("r", "d_k")),
     "vector": ("v", ("r",)),
 }
-MADE_OF: dict[Use, tuple[str, str]] = {"encoder": ("X", "X"), "decoder": ("Y", "Y"), "cross": ("Y", "Z")}
+SYMBOLS: dict[Use, tuple[str, str]] = {"encoder": ("X", "X"), "decoder": ("Y", "Y"), "cross": ("Y", "Z")}
 COUNTED: dict[Use, tuple[str, str]] = {"encoder": ("n", "n"), "decoder": ("m", "m"), "cross": ("m", "n")}
 UNLIKE: dict[type[Score], str] = {
     Dot: "the scores of encoder–decoder attention are not divided by $\\sqrt{d_k}$",
@@ -44,7 +44,7 @@ PAPER = {"d_model": 512, "h": 8, "d_k": 64, "layers": 6}  # its base model (tabl
 
 @dataclass(frozen=True)
 class NamedTensor:
-    """One tensor of an attention: what the paper calls it, how large it is, and what the code calls it."""
+    """A tensor of an attention layer, with its symbol in the paper, its size, and its name in the code."""
 
     symbol: str  # in TeX
     letters: tuple[str, ...]  # its size in TeX
@@ -55,7 +55,7 @@ class NamedTensor:
 
 @dataclass(frozen=True, eq=False)
 class AttentionLayer:
-    """One attention of the translator, in the last step of a translation."""
+    """One attention layer of the translator, in the last step of a translation."""
 
     use: Use
     number: int  # of its layer
@@ -73,7 +73,7 @@ class AttentionLayer:
 
 
 def attention_layer(translator: Translator, translation: Translation, use: Use, number: int) -> AttentionLayer:
-    """Returns one attention of a translation."""
+    """Returns one attention layer of a translation."""
     stack, name = ("encoder" if use == "encoder" else "decoder"), ("cross" if use == "cross" else "attention")
     module = getattr(getattr(translator.model, stack)[number], name)
     code = (f"translator.model.{stack}[{number}].{name}", f'translation.layers(use="{use}")[{number}]')
@@ -101,13 +101,14 @@ def show(selection: TransformerSelection) -> None:
             st.latex(formulas(this), width="content")
             st.markdown(compare_with_paper(translator, this))
         with right:
-            st.html(products(this, tensors))
+            st.html(product_diagram(this, tensors))
         st.markdown(tensor_table(tensors))
-        st.caption(legend(this, translation, head))
+        st.caption(symbol_legend(this, translation, head))
 
 
 def formulas(this: AttentionLayer) -> str:
-    """Returns what the attention computes, in TeX: the paper's equations, with the score and the mask of this use."""
+    """Returns the computation of an attention layer in TeX: the paper's equations, with the score and the mask of
+    this use."""
     masked = " + M" if this.masked else ""
     scores = rf"\left({SCORES[type(this.score)]}{masked}\right)"
     rows = [_equation(r"\mathrm{Attention}(Q, K, V)", rf"\mathrm{{softmax}}{scores}\, V")]
@@ -124,35 +125,35 @@ def formulas(this: AttentionLayer) -> str:
 
 
 def _equation(left: str, right: str) -> str:
-    """In two lines, so that it fits on a phone."""
+    """Returns an equation in two lines, so that it fits on a phone."""
     return rf"&{left} \\ &\quad = {right}"
 
 
 def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
-    """Returns every tensor of an attention in the order of the computation, with its size in the running model."""
+    """Returns all tensors of an attention layer in the order of the computation, with their sizes in the model."""
     inputs, module, done = this.layer.inputs, this.module, this.layer.mechanism(this.layer.inputs)
-    (query, memory), (n, m) = MADE_OF[this.use], COUNTED[this.use]
+    (query, memory), (n, m) = SYMBOLS[this.use], COUNTED[this.use]
     rows: dict[str, NamedTensor] = {}
 
     def add(name: str, symbol: str, letters: tuple[str, ...], shape: Sequence[int], about: str, code: str) -> None:
         rows[name] = NamedTensor(symbol, letters, tuple(shape), about, code)
 
-    came = "words + sinusoids of their positions" if this.number == 0 else f"what layer {this.number - 1} made"
-    came = "what self-attention made in this layer" if this.use == "cross" else came
+    input_name = "words + sinusoids of their positions" if this.number == 0 else f"what layer {this.number - 1} made"
+    input_name = "what self-attention made in this layer" if this.use == "cross" else input_name
     symbol = f"Q = K = V = {query}" if query == memory else f"Q = {query}"
-    add("vectors", symbol, (n, D), (inputs.queries, module.query.in_features), f"{came}, normalized", "vectors")
+    add("vectors", symbol, (n, D), (inputs.queries, module.query.in_features), f"{input_name}, normalized", "vectors")
     if query != memory:
-        made = "what the encoder made, normalized; the same for both layers"
-        add("memory", f"K = V = {memory}", (m, D), (inputs.keys, module.key.in_features), made, "memory")
+        origin = "what the encoder made, normalized; the same for both layers"
+        add("memory", f"K = V = {memory}", (m, D), (inputs.keys, module.key.in_features), origin, "memory")
     for role, letter, d in (("query", "Q", "d_k"), ("key", "K", "d_k"), ("value", "V", "d_v")):
         every, width = getattr(module, role).weight.shape
         own = every // inputs.heads
         code = f"attention.{role}.weight[{own} * i : {own} * (i + 1)].T"
         add(f"{role} weight", f"W_i^{letter}", (D, d), (width, own), "learned", code)
-    for role, letter, rows_of, d in (("query", "Q", n, "d_k"), ("key", "K", m, "d_k"), ("value", "V", m, "d_v")):
+    for role, letter, length, d in (("query", "Q", n, "d_k"), ("key", "K", m, "d_k"), ("value", "V", m, "d_v")):
         shape = getattr(inputs, role)[0].shape
         about = {"query": "queries of a head", "key": "its keys", "value": "its values"}[role]
-        add(role, f"{letter} W_i^{letter}", (rows_of, d), shape, about, f"layer.inputs.{role}[i]")
+        add(role, f"{letter} W_i^{letter}", (length, d), shape, about, f"layer.inputs.{role}[i]")
     for name, weight in module.similarity.named_parameters():
         symbol, letters = LEARNED[name]
         add(name, symbol, letters, weight.shape, "learned, one for all heads", f"attention.similarity.{name}")
@@ -186,8 +187,8 @@ def size(one: NamedTensor) -> str:
     return " × ".join(map(str, one.shape))
 
 
-def products(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) -> html.Markup:
-    """Returns what is multiplied with what: rectangles as large as the tensors are."""
+def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) -> html.Markup:
+    """Returns the matrix products as rectangles of the sizes of the tensors."""
 
     def box(name: str, *symbol: object, kind: str = "", transposed: bool = False, pieces: int = 1) -> html.Markup:
         rows, columns = tensors[name].shape[:: -1 if transposed else 1]
@@ -205,7 +206,7 @@ def products(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) -> html.M
         return html.element("p", sentence, class_="attnviz-product") + product
 
     sub, sup, opened, closed = partial(html.element, "sub"), partial(html.element, "sup"), *map(_bracket, "()")
-    query, memory = MADE_OF[this.use]
+    query, memory = SYMBOLS[this.use]
     heads = this.layer.inputs.heads
     scores = [box("query", "Q"), box("key", "K", sup("T"), transposed=True)]
     if isinstance(this.score, General):
@@ -238,8 +239,8 @@ def _bracket(text: str) -> html.Markup:
     return html.element("em", text)
 
 
-def legend(this: AttentionLayer, translation: Translation, head: int) -> str:
-    """Returns what the letters and the names in the code stand for, in Markdown."""
+def symbol_legend(this: AttentionLayer, translation: Translation, head: int) -> str:
+    """Returns the meaning of the symbols and the names in the code, in Markdown."""
     module, layer = this.code
     return (
         f"$n$ = {len(translation.english)} English words, $m$ = {len(translation.steps)} places of the decoder; sizes "
@@ -250,7 +251,7 @@ def legend(this: AttentionLayer, translation: Translation, head: int) -> str:
 
 
 def compare_with_paper(translator: Translator, this: AttentionLayer) -> str:
-    """Returns how this model differs from the paper's, in Markdown."""
+    """Returns the differences between this model and the paper's, in Markdown."""
     model, inputs = translator.model, this.layer.inputs
     d_k, layers = inputs.key.shape[-1], f"{len(model.encoder)} + {len(model.decoder)}"
     unlike = UNLIKE.get(VARIANTS[translator.variant], "")
@@ -266,7 +267,7 @@ def compare_with_paper(translator: Translator, this: AttentionLayer) -> str:
 
 
 def steps_link(translator: Translator, translation: Translation, use: Use, layer: int, head: int) -> html.Markup:
-    """Returns a link to every number of a head on the Steps page, or why there is none."""
+    """Returns a link to all numbers of a head on the Steps page, or why there is none."""
     english = " ".join(translation.english)
     try:
         TranslatorExample(english, translator.variant, use, layer, head)

@@ -15,12 +15,12 @@ from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.decoding import WORD
 
-WHAT: dict[Use, str] = {
+EXPLANATIONS: dict[Use, str] = {
     "encoder": "Every English word looks at every English word. Queries and keys both come from the encoder.",
     "decoder": "A French word looks at itself and at what came before. Queries and keys both come from the decoder.",
     "cross": "A French word looks at every English word. Queries come from the decoder, keys from the encoder.",
 }
-TELLING: dict[Use, str] = {
+HEAD_NOTES: dict[Use, str] = {
     "encoder": "In this head, most adjectives look most at the noun that they describe: in French they agree with it.",
     "decoder": "In this head, the word before *pas* looks back at *ne*, the first half of “not”.",
 }
@@ -29,7 +29,7 @@ ROW = "encoder-row"
 
 
 def show(selection: TransformerSelection) -> None:
-    """Draws the maps of one step of decoding, the chosen head of each use large."""
+    """Draws the maps of one step of decoding, with the selected head of each use."""
     for use, column in zip(maps.USES, st.columns(3, gap="small"), strict=True):
         with column, st.container(key=f"use-{use}"):
             _show_use(use, selection)
@@ -47,37 +47,37 @@ def show(selection: TransformerSelection) -> None:
 def _show_use(use: Use, selection: TransformerSelection) -> None:
     translator, translation, step = selection.translator, selection.translation, selection.step
     head = selection.heads[use]
-    st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}  \n{WHAT[use]}")
-    shown = maps.of(translation, use, step)
+    st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}  \n{EXPLANATIONS[use]}")
+    step_maps = maps.use_maps(translation, use, step)
     shares = (
         [percent(share, 2) for share in maps.agreement(translator)] if use == "cross" else [""] * len(maps.HEAD_NAMES)
     )
-    maps.show_mosaic(
-        shown,
+    maps.show_heads(
+        step_maps,
         f"{use}-heads",
         chosen=head,
-        on_open=partial(maps.open_head, use),
+        on_open=partial(maps.choose_head, use),
         labels=shares,
         names=[f"{name}: {share}" if share else name for name, share in zip(maps.HEAD_NAMES, shares, strict=True)],
     )
-    names = pinned_query.numbered(range(len(shown.queries)), shown.queries)
-    maps.show_heatmap(
-        shown,
+    names = pinned_query.numbered(range(len(step_maps.queries)), step_maps.queries)
+    maps.show_head(
+        step_maps,
         f"{use}-map",
         head=head,
-        pinned=_row(names) if use == "encoder" else step,
+        pinned=_pinned_row(names) if use == "encoder" else step,
         on_click=partial(_pin, names) if use == "encoder" else _go_to,
         hint="Point at a cell to read it, click to pin its query.",
         rows=max(10, len(translation.english), len(translation.steps)),
     )
     if use == "decoder":
-        fed, out = (visible(word) for word in (shown.queries[step], translation.steps[step].word))
+        fed, out = (visible(word) for word in (step_maps.queries[step], translation.steps[step].word))
         st.markdown(plain(f"In the row of “{fed}”, the word that went in last, “{out}” comes out."))
     st.markdown(_note(use, translator, translation, head))
 
 
-def _row(names: list[str]) -> int | None:
-    """The row of the encoder that the link pins; a link that pins another sentence's word lets go of it."""
+def _pinned_row(names: list[str]) -> int | None:
+    """Returns the pinned row of the encoder; a pinned word of another sentence is unpinned."""
     pinned = st.query_params.get(ROW)
     if pinned is not None and pinned not in names:
         del st.query_params[ROW]
@@ -92,18 +92,18 @@ def _pin(names: list[str], row: int) -> None:
 
 
 def _go_to(row: int) -> None:
-    """Goes to the step in which the word of a row comes out."""
+    """Goes to the step in which the word of a row is predicted."""
     st.session_state[WORD] = row + 1
 
 
 def _note(use: Use, translator: Translator, translation: Translation, head: int) -> str:
-    """What a head does, where it is known."""
+    """Returns a note about a head, if its function is known."""
     if use != "cross":
         words, telling = (translation.english, ADJECTIVE) if use == "encoder" else (translation.french, NE)
         is_telling = head == maps.first_head(use, translator) and any(word in telling for word in words)
-        return TELLING[use] if is_telling else ""
+        return HEAD_NOTES[use] if is_telling else ""
     share = percent(maps.agreement(translator)[head], 2)
-    whole = maps.of(translation, use)
+    whole = maps.use_maps(translation, use)
     if not whole.true:
         why = (
             "This is not the right translation" if translation.reference else "The grammar does not know this sentence"

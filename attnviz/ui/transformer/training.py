@@ -1,4 +1,4 @@
-"""Live training: its controls, its place in the queue, and its progress."""
+"""Live training: controls, the place in the queue, and progress."""
 
 import streamlit as st
 
@@ -14,19 +14,19 @@ SEEDS = 9999
 
 
 def is_busy() -> bool:
-    """Whether a training of this session runs or waits."""
+    """Returns whether a training of this session runs or waits."""
     training = _training()
     return training is not None and not training.is_over
 
 
 def is_running() -> bool:
-    """Whether it runs, and has a checkpoint."""
+    """Returns whether it runs and has a checkpoint."""
     training = _training()
     return training is not None and training.status == "running" and bool(training.history.checkpoints)
 
 
 def has_ended() -> bool:
-    """Whether a training with checkpoints has come to its end since this was called before."""
+    """Returns whether a training with checkpoints has ended since the last call."""
     training = _training()
     is_new = (
         training is not None
@@ -40,7 +40,7 @@ def has_ended() -> bool:
 
 
 def history() -> TrainingHistory | None:
-    """Returns the last training of this session, so far."""
+    """Returns the history of the latest training of this session."""
     training = _training()
     if training and training.history.checkpoints:
         st.session_state[HISTORY] = training.history
@@ -48,13 +48,13 @@ def history() -> TrainingHistory | None:
 
 
 def keep_alive() -> None:
-    """Has the page report, for as long as its training runs or waits, that it is still open."""
+    """Reports periodically that the page is open, while its training runs or waits."""
     if is_busy():
         st.fragment(_report, run_every=2.0)()
 
 
 def _report() -> None:
-    """Reports once that the page is open; when the training is over the page runs once more, without the clock."""
+    """Reports once that the page is open; reruns the page when the training is over."""
     if training := _training():
         QUEUE.keep_alive(training)
         if training.is_over:
@@ -62,7 +62,7 @@ def _report() -> None:
 
 
 def controls() -> None:
-    """Draws what is to be trained, and the button that starts it or stops it."""
+    """Draws the settings of a training, and the button that starts or stops it."""
     training, busy = _training(), is_busy()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         seed = whole_number(
@@ -84,7 +84,7 @@ def controls() -> None:
 
 
 def progress() -> None:
-    """Draws how far it is, in a sentence."""
+    """Draws the progress as a sentence."""
     training = _training()
     if training is None:
         st.caption(f"It learns from nothing, in {STEPS:,} steps of {BATCH} sentences each, in about a minute.")

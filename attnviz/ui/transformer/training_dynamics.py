@@ -1,4 +1,4 @@
-"""How attention forms: the translator at points of its training, shipped or trained here."""
+"""Training dynamics: the translator at checkpoints of its training, shipped or live."""
 
 from collections.abc import Sequence
 from itertools import groupby, zip_longest
@@ -29,7 +29,7 @@ HEADS: dict[object, tuple[Use, int]] = {
     for head, name in enumerate(maps.HEAD_NAMES)
 }
 MANY = 4  # times that a word comes in a row, from which they are counted
-WHAT_YOU_SEE = (
+CAPTION = (
     "**What you are seeing.** *Exact sentences*: how many of {count} test sentences it translates right in every word. "
     "*Agreement*: for how many of their French words the head’s greatest weight lies on an English word that it stands "
     "for; gray are the other heads of the encoder–decoder attention, and each has its percentage above its map. "
@@ -45,7 +45,7 @@ UNKNOWN = (
 
 
 def show(selection: TransformerSelection) -> None:
-    """Draws it; a live training is drawn anew every second while it learns."""
+    """Draws the tab; with a live training, again every second."""
     busy = training.is_busy()
     st.fragment(_show, run_every=1.0 if busy else None)(selection.translation, busy)
 
@@ -63,11 +63,11 @@ def _show(translation: Translation, busy: bool) -> None:
     _show_curves(history, checkpoint, head if use == "cross" else best)
     _show_maps(translation, checkpoint, use, head)
     count = EVALUATION_SENTENCES if st.session_state["training"] == HERE else TEST_SENTENCES
-    st.caption(WHAT_YOU_SEE.format(count=count) + (TEACHER_FORCED if translation.reference else UNKNOWN))
+    st.caption(CAPTION.format(count=count) + (TEACHER_FORCED if translation.reference else UNKNOWN))
 
 
 def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
-    """The training that is chosen, and a point of it; None before anything has been trained here."""
+    """Returns the chosen training and checkpoint; None before the first live training."""
     left, right = st.columns([1, 2], vertical_alignment="bottom")
     kinds = [SHIPPED, HERE]
     with left:
@@ -93,20 +93,22 @@ def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
 
 
 def _checkpoint(history: TrainingHistory, key: str) -> Checkpoint:
-    """A point of a training, chosen by its steps."""
+    """Draws a slider of checkpoints; returns the chosen one."""
     by_step = {one.evaluation.step: one for one in history.checkpoints}
-    return by_step[play_slider.slider("Steps of training", list(by_step), key, start=max(by_step), shown="{:,}".format)]
+    return by_step[
+        play_slider.slider("Steps of training", list(by_step), key, start=max(by_step), format_func="{:,}".format)
+    ]
 
 
 def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) -> None:
-    """Loss, exact sentences and agreement over the training, with a mark at a point of it."""
+    """Draws loss, exact sentences and agreement over the training, with a mark at the checkpoint."""
     now, checkpoints = checkpoint.evaluation, history.checkpoints
     steps = [one.evaluation.step for one in checkpoints]
     heads = np.array([np.ravel(one.evaluation.agreement) for one in checkpoints], dtype="f4").T
     losses = np.array([history.losses], dtype="f4")
     exact = np.array([[one.evaluation.exact for one in checkpoints]], dtype="f4")
     agrees = float(np.ravel(now.agreement)[head])
-    shown = {
+    charts = {
         f"Loss: {now.loss:.2f}": curves(
             range(0, LOG_EVERY * len(history.losses), LOG_EVERY),
             losses,
@@ -121,7 +123,7 @@ def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) ->
         ),
     }
     with st.container(key="curves"):
-        for place, (title, picture) in zip(st.columns(3), shown.items(), strict=True):
+        for place, (title, picture) in zip(st.columns(3), charts.items(), strict=True):
             name = title.split(":")[0]
             picture.figure.update_layout(title_text=title)
             with place:
@@ -132,48 +134,48 @@ def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) ->
 
 
 def _show_maps(translation: Translation, checkpoint: Checkpoint, use: Use, head: int) -> None:
-    """What it makes of the sentence at a point of the training, and the maps of its heads."""
+    """Draws the translation at a checkpoint, and the maps of its heads."""
     translator, english = checkpoint.translator(), translation.english
-    made = translator.translate(" ".join(english))
+    translated = translator.translate(" ".join(english))
     right = translation.reference.french if translation.reference else None
-    st.html(marked_words(made, right, checkpoint.evaluation.step))
+    st.html(marked_words(translated, right, checkpoint.evaluation.step))
     forced = translator.teacher_forced(english, right or translation.french)
-    left, beside = st.columns(2)
+    left, column = st.columns(2)
     with left:
         st.selectbox("Map", [BEST, *HEADS], key=HEAD, bind="query-params", label_visibility="collapsed")
-        maps.show_heatmap(maps.of(forced, use), "forms-map", head=head, rows=12)
-    with beside:
+        maps.show_head(maps.use_maps(forced, use), "forms-map", head=head, rows=12)
+    with column:
         agreement = [percent(float(share), 2) for share in np.ravel(checkpoint.evaluation.agreement)]
-        _show_mosaic(maps.of(forced, "cross"), head if use == "cross" else None, agreement)
+        _show_mosaic(maps.use_maps(forced, "cross"), head if use == "cross" else None, agreement)
     others: tuple[Use, ...] = ("encoder", "decoder")
     for other, place in zip(others, st.columns(2), strict=True):
         with place:
-            _show_mosaic(maps.of(forced, other), head if use == other else None)
+            _show_mosaic(maps.use_maps(forced, other), head if use == other else None)
 
 
-def _show_mosaic(shown: Maps, chosen: int | None, labels: Sequence[str] = ()) -> None:
-    """The heads of one use; a click shows one of them large."""
+def _show_mosaic(use_maps: Maps, chosen: int | None, labels: Sequence[str] = ()) -> None:
+    """Draws the heads of one use; a click selects one."""
 
     def open_head(head: int) -> None:
-        st.session_state[HEAD] = next(name for name, at in HEADS.items() if at == (shown.use, head))
+        st.session_state[HEAD] = next(name for name, index in HEADS.items() if index == (use_maps.use, head))
 
-    st.markdown(f"**{maps.USES[shown.use]}**")
-    key = f"forms-{shown.use}"
-    maps.show_mosaic(shown, key, chosen=chosen, on_open=open_head, labels=labels)
+    st.markdown(f"**{maps.USES[use_maps.use]}**")
+    key = f"forms-{use_maps.use}"
+    maps.show_heads(use_maps, key, chosen=chosen, on_open=open_head, labels=labels)
 
 
-def marked_words(made: Translation, right: Sequence[str] | None, step: int) -> html.Markup:
-    """Returns the translation; words that stand where another one should are struck out."""
-    agrees = [right is None or word == other for word, other in zip_longest(made.french, right or ())]
+def marked_words(translated: Translation, right: Sequence[str] | None, step: int) -> html.Markup:
+    """Returns the translation with wrong words struck out."""
+    agrees = [right is None or word == other for word, other in zip_longest(translated.french, right or ())]
     parts: list[html.Markup] = []
-    for _, same in groupby(zip(made.french, pieces(made), agrees, strict=False), key=lambda one: one[0]):
+    for _, same in groupby(zip(translated.french, pieces(translated), agrees, strict=False), key=lambda one: one[0]):
         run = [(piece, fits) for _, piece, fits in same]
         if len(run) < MANY:
             parts += [_marked(*one) for one in run]
         else:
             parts.append(_marked(run[-1][0], all(fits for _, fits in run)))
             parts.append(html.join([" ", html.element("small", f"× {len(run)}")]))
-    verdict = "" if right is None else "attnviz-right" if made.french == tuple(right) else "attnviz-wrong"
+    verdict = "" if right is None else "attnviz-right" if translated.french == tuple(right) else "attnviz-wrong"
     return html.element(
         "p",
         html.element("small", f"After {step:,} steps it writes"),

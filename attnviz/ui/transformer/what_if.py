@@ -1,4 +1,4 @@
-"""What if, on the Transformer page: interventions in the translator, and both translations with their maps."""
+"""The What if tab of the Transformer page: interventions, and both translations with their maps."""
 
 from difflib import SequenceMatcher
 from functools import partial
@@ -39,10 +39,10 @@ def show(selection: TransformerSelection) -> None:
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     columns = st.columns(2, gap="medium")
     use, chosen, refused = _choose(selection.translator, top)
-    changes, changed = _run(selection, chosen, refused, notes)
-    both = selection.translation, changed
+    changes, translated = _run(selection, chosen, refused, notes)
+    both = selection.translation, translated
     steps = _steps(both, selection.step)
-    notes.html(html.summary(verdict(both, changes), role="status"))
+    notes.html(html.summary(intervention_verdict(both, changes), role="status"))
     for i, column in enumerate(columns):
         column.html(words(SIDES[i], both[i], differing(both)[i], steps[i]))
     _show_maps(selection, both, changes, use, steps)
@@ -51,7 +51,7 @@ def show(selection: TransformerSelection) -> None:
 # What can be chosen
 
 
-def presets(translator: Translator) -> dict[str, Interventions]:
+def translator_presets(translator: Translator) -> dict[str, Interventions]:
     """Returns interventions worth trying, by name."""
     encoder, decoder, cross = (USE_LAYERS[use] for use in maps.USES)
     heads = [(cross[layer], head) for layer, head in (divmod(i, HEADS) for i in range(len(cross) * HEADS))]
@@ -75,15 +75,15 @@ def in_use(changes: Interventions, use: Use) -> Intervention:
 
 
 def trained(translator: Translator) -> dict[Use, Mechanism]:
-    """Returns the mechanism of each use as it was trained, the same in all its layers but for learned weights."""
+    """Returns the trained mechanism of each use, the same in all its layers except for learned weights."""
     decoder = translator.model.decoder[0]
     modules: tuple[Any, ...] = (translator.model.encoder[0].attention, decoder.attention, decoder.cross)
     return {use: module.mechanism() for use, module in zip(maps.USES, modules, strict=True)}
 
 
 def _choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Interventions, list[str]]:
-    """Draws the widgets, and the presets in `top`; returns the use whose tab is open, the interventions, and why some
-    of them were refused."""
+    """Draws the widgets, and the presets in `top`; returns the use of the open tab, the interventions, and messages
+    about refused parts."""
     refused: list[str] = []
     chosen: list[Intervention] = []
     opened: Use = "decoder"
@@ -98,7 +98,7 @@ def _choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Intervent
         opened = use if tab.open else opened
     changes = tuple(one for one in chosen if not one.is_empty)
     with top:
-        interventions.show_presets(presets(translator), changes, "try", partial(_write, translator))
+        interventions.show_presets(translator_presets(translator), changes, "try", partial(_write, translator))
     return opened, changes, refused
 
 
@@ -117,7 +117,7 @@ def _ablated_key(use: Use, layer: int) -> str:
 
 
 def _write(translator: Translator, changes: Interventions) -> None:
-    """Makes the widgets show these interventions, and opens the tab of the first use that is changed."""
+    """Sets the widgets to these interventions, and opens the tab of the first changed use."""
     for use, start in reversed(trained(translator).items()):
         intervention = in_use(changes, use)
         interventions.write_parts(use, start, intervention)
@@ -130,7 +130,7 @@ def _write(translator: Translator, changes: Interventions) -> None:
 def _run(
     selection: TransformerSelection, chosen: Interventions, refused: list[str], notes: DeltaGenerator
 ) -> tuple[Interventions, Translation]:
-    """The interventions and the translation under them; or the last that could be made of this sentence."""
+    """Returns the interventions and the translation under them, or the last ones for this sentence."""
     translator, translation = selection.translator, selection.translation
 
     def run() -> tuple[Interventions, Translation]:
@@ -145,7 +145,7 @@ def _run(
 
 
 def _steps(both: Both, step: int) -> tuple[int, int]:
-    """The step that is shown of each translation: where the first is at its end, so is the second."""
+    """Returns the step of each translation; both are at the end together."""
     before, after = (len(one.steps) - 1 for one in both)
     return step, after if step == before else min(step, after)
 
@@ -153,23 +153,23 @@ def _steps(both: Both, step: int) -> tuple[int, int]:
 def _show_maps(
     selection: TransformerSelection, both: Both, changes: Interventions, use: Use, steps: tuple[int, int]
 ) -> None:
-    """Draws the heads of one use, and the map of the chosen one, on both sides."""
+    """Draws the heads of one use and the map of the selected one, on both sides."""
     head = selection.heads[use]
     st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}")
-    shown = [maps.of(one, use, step) for one, step in zip(both, steps, strict=True)]
-    linked = (shown[0].queries, shown[0].keys) == (shown[1].queries, shown[1].keys)
-    end, rows = max(1.0, largest_weight([one.weights for one in shown])), max(len(one.queries) for one in shown)
+    both_maps = [maps.use_maps(one, use, step) for one, step in zip(both, steps, strict=True)]
+    linked = (both_maps[0].queries, both_maps[0].keys) == (both_maps[1].queries, both_maps[1].keys)
+    end, rows = max(1.0, largest_weight([one.weights for one in both_maps])), max(len(one.queries) for one in both_maps)
 
     def draw_heads(side: int) -> str:
         st.markdown(f"**{SIDES[side]}**")
-        on_open = partial(maps.open_head, use)
-        maps.show_mosaic(shown[side], f"{KEYS[side]}-heads", chosen=head, largest=end, on_open=on_open)
+        on_open = partial(maps.choose_head, use)
+        maps.show_heads(both_maps[side], f"{KEYS[side]}-heads", chosen=head, largest=end, on_open=on_open)
         return ""
 
     def draw_map(side: int) -> str:
-        maps.show_heatmap(
-            shown[side], f"{KEYS[side]}-map", head=head, largest=end, pinned=None if use == "encoder" else steps[side],
-            link="what-if" if linked else "", rows=max(10, rows),
+        maps.show_head(
+            both_maps[side], f"{KEYS[side]}-map", head=head, largest=end, link="what-if" if linked else "",
+            pinned=None if use == "encoder" else steps[side], rows=max(10, rows),
         )  # fmt: skip
         layer, number_in_layer = divmod(head, HEADS)
         intervention = in_use(changes if side else (), use)
@@ -180,8 +180,8 @@ def _show_maps(
     interventions.show_sides(draw_map)
 
 
-def verdict(both: Both, changes: Interventions) -> str:
-    """Returns what the interventions do to the translation, in a sentence or two."""
+def intervention_verdict(both: Both, changes: Interventions) -> str:
+    """Returns the effect of the interventions on the translation as text."""
     before, after = both
     if not changes:
         return interventions.UNCHANGED
@@ -200,15 +200,15 @@ def differing(both: Both) -> tuple[set[int], set[int]]:
     """Returns the steps of each translation whose words the other does not have."""
     before, after = ([step.word for step in one.steps] for one in both)
     matched = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    changed = [places for kind, *places in matched if kind != "equal"]
+    differences = [positions for kind, *positions in matched if kind != "equal"]
     return (
-        {i for start, end, _, _ in changed for i in range(start, end)},
-        {i for _, _, start, end in changed for i in range(start, end)},
+        {i for start, end, _, _ in differences for i in range(start, end)},
+        {i for _, _, start, end in differences for i in range(start, end)},
     )
 
 
 def words(side: str, translation: Translation, differs: set[int], step: int) -> html.Markup:
-    """Returns a translation word by word with the probability of each; the words that differ are marked."""
+    """Returns a translation with the probability of each word; differing words are marked."""
     items = (
         html.element(
             "li",
@@ -229,6 +229,6 @@ def words(side: str, translation: Translation, differs: set[int], step: int) -> 
             ""
             if translation.finished
             else html.element("p", "It comes to no end, and is cut off.", class_="attnviz-verdict"),
-            decoding.verdict(translation),
+            decoding.translation_verdict(translation),
         ]
     )

@@ -1,0 +1,92 @@
+"""The words of names: one word for one idea, and one meaning for each public name."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+REPLACED = {
+    "brought": "source",
+    "desk": "queue",
+    "exchange": "intervention",
+    "exchanged": "intervention",
+    "guess": "prediction",
+    "leftovers": "stale parameters",
+    "pooled": "downsampled",
+    "reduced": "downsampled",
+    "room": "budget",
+    "seeing": "valid",
+    "shelf": "cache",
+    "snippet": "export",
+    "snippets": "export",
+    "standing": "fidelity",
+    "swapped": "intervention",
+    "taken": "aggregated",
+    "together": "aggregated",
+    "told": "teacher forced",
+    "went": "mass shift",
+}
+# Participles that name what was done to a value, not the value.
+REPLACED |= dict.fromkeys(
+    ["asked", "beside", "found", "given", "held", "said", "say", "says", "seen", "wanted"], "what the value is"
+)
+NO_NOUNS = {"among", "at", "how", "of", "what", "where", "which", "who"}  # as whole names
+
+# Functions of one meaning in every module that has them.
+INTERFACES = {
+    "main",  # of programs: `python -m module`
+    "show",  # of the parts of a page: draws the part
+}
+
+
+@cache
+def trees(folder: str) -> dict[str, ast.Module]:
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in (ROOT / folder).rglob("*.py")}
+
+
+def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node.lineno
+            case ast.arg():
+                yield node.arg, node.lineno
+            case ast.Name(ctx=ast.Store()):
+                yield node.id, node.lineno
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr, node.lineno
+
+
+def words(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def test_names_use_the_words_of_the_field() -> None:
+    mistakes = [
+        f"{path}:{line}: {name}: {REPLACED.get(word, 'a noun')} is the word"
+        for folder in ("attnviz", "pages")
+        for path, tree in trees(folder).items()
+        for name, line in bound_names(tree)
+        for word in words(name)
+        if word in REPLACED or (word in NO_NOUNS and word == name.strip("_").lower())
+    ]
+    assert not mistakes
+
+
+def test_a_public_name_is_defined_once() -> None:
+    """Constants are read with their module, and may have the same name as another module's."""
+    modules = defaultdict(set)
+    for path, tree in trees("attnviz").items():
+        for node in tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names = [node.name]
+            for name in names:
+                if not name.startswith("_") and not name.isupper() and name not in INTERFACES:
+                    modules[name].add(path)
+    assert not {name: paths for name, paths in modules.items() if len(paths) > 1}
