@@ -82,7 +82,7 @@ def heatmap(
     )
     figure.update_yaxes(
         range=[queries - 0.5, -0.5],
-        title={"text": "queries", "standoff": 12},
+        title={"text": "queries", "standoff": 9},
         ticklabelstandoff=3,
         automargin=True,
         **_ticks(labels[0]),

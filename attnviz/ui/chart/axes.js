@@ -4,10 +4,10 @@
 /** @typedef {import("./types").Pair} Pair */
 /** @typedef {{ labels: string[], widths: number[], range: Pair }} Axis the widths of the labels are in pixels */
 
-const GAP = 4; // pixels between a label and the map
+const GAP = 3; // pixels between a label and the map
 const BETWEEN = 10; // pixels between two horizontal labels
 const LINE = 1.3; // times the size of letters
-const TITLE = 1.2 * LINE; // times the size of the labels, as plotly has it
+const TITLE = 1.2 * 1.15; // times the size of the labels, as plotly has it
 const BELOW = 0.5 * TITLE; // of a title: from below its letters, from where plotly counts its standoff
 
 /**
