@@ -6,7 +6,7 @@ PORT ?= 8501
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
-.PHONY: install run test quick check js fix bench mutate train
+.PHONY: install run test quick check types style imports words js fix bench mutate train
 
 install: .venv/installed
 
@@ -19,11 +19,20 @@ test: check
 quick: check
 	$(BIN)/python -m pytest --ignore tests/e2e
 
-check: .venv/tested js
+check: .venv/tested node_modules/.installed
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target types style imports words js
+
+types:
+	$(BIN)/mypy
+
+style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+
+imports:
 	$(BIN)/lint-imports
+
+words:
 	$(BIN)/python -m pytest -q -o addopts= --noconftest tests/test_vocabulary.py
 
 js: node_modules/.installed

@@ -32,6 +32,14 @@ def seeded():
     torch.default_generator.manual_seed(0)  # torch.manual_seed would format a stack for each kind of device
 
 
+PAGES = {"export", "lessons", "pages", "translator", "ui"}
+
+
+def pytest_runtest_setup(item):
+    """Shapes are checked in the tests of what makes them; pages call it a thousand times, as it is installed."""
+    jaxtyping.config.update("jaxtyping_disable", item.path.parent.name in PAGES)
+
+
 @pytest.fixture
 def as_installed(monkeypatch):
     """Without the shape checks that pytest turns on: what the library itself says to who gives it wrong shapes."""

@@ -45,9 +45,9 @@ def head_grid(
         chosen,
         **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar}},
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
+        xaxis={"title": {"text": titles[1], "standoff": 18}, "automargin": True, **_ticks(columns)},
+        yaxis={"title": {"text": titles[0], "standoff": 4}, "automargin": True, **_ticks(rows)},
     )  # fmt: skip
-    figure.update_yaxes(title={"text": titles[0], "standoff": 4}, automargin=True, **_ticks(rows))
-    figure.update_xaxes(title={"text": titles[1], "standoff": 18}, automargin=True, **_ticks(columns))
     return Chart(figure, spec)
 
 

@@ -50,43 +50,40 @@ def heatmap(
     scale = scale or ("changes" if bool((weights < 0).any()) else "weights")
     axis = COLOR_AXES[scale]
     labels = [label(token) for token in query_tokens], [label(token) for token in key_tokens]
-    figure = go.Figure(go.Heatmap(z=weights.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none"))
-    if blank is not None and blank.any():
-        for along, names in enumerate(labels):
-            for i in np.flatnonzero(blank.any(1 - along) & np.isnan(weights).all(1 - along)):
-                names[i] = f"<span style='color:{FAINT}'>{names[i]}</span>"
-        codes = np.where(blank, np.float32(GAP_CODE), np.float32(np.nan))
-        figure.add_heatmap(z=codes, coloraxis=COLOR_AXES["codes"], zsmooth=False, hoverinfo="none")
-        figure.layout[COLOR_AXES["codes"]] = {"cmin": 0, "cmax": LAST_CODE}
-    figure.update_layout(
-        template=THEMES["light"],
-        shapes=[_outline(*cell, *line) for cell in marked for line in OUTLINE],
-        margin={"l": 8, "r": 8, "t": 44, "b": 8},  # at the top the color bar, also where there is nothing to color
-        dragmode="zoom",
-        hovermode=False,
-    )
     # More numbers than these would stand upright beside a narrow map.
     colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5, "nticks": 4}
-    figure.layout[axis] = {
-        "cmin": -largest if scale == "changes" else 0,
-        "cmax": largest,
-        "colorbar": colorbar,
+    layout = {
+        "template": THEMES["light"],
+        "shapes": [_outline(*cell, *line) for cell in marked for line in OUTLINE],
+        "margin": {"l": 8, "r": 8, "t": 44, "b": 8},  # at the top the color bar, also where there is nothing to color
+        "dragmode": "zoom",
+        "hovermode": False,
+        axis: {"cmin": -largest if scale == "changes" else 0, "cmax": largest, "colorbar": colorbar},
     }
-    figure.update_xaxes(
-        range=[-0.5, keys - 0.5],
-        title={"text": "keys", "standoff": 24},
-        ticklabelstandoff=3,
-        automargin=True,
-        autotickangles=[0, 90],  # slanted labels would leave the picture at its right edge, where plotly hides them
+    traces = [go.Heatmap(z=weights.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none")]
+    if blank is not None and blank.any():
+        for along, texts in enumerate(labels):
+            for i in np.flatnonzero(blank.any(1 - along) & np.isnan(weights).all(1 - along)):
+                texts[i] = f"<span style='color:{FAINT}'>{texts[i]}</span>"
+        codes = np.where(blank, np.float32(GAP_CODE), np.float32(np.nan))
+        traces.append(go.Heatmap(z=codes, coloraxis=COLOR_AXES["codes"], zsmooth=False, hoverinfo="none"))
+        layout[COLOR_AXES["codes"]] = {"cmin": 0, "cmax": LAST_CODE}
+    layout["xaxis"] = {
+        "range": [-0.5, keys - 0.5],
+        "title": {"text": "keys", "standoff": 24},
+        "ticklabelstandoff": 3,
+        "automargin": True,
+        "autotickangles": [0, 90],  # slanted labels would leave the picture at its right edge, where plotly hides them
         **_ticks(labels[1]),
-    )
-    figure.update_yaxes(
-        range=[queries - 0.5, -0.5],
-        title={"text": "queries", "standoff": 9},
-        ticklabelstandoff=3,
-        automargin=True,
+    }
+    layout["yaxis"] = {
+        "range": [queries - 0.5, -0.5],
+        "title": {"text": "queries", "standoff": 9},
+        "ticklabelstandoff": 3,
+        "automargin": True,
         **_ticks(labels[0]),
-    )
+    }
+    figure = go.Figure(traces, layout)  # in one step: each update of a figure takes plotly several milliseconds
     spec = HeatmapSpec(
         query_tokens=tuple(visible(token) for token in query_tokens),
         key_tokens=tuple(visible(token) for token in key_tokens),

@@ -65,6 +65,8 @@ def mosaic(
         }
         for name, (top, left) in zip(over, map(spec.corner, range(len(over))), strict=True)
     ]  # fmt: skip
+    row_ticks = _ticks(row_names, margin_height + height / 2, spec.tile_height)
+    column_ticks = _ticks(column_names, width / 2, spec.tile_width)
     figure = tiled(
         spec,
         go.Heatmap(z=canvas, coloraxis=COLOR_AXES["codes"], zsmooth=False, hoverinfo="none"),
@@ -72,16 +74,15 @@ def mosaic(
         **{COLOR_AXES["codes"]: {"cmin": 0, "cmax": LAST_CODE}},
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
         annotations=written,
+        xaxis={"side": "top"} | (_title(titles[1]) if row_names else {}) | column_ticks,
+        yaxis=(_title(titles[0]) if row_names else {}) | row_ticks,
     )  # fmt: skip
-    if row_names:
-        figure.update_yaxes(title={"text": titles[0], "standoff": 10})
-        figure.update_xaxes(title={"text": titles[1], "standoff": 10})
-    figure.update_yaxes(**_ticks(row_names, margin_height + height / 2, spec.tile_height))
-    figure.update_xaxes(side="top", **_ticks(column_names, width / 2, spec.tile_width))
     return Chart(figure, spec)
 
 
-def tiled(spec: MosaicSpec, cells: go.Heatmap, chosen: Sequence[int], **layout: Any) -> go.Figure:
+def tiled(
+    spec: MosaicSpec, cells: go.Heatmap, chosen: Sequence[int], *, xaxis: dict, yaxis: dict, **layout: Any
+) -> go.Figure:
     """Returns the figure of these cells with its axes, and frames around the chosen heads."""
     height, width = spec.size
     frames = [
@@ -91,13 +92,20 @@ def tiled(spec: MosaicSpec, cells: go.Heatmap, chosen: Sequence[int], **layout: 
         }
         for top, left in map(spec.corner, chosen)
     ]  # fmt: skip
-    figure = go.Figure(cells)
-    figure.update_layout(
-        template=THEMES["light"], plot_bgcolor="rgba(0,0,0,0)", dragmode=False, hovermode=False, shapes=frames, **layout
-    )
-    figure.update_yaxes(range=[height - 0.5, -0.5], showline=False)
-    figure.update_xaxes(range=[-0.5, width - 0.5], showline=False)
-    return figure
+    layout |= {
+        "template": THEMES["light"],
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "dragmode": False,
+        "hovermode": False,
+        "shapes": frames,
+        "xaxis": {"range": [-0.5, width - 0.5], "showline": False} | xaxis,
+        "yaxis": {"range": [height - 0.5, -0.5], "showline": False} | yaxis,
+    }
+    return go.Figure(cells, layout)  # in one step: each update of a figure takes plotly several milliseconds
+
+
+def _title(text: str) -> dict:
+    return {"title": {"text": text, "standoff": 10}}
 
 
 def _ticks(names: Sequence[str], start: float, step: int) -> dict:
