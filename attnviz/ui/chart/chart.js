@@ -119,6 +119,7 @@ export class Chart {
     const layout = this.#layout(header, controller);
     try {
       await load(header.plotly);
+      if (controller.isOverview && !this.isWired) await idle();
       if (run !== this.runs) return;
       await this.graph.draw(header.figure.data, layout);
       if (run !== this.runs) return;
@@ -294,6 +295,11 @@ export class Chart {
     const svg = new Blob([new XMLSerializer().serializeToString(page)], { type: "image/svg+xml" });
     download(kind === "SVG" ? svg : await raster(svg, width, height), `${this.header?.name}.${kind.toLowerCase()}`);
   }
+}
+
+/** Waits until the browser has nothing more urgent to do, for half a second at most. */
+function idle() {
+  return new Promise((resolve) => (window.requestIdleCallback ?? setTimeout)(resolve, { timeout: 500 }));
 }
 
 /** @param {string} color */

@@ -64,6 +64,11 @@ export class Controller {
     return false;
   }
 
+  /** Whether the chart is an overview, first drawn after the others of the page. */
+  get isOverview() {
+    return false;
+  }
+
   /** Pixels that are needed below the picture. */
   get below() {
     return 0;

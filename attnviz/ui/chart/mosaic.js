@@ -10,6 +10,10 @@ export class MosaicController extends NamingController {
     return true;
   }
 
+  get isOverview() {
+    return true;
+  }
+
   get #cells() {
     return this.header.figure.data[0].z ?? [];
   }
