@@ -113,9 +113,12 @@ def test_the_table_is_edited_in_place_and_in_the_link(lookup: Lookup) -> None:
     lookup.open()
     expect(lookup.result).to_contain_text("its value 4 comes back")
     canvas = lookup.page.get_by_test_id("stDataFrame").locator("canvas").first
+    value = lookup.page.get_by_test_id("glide-cell-4-0")  # of the first row
+    expect(value).to_have_text("4")
     box = canvas.bounding_box()
     assert box
-    lookup.page.mouse.click(box["x"] + box["width"] - 40, box["y"] + 52)  # the value of the first row
+    lookup.page.mouse.click(box["x"] + box["width"] - 40, box["y"] + 52)
+    expect(value).to_have_attribute("aria-selected", "true")
     lookup.page.keyboard.press("Enter")
     cell = lookup.page.locator(".gdg-input")
     cell.fill("7")
