@@ -15,7 +15,9 @@ from attnviz.figures import label, themed
 from attnviz.sources.formats import READERS
 from attnviz.ui.head_map import HeadMap
 
-SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
+SAMPLES = sorted(
+    path for path in (Path(__file__).parents[2] / "assets" / "samples").iterdir() if path.suffix in READERS
+)
 
 
 def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, private: bool) -> None:
@@ -45,7 +47,7 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, private: 
 def samples() -> None:
     """Draws a download button for each sample file."""
     with st.popover("Samples", icon=":material/download:"):
-        for file in sorted(path for path in SAMPLES.iterdir() if path.suffix in READERS):
+        for file in SAMPLES:
             st.download_button(file.name, file.read_bytes, file.name, on_click="ignore", width="stretch")
 
 

@@ -8,9 +8,8 @@ from playwright.sync_api import expect
 
 from attnviz.sources import Upload
 from attnviz.sources.upload import File
-from tests.support.browser import ROOT, Explore
-
-SAMPLES = sorted(path for path in (ROOT / "assets" / "samples").iterdir() if path.suffix != ".py")
+from attnviz.ui.downloads import SAMPLES
+from tests.support.browser import Explore
 
 
 def test_an_upload_of_each_kind(explore: Explore) -> None:

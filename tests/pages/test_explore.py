@@ -15,10 +15,9 @@ from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.sources import SOURCES
 from attnviz.text import EXAMPLE
+from attnviz.ui.downloads import SAMPLES
 from tests.support.app import errors, healthy, open_page
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = sorted(path for path in (ROOT / "assets" / "samples").iterdir() if path.suffix != ".py")
 WIDGETS = ("selectbox", "number_input", "text_input", "multiselect", "toggle")
 
 
