@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attnviz.sources import Pretrained
 from attnviz.ui import scripts
-from attnviz.ui.static_files import Cache, PageHead, StaticFileCache, disable_nagle, preload_modules
+from attnviz.ui.static_files import PageHead, StaticFileCache, disable_nagle
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
@@ -61,14 +61,13 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
     yield
 
 
-cache: Cache = {}
 app = st.App(
     Path(__file__).parent / "attnviz" / "ui" / "router.py",
     routes=scripts.routes(),
     middleware=[
         Middleware(SecurityHeaders),
-        Middleware(PageHead, elements=lambda: scripts.early_elements() + preload_modules(cache)),
-        Middleware(StaticFileCache, cache=cache),
+        Middleware(PageHead, elements=scripts.early_elements()),
+        Middleware(StaticFileCache),
     ],
     lifespan=lifespan,
 )

@@ -3,7 +3,8 @@ their content."""
 
 import hashlib
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ _BASE = f"/vendor/attnviz-{_VERSION}/"
 # A hint for the browser to compile all functions while the script arrives, off the main thread. Without it most of the
 # script is parsed twice, the second time on the main thread.
 _COMPILE_AHEAD = "//# allFunctionsCalledOnLoad\n"
+# Streamlit's names of what a page of this app draws first.
+WIDGETS = ("BidiComponent", "Button", "Checkbox", "Html", "Multiselect", "NumberInput", "Selectbox", "TextInput")
 _HEADERS = {"cache-control": "public, max-age=31536000, immutable"}
 
 
@@ -49,8 +52,30 @@ def routes() -> list[Route]:
 
 
 def early_elements() -> Markup:
-    """Returns the elements of a page's head that load plotly.js while the page waits for its first message."""
-    return Markup('<script defer src="{}"></script>').format(plotly_address())
+    """Returns the elements of a page's head that load plotly.js and the modules of charts and WIDGETS ahead of drawing.
+
+    Streamlit's client requests the module of a widget when it first draws one, and what that module imports when it
+    has arrived: several round trips, one after the other.
+    """
+    folder = Path(st.__file__).parent / "static" / "static" / "js"
+    widgets = sorted(_imports(folder, WIDGETS) - _imports(folder, ["index"]))
+    charts = [_BASE + name for name in _MODULES if name.startswith("chart/")]
+    modules = [*charts, *(f"/static/js/{name}" for name in widgets)]
+    preload = Markup('<link rel="modulepreload" crossorigin href="{}">')
+    return Markup('<script defer src="{}"></script>').format(plotly_address()) + Markup().join(
+        preload.format(_address(module)) for module in modules
+    )
+
+
+def _imports(folder: Path, components: Iterable[str]) -> set[str]:
+    """Returns the modules of Streamlit's components and all that they import, by their file names."""
+    waiting = [file.name for component in components for file in folder.glob(f"{component}.*.js")]
+    modules: set[str] = set()
+    while waiting:
+        if (name := waiting.pop()) not in modules:
+            modules.add(name)
+            waiting += re.findall(r'(?:from|import)"\./([^"]+\.js)"', (folder / name).read_text(encoding="utf-8"))
+    return modules
 
 
 def plotly_address() -> str:

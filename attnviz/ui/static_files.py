@@ -4,8 +4,6 @@ import gzip
 import os
 import socket
 import stat
-from collections.abc import Callable
-from typing import NamedTuple
 
 from anyio import to_thread
 from markupsafe import Markup
@@ -15,18 +13,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 # What compression makes smaller; fonts and pictures are compressed already.
 COMPRESSIBLE = ("text/", "application/javascript", "application/json", "image/svg+xml")
 CACHE_BYTES = 64 << 20
-# Compressed. What is larger is not part of most pages: tables, syntax highlighting, other charts.
-MODULE_BYTES = 40 << 10
-
-
-class CachedFile(NamedTuple):
-    """A file as it is sent."""
-
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-
-
-Cache = dict[str, CachedFile]
 
 
 def disable_nagle() -> None:
@@ -54,17 +40,17 @@ class StaticFileCache:
     threads. At most CACHE_BYTES of what the app has served with `cache-control: immutable` are cached.
     """
 
-    def __init__(self, app: ASGIApp, cache: Cache) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.cache = cache
+        self.files: dict[str, tuple[list[tuple[bytes, bytes]], bytes]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _is_plain_request(scope):
             await self.app(scope, receive, send)
             return
         path = scope["path"]
-        if path in self.cache:
-            headers, body = self.cache[path]
+        if path in self.files:
+            headers, body = self.files[path]
             # A copy, because other middleware may add to it.
             await send({"type": "http.response.start", "status": 200, "headers": [*headers]})
             await send({"type": "http.response.body", "body": body})
@@ -80,16 +66,16 @@ class StaticFileCache:
             await send(message)
 
         await self.app(scope, receive, send_and_copy)
-        if parts and sum(map(len, parts)) + sum(len(file.body) for file in self.cache.values()) <= CACHE_BYTES:
-            self.cache[path] = await to_thread.run_sync(_compressed, Headers(raw=start["headers"]), b"".join(parts))
+        if parts and sum(map(len, parts)) + sum(len(body) for _, body in self.files.values()) <= CACHE_BYTES:
+            self.files[path] = await to_thread.run_sync(_compressed, Headers(raw=start["headers"]), b"".join(parts))
 
 
 class PageHead:
     """Middleware that adds elements at the end of the head of HTML pages."""
 
-    def __init__(self, app: ASGIApp, elements: Callable[[], Markup]) -> None:
+    def __init__(self, app: ASGIApp, elements: Markup) -> None:
         self.app = app
-        self.elements = elements
+        self.elements = elements.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start: Message = {}
@@ -104,23 +90,13 @@ class PageHead:
             else:
                 page += message.get("body", b"")
                 if not message.get("more_body"):
-                    page = page.replace(b"</head>", self.elements().encode() + b"</head>", 1)
+                    page = page.replace(b"</head>", self.elements + b"</head>", 1)
                     headers = MutableHeaders(raw=start["headers"])
                     headers["content-length"] = str(len(page))
                     await send(start)
                     await send({"type": "http.response.body", "body": page})
 
         await self.app(scope, receive, send_with_elements)
-
-
-def preload_modules(cache: Cache) -> Markup:
-    """Returns elements that preload the modules which earlier visits have requested.
-
-    Streamlit's client requests the module of a widget when it first draws one, and what that module imports when it
-    is here: several round trips, one after the other.
-    """
-    modules = [path for path, file in cache.items() if path.endswith(".js") and len(file.body) <= MODULE_BYTES]
-    return Markup().join(Markup('<link rel="modulepreload" crossorigin href="{}">').format(path) for path in modules)
 
 
 def _is_page(start: Message) -> bool:
@@ -139,9 +115,9 @@ def _is_immutable(start: Message) -> bool:
     return start["status"] == 200 and "immutable" in headers.get("cache-control", "") and "set-cookie" not in headers
 
 
-def _compressed(headers: Headers, body: bytes) -> CachedFile:
+def _compressed(headers: Headers, body: bytes) -> tuple[list[tuple[bytes, bytes]], bytes]:
     same = {name: headers[name] for name in ("content-type", "cache-control", "content-encoding") if name in headers}
     if "content-encoding" not in same and same["content-type"].startswith(COMPRESSIBLE):
         same["content-encoding"], body = "gzip", gzip.compress(body, 6)
     same |= {"content-length": str(len(body)), "vary": "accept-encoding"}
-    return CachedFile([(name.encode(), value.encode()) for name, value in same.items()], body)
+    return [(name.encode(), value.encode()) for name, value in same.items()], body

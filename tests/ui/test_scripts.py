@@ -1,8 +1,10 @@
 """The scripts that a browser is sent."""
 
 import re
+from pathlib import Path
 
 import pytest
+import streamlit as st
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -32,8 +34,15 @@ def test_every_import_of_a_module_is_served(client: TestClient) -> None:
             assert f"{path.rpartition('/')[0]}/{name}" in modules
 
 
-def test_the_script_in_the_head_is_the_one_that_charts_use() -> None:
-    assert re.findall(r'src="(.*?)"', scripts.early_elements()) == [scripts.plotly_address()]
+def test_the_head_loads_the_script_of_charts_and_preloads_modules_of_streamlit() -> None:
+    elements = scripts.early_elements()
+    assert re.findall(r'src="(.*?)"', elements) == [scripts.plotly_address()]
+    modules = re.findall(r'href="/static/js/(.*?)"', elements)
+    folder = Path(st.__file__).parent / "static" / "static" / "js"
+    assert set(re.findall(r'href="(/vendor/.*?)"', elements)) == {path for path in scripts.files() if "/chart/" in path}
+    assert all((folder / name).is_file() for name in modules)
+    assert {name.split(".")[0] for name in modules} >= set(scripts.WIDGETS)
+    assert sum((folder / name).stat().st_size for name in modules) < 1_000_000
 
 
 def test_modules_have_an_address_below_that_of_the_app(monkeypatch: pytest.MonkeyPatch) -> None:

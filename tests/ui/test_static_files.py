@@ -4,6 +4,7 @@ import gzip
 import socket
 
 import pytest
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -11,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from attnviz.ui.static_files import Cache, PageHead, StaticFileCache, disable_nagle, preload_modules
+from attnviz.ui.static_files import PageHead, StaticFileCache, disable_nagle
 
 FOREVER = {"cache-control": "public, immutable, max-age=31536000"}
 SCRIPT = b"let a = 1;\n" * 500
@@ -42,11 +43,7 @@ def client(requests: list[str]) -> TestClient:
         return Response(status_code=404, headers=FOREVER)
 
     routes = [Route("/a.js", script), Route("/a.woff2", font), Route("/", page), Route("/gone", gone)]
-    cache: Cache = {}
-    middleware = [
-        Middleware(PageHead, elements=lambda: preload_modules(cache)),
-        Middleware(StaticFileCache, cache=cache),
-    ]
+    middleware = [Middleware(PageHead, elements=Markup("<link>")), Middleware(StaticFileCache)]
     return TestClient(Starlette(routes=routes, middleware=middleware))
 
 
@@ -87,19 +84,11 @@ def test_what_may_change_is_not_cached(client: TestClient, requests: list[str], 
     assert requests == [path] * 2
 
 
-def test_a_page_preloads_the_modules_that_were_requested_before(client: TestClient) -> None:
-    assert client.get("/").text == "<head></head><p>"
-    client.get("/a.js")
-    client.get("/a.woff2")
+def test_only_pages_have_the_elements_in_their_head(client: TestClient) -> None:
     page = client.get("/")
-    assert page.text == '<head><link rel="modulepreload" crossorigin href="/a.js"></head><p>'
+    assert page.text == "<head><link></head><p>"
     assert int(page.headers["content-length"]) == len(page.content)
-
-
-def test_a_large_module_is_not_preloaded(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnviz.ui.static_files.MODULE_BYTES", 10)
-    client.get("/a.js")
-    assert client.get("/").text == "<head></head><p>"
+    assert client.get("/a.js").content == SCRIPT
 
 
 def test_accepted_connections_have_no_delay() -> None:
