@@ -155,17 +155,26 @@ class AppPage:
         return self.painted()
 
     def painted(self, rows: int | None = None) -> Self:
-        self.settled()
-        for key in self.charts:
-            expect(self.chart(key)).to_have_attribute("data-ready", "true")
-        if rows is not None:
-            expect(self.heatmap).to_have_attribute("data-rows", str(rows))
-            expect(self.heatmap).to_have_attribute("data-ready", "true")
+        """Waits until no run of the page is under way and its charts are drawn, the first with this many rows.
+
+        `expect` would describe the whole page at every try that fails, which takes longer than to draw it.
+        """
+        self.page.wait_for_function(
+            """([keys, rows]) => {
+                const charts = keys.map(key => document.querySelector(`.st-key-${key} .attnviz-chart`)?.dataset);
+                return document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'
+                    && charts.every(chart => chart?.ready === 'true')
+                    && (rows === null || Number(charts[0].rows) === rows);
+            }""",
+            arg=[self.charts, rows],
+        )
         return self
 
     def settled(self) -> None:
         """Waits until no run of the page is under way: what is done meanwhile may be lost."""
-        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        self.page.wait_for_function(
+            "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
+        )
 
     def type(self, text: str) -> None:
         box = self.page.get_by_label("Text", exact=True)
@@ -231,7 +240,7 @@ class AppPage:
     def expect_in_link(self, name: str, value: str | None) -> None:
         """Waits until the link says `name=value`, or says nothing of `name`."""
         pattern = rf"[?&]{name}={re.escape(value)}(&|$)" if value is not None else rf"^(?!.*[?&]{name}=)"
-        expect(self.page).to_have_url(re.compile(pattern))
+        self.page.wait_for_url(re.compile(pattern), wait_until="commit")
 
 
 class Explore(AppPage):
