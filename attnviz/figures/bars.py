@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from attnviz.figures.chart_spec import Chart, PlainSpec, PointsSpec
 from attnviz.figures.sentences import label
-from attnviz.figures.themes import THEMES
+from attnviz.figures.themes import light_figure
 
 MOST = 32  # keys that fit side by side with their names
 BEFORE, AFTER, NEGATIVE = "#868e96", "#1c7ed6", "#e8590c"  # seen on both themes
@@ -64,9 +64,8 @@ def row_bars(
 
 def _axes(key_tokens: Sequence[str]) -> go.Figure:
     """Returns an empty figure with an axis of keys."""
-    figure = go.Figure()
+    figure = light_figure()
     figure.update_layout(
-        template=THEMES["light"],
         plot_bgcolor="rgba(0,0,0,0)",
         barmode="group",
         bargap=0.3,

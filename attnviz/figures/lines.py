@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from attnviz.figures.chart_spec import Chart, PlainSpec
 from attnviz.figures.sentences import label
-from attnviz.figures.themes import THEMES
+from attnviz.figures.themes import light_figure
 
 QUERY, BEFORE, TRUE = "#e8590c", "#868e96", "#1c7ed6"  # seen on both themes
 UNSEEN = "rgba(0,0,0,0)"
@@ -35,7 +35,7 @@ def lines(
         >>> chart.spec
         PlainSpec(rows=2, columns=2)
     """
-    figure = go.Figure()
+    figure = light_figure()
     for i in range(row):
         best = int(np.nanargmax(weights[i]))
         _line(figure, i, best, BEFORE, 1 + 2 * float(weights[i, best]), 0.1 + 0.5 * float(weights[i, best]))
@@ -52,7 +52,6 @@ def lines(
     names = [_word(word, i, row) for i, word in enumerate(query_tokens)]
     keys = [f"<b>{label(word)}</b>" if i in now else label(word) for i, word in enumerate(key_tokens)]
     figure.update_layout(
-        template=THEMES["light"],
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
         dragmode=False,

@@ -13,7 +13,7 @@ from PIL import Image
 
 from attnviz.figures.chart_spec import Chart, Drag, PlaneSpec
 from attnviz.figures.sentences import label
-from attnviz.figures.themes import COLOR_AXES, THEMES
+from attnviz.figures.themes import COLOR_AXES, light_figure
 from attnviz.formatting import significant
 
 # Of the keys, in their order: apart for color-blind eyes too, from each other and from the query.
@@ -42,7 +42,7 @@ def plane_background(
     lines between the regions. Colored by "value", it has the color of the `result`, on a scale over the `values`; NaN
     is no result.
     """
-    figure = go.Figure()
+    figure = light_figure()
     if colored_by == "key":
         figure.add_layout_image(_image(tints(scores, weights), _half_width(axis)))
         line = {"color": LINE, "width": 1.5}
@@ -57,7 +57,6 @@ def plane_background(
     colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5}
     side = _half_width(axis)
     figure.update_layout(
-        template=THEMES["light"],
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 26, "r": 10, "t": 14 if colored_by == "key" else 40, "b": 26},
         dragmode=False,

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from attnviz.figures.bars import AFTER, NEGATIVE
 from attnviz.figures.chart_spec import Chart, PointsSpec
-from attnviz.figures.themes import THEMES
+from attnviz.figures.themes import light_figure
 from attnviz.formatting import number
 
 LABELED = 3  # dimensions that have their number written at their bar
@@ -27,7 +27,7 @@ def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, sc
     """
     query, key = query.astype("f8"), key.astype("f8")
     each = query * key * scale
-    figure = go.Figure(
+    figure = light_figure(
         go.Bar(
             x=np.arange(len(each), dtype="f8"),
             y=each,
@@ -42,7 +42,6 @@ def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, sc
     low, high = min(0.0, float(each.min())), max(0.0, float(each.max()))
     beneath, above = (PADDING * (high - low) * bool(side.any()) for side in (each[labeled] < 0, each[labeled] >= 0))
     figure.update_layout(
-        template=THEMES["light"],
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         bargap=0.2,

@@ -10,6 +10,7 @@ import torch
 import transformers.modeling_utils  # noqa: F401
 from hypothesis import settings
 from streamlit.components.v2 import manifest_scanner
+from streamlit.testing.v1 import local_script_runner
 
 from attnviz import Inputs
 
@@ -20,6 +21,9 @@ settings.load_profile("attnviz")
 # Every run of an AppTest would look for components in the metadata of all installed packages, which takes longer than
 # most pages do; a server does so once.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
+
+# It would also compile all pages anew, which a server does once.
+local_script_runner.ScriptCache = cache(local_script_runner.ScriptCache)
 
 # Small tensors gain nothing from threads, and threads that wait for each other on a busy machine lose much.
 torch.set_num_threads(1)
