@@ -118,7 +118,7 @@ def limited_modules(name: str, tensors: int) -> Iterator[None]:
 def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, str, tuple[Any, ...], Any]:
     """Returns the config, the attention implementation, the classes to try, and the model of the first of them on
     the meta device. Raises ValueError for what cannot be built."""
-    kind, plain, base = CONFIG_MAPPING[config_json["model_type"]], _safe(config_json), transformers.AutoModel
+    kind, plain, base = CONFIG_MAPPING[config_json["model_type"]], safe_config(config_json), transformers.AutoModel
     base._model_mapping.get(kind, None)  # imports its code
     with (
         limited_modules(name, tensors),
@@ -142,11 +142,11 @@ def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, st
             return config, "eager", classes, make("eager")
 
 
-def _safe(value: Any) -> Any:
+def safe_config(value: Any) -> Any:
     """Returns a config, or a part of it, without the keys that are unsafe."""
     if isinstance(value, dict):
-        return {key: _safe(part) for key, part in value.items() if not UNSAFE_KEYS.fullmatch(key)}
-    return [_safe(part) for part in value] if isinstance(value, list) else value
+        return {key: safe_config(part) for key, part in value.items() if not UNSAFE_KEYS.fullmatch(key)}
+    return [safe_config(part) for part in value] if isinstance(value, list) else value
 
 
 def _head_class(config_json: dict[str, Any], config: Any) -> tuple[Any, ...]:

@@ -14,16 +14,20 @@ import transformers
 
 from attnviz.formatting import byte_size, quoted
 from attnviz.models.bounded_json import CONFIG_BYTES, read_object
-from attnviz.models.config import build, check_config
+from attnviz.models.config import build, check_config, safe_config, too_large
 from attnviz.models.config_trial import check_trial
 from attnviz.models.folder import VOCABULARY, check_tokenizer, open_folder, pooling, weight_sizes
 from attnviz.models.model import Model
 from attnviz.models.refusals import as_value_error
+from attnviz.models.tokenizer_process import TokenizerProcess
 from attnviz.settings import model_bytes
 
 SAFE_OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 # Comes after all attention, or is nothing but zeros; many models are published without it.
 OPTIONAL_WEIGHTS = re.compile(r"(^|\.)(pooler\..*|final_logits_bias)$")
+# How many bytes a model may take: so many, and so many for each byte in the files. Weights that are tied stand there
+# once, tables that are computed not at all.
+MOST_BYTES = 64 << 20, 4
 
 
 def check_size(name: str, parameters: int, size: int) -> None:
@@ -44,6 +48,7 @@ class ModelFolder:
     name: str
     parameters: int
     size: int  # bytes in memory, as float32
+    config_json: dict[str, Any] = field(repr=False)  # without the keys that are unsafe
     config: Any = field(repr=False)
     implementation: str  # of attention, in plain forwards: "sdpa", or "eager" where the model has no other
     classes: tuple[Any, ...] = field(repr=False)  # to be tried in this order: with a head, without one
@@ -51,14 +56,16 @@ class ModelFolder:
     pooling: str
     strict: bool  # weights that find no place are refused too
     notes: tuple[str, ...] = ()
+    trusted: bool = False  # whether its tokenizer may run in this process
 
     def load(self) -> Model:
         """Loads the model. Raises ValueError if weights are missing or damaged."""
+        tokenizer = self._start_tokenizer()  # which reads its files while the weights are read
         *heads, base = self.classes
         for auto in heads:
             model, missing = self._weights(auto)
             if not missing:
-                return self._make_model(model, self.outputs)
+                return self._make_model(model, self.outputs, tokenizer)
             del model  # before there are two
         model, missing = self._weights(base)
         if missing:
@@ -69,7 +76,7 @@ class ModelFolder:
                 f"another shape, such as {examples}. Random numbers in their place would give a wrong picture. "
                 "Save or download the model again, whole."
             )
-        return self._make_model(model, "" if heads else self.outputs)
+        return self._make_model(model, "" if heads else self.outputs, tokenizer)
 
     def _weights(self, auto: Any) -> tuple[Any, list[str]]:
         with as_value_error(f"The weights of {quoted(self.name)} cannot be read"):
@@ -92,12 +99,18 @@ class ModelFolder:
         model.config.use_cache = False
         return model.eval(), sorted(missing)
 
-    def _make_model(self, model: Any, outputs: str) -> Model:
-        tokenizer = None
-        if any(entry.name.startswith(VOCABULARY) or entry.suffix == ".model" for entry in self.path.iterdir()):
+    def _start_tokenizer(self) -> Any:
+        if not any(entry.name.startswith(VOCABULARY) or entry.suffix == ".model" for entry in self.path.iterdir()):
+            return None
+        if self.trusted:
+            return transformers.AutoTokenizer.from_pretrained(self.path, config=self.config, **SAFE_OPTIONS)
+        return TokenizerProcess(self.name, self.path, self.config_json)
+
+    def _make_model(self, model: Any, outputs: str, tokenizer: Any) -> Model:
+        if isinstance(tokenizer, TokenizerProcess):
             try:
-                tokenizer = transformers.AutoTokenizer.from_pretrained(self.path, config=self.config, **SAFE_OPTIONS)
-            except Exception:  # noqa: BLE001 - the tokenizers library raises nothing narrower
+                tokenizer.wait()
+            except ValueError:
                 tokenizer = None  # the model says so when it is given a text
         return Model(
             model, tokenizer, self.name, outputs=outputs, pooling=self.pooling, notes=self.notes, folder=self.path
@@ -127,6 +140,8 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     parameters = max(parameters_in_files, sum(parameter.numel() for parameter in meta.parameters()))
     size = max(size_in_files, sum(tensor.nbytes for tensor in (*meta.parameters(), *meta.buffers())))
     check_size(name, parameters, size)
+    if size > MOST_BYTES[0] + MOST_BYTES[1] * size_in_files:
+        raise too_large(name)
     pooling_mode = pooling(path)
     strict = "auto_map" in config_json
     notes: tuple[str, ...] = ()
@@ -137,5 +152,16 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
         )
     outputs = "next token" if classes[0] is not transformers.AutoModel else "sentence vector" if pooling_mode else ""
     return ModelFolder(
-        path, name, parameters, size, config, implementation, classes, outputs, pooling_mode, strict, notes
+        path,
+        name,
+        parameters,
+        size,
+        safe_config(config_json),
+        config,
+        implementation,
+        classes,
+        outputs,
+        pooling_mode,
+        strict,
+        notes,
     )

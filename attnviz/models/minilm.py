@@ -28,4 +28,4 @@ def minilm() -> Model:
     with (folder / "model.safetensors").open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != SHA256:
             raise RuntimeError("The weights of all-MiniLM-L6-v2 are not the published ones. Install the model again.")
-    return replace(inspect_folder(folder, "all-MiniLM-L6-v2"), implementation="eager").load()
+    return replace(inspect_folder(folder, "all-MiniLM-L6-v2"), implementation="eager", trusted=True).load()

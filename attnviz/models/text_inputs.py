@@ -66,16 +66,15 @@ class TextInputs:
             )
         encoded = tokenizer(
             **({"text_target": text} if as_target else {"text": text, "text_pair": pair}),
-            return_tensors="pt",
             return_offsets_mapping=tokenizer.is_fast,
             return_special_tokens_mask=True,
             verbose=False,
         )
-        ids = encoded["input_ids"][0].tolist()
+        ids = encoded["input_ids"]
         if len(ids) > self.limit:
             reader = self.name if self.limit < MOST_TOKENS else "attnviz"
             raise too_long_error(len(ids), self.limit, reader)
-        special = tuple(i for i, mark in enumerate(encoded["special_tokens_mask"][0].tolist()) if mark)
+        special = tuple(i for i, mark in enumerate(encoded["special_tokens_mask"]) if mark)
         if len(special) == len(ids):
             raise ValueError(f"{self.name} finds no token in this text. Type a word or a sentence.")
         known = getattr(self.model.config.get_text_config(), "vocab_size", None)
@@ -84,7 +83,8 @@ class TextInputs:
                 f"The tokenizer of {self.name} gives the token number {max(ids):,}, but the model knows only "
                 f"{known:,}. They do not belong together; put the right tokenizer into its folder."
             )
-        batch = {name: encoded[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded}
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        batch = {name: torch.tensor([encoded[name]]) for name in names if name in encoded}
         batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
         kinds = getattr(self.model.config, "type_vocab_size", 0)
         if "token_type_ids" in batch and (
@@ -95,22 +95,19 @@ class TextInputs:
 
     def _tokens(self, encoded: Any, texts: list[str], special: tuple[int, ...]) -> Tokens:
         """Returns the tokens with their names on the axes."""
-        tokenizer, ids = self.tokenizer, encoded["input_ids"][0].tolist()
+        tokenizer, ids = self.tokenizer, encoded["input_ids"]
         segments = (
             encoded.sequence_ids(0) if tokenizer.is_fast else [None if i in special else 0 for i in range(len(ids))]
         )
-        spans = (
-            [tuple(span) for span in encoded["offset_mapping"][0].tolist()]
-            if tokenizer.is_fast
-            else [(0, 0)] * len(ids)
-        )
+        spans = [(start, end) for start, end in encoded["offset_mapping"]] if tokenizer.is_fast else [(0, 0)] * len(ids)
         raw = tokenizer.convert_ids_to_tokens(ids)
         # A mark for a space that nobody typed claims the first letter after it, which another token stands for.
         spans = [
             (end, end) if not name.strip("▁") and texts[0][start:end].strip() else (start, end)
             for name, (start, end) in zip(raw, spans, strict=True)
         ]
-        names = [raw[i] if i in special else token_text(tokenizer, ids[i]) for i in range(len(ids))]
+        texts_of_ids = token_texts(tokenizer, ids)
+        names = [raw[i] if i in special else text for i, text in enumerate(texts_of_ids)]
         # Where tokens share characters, it is the raw names that tell them apart.
         names = [raw[i] if spans[i][1] > spans[i][0] else name for i, name in enumerate(names)]
         by_position = dict(enumerate(names))
@@ -139,8 +136,8 @@ class TextInputs:
             names, special = typed.tokens[:count], tuple(i + 1 for i in typed.special if i < count)
         else:
             written = self._generate(batch, start) if generated else []
-            names, special = tuple(token_text(self.tokenizer, token) for token in written), ()
-        first = token_name(self.tokenizer, start)
+            names, special = tuple(token_texts(self.tokenizer, written)), ()
+        first = _token_names(self.tokenizer, [start])[0]
         tokens = Tokens((first, *names), (0, *special), (None, *(0 for _ in written)))
         return torch.tensor([[start, *written]]), tokens
 
@@ -195,12 +192,17 @@ def as_typed(text: str, spans: list[tuple[int, int]], names: list[str]) -> tuple
     return tuple(map(shorten_token, texts))
 
 
-def token_text(tokenizer: Any, token: int) -> str:
-    """Returns the text of a single token, or its name if it is not a whole character."""
-    text = tokenizer.decode([token])
-    return shorten_token(text.strip() or text) if text and "\ufffd" not in text else token_name(tokenizer, token)
+def token_texts(tokenizer: Any, ids: list[int]) -> list[str]:
+    """Returns the text of each token by itself, or its name if it is not a whole character."""
+    if not ids:
+        return []
+    texts = tokenizer.decode([[token] for token in ids])
+    return [
+        shorten_token(text.strip() or text) if text and "\ufffd" not in text else name
+        for text, name in zip(texts, _token_names(tokenizer, ids), strict=True)
+    ]
 
 
-def token_name(tokenizer: Any, token: int) -> str:
-    """Returns the tokenizer's name of a token; models may have more tokens than their tokenizer."""
-    return tokenizer.convert_ids_to_tokens(token) or f"[{token}]"
+def _token_names(tokenizer: Any, ids: list[int]) -> list[str]:
+    """Returns the tokenizer's names of tokens; models may have more tokens than their tokenizer."""
+    return [name or f"[{token}]" for name, token in zip(tokenizer.convert_ids_to_tokens(ids), ids, strict=True)]

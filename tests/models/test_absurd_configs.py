@@ -6,7 +6,7 @@ import resource
 import pytest
 import torch
 
-from attnviz.models import config_trial
+from attnviz.models import config_trial, loading
 from attnviz.models.loading import inspect_folder
 
 FAR_MORE = "describes far more parts than its files have weights for. Look there for a number that is too large"
@@ -54,3 +54,13 @@ def test_after_a_refusal_torch_computes_as_before(copied):
 def test_a_config_with_a_large_table_is_tried_out_and_then_built(copied, monkeypatch):
     monkeypatch.setattr(config_trial, "TABLE", 0)
     assert inspect_folder(copied()).parameters > 0
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_positions_that_no_weights_are_there_for(copied, monkeypatch, name):
+    monkeypatch.setattr(loading, "check_trial", lambda *_: None)  # which takes seconds, and finds nothing
+    folder = copied(name, max_position_embeddings=1 << 24, n_positions=1 << 24)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ValueError, match=FAR_MORE):
+        inspect_folder(folder).load()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kilobytes

@@ -51,7 +51,8 @@ def test_a_tokenizer_file_that_is_named_is_not_the_one_that_is_read(copied, save
     (folder / "tokenizer_config.json").write_text(json.dumps(said))
     found = inspect_folder(folder).load().tokenizer
     assert "elsewhere" in json.dumps(other)
-    assert (own and own.get_vocab()) == (found and found.get_vocab())
+    names = [tokenizer and tokenizer.convert_ids_to_tokens(list(range(120))) for tokenizer in (own, found)]
+    assert names[0] == names[1]
 
 
 def test_what_a_tokenizer_was_made_from_may_be_noted(copied):

@@ -1,0 +1,98 @@
+"""A program that loads tokenizers, each in a process of its own, and answers requests to them.
+
+A tokenizer that came with a model can take all memory, crash, or never end. Its process is limited, ends itself when a
+request takes too long, and ends when the socket that it answers on is closed. It is forked from this program, which has
+imported transformers once, without torch, and so imports nothing of attnviz.
+
+Requests and replies are lines of JSON: [seconds, method, arguments] and {"result": …} or {"error": …}.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.modules["torch"] = None  # type: ignore[assignment]  # transformers would import it, which takes 2 s and 200 MB
+
+OPTIONS = {"local_files_only": True, "trust_remote_code": False}
+KEPT = ("input_ids", "attention_mask", "token_type_ids", "special_tokens_mask", "offset_mapping")
+
+
+class TokenizerMethods:
+    """What can be asked of a tokenizer, as JSON."""
+
+    def load(self, folder: str, config: dict[str, Any]) -> dict[str, Any]:
+        """Loads the tokenizer of a folder, as the config of its model says."""
+        from transformers import AutoTokenizer
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+        own = CONFIG_MAPPING[config["model_type"]].from_dict(config)
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, config=own, **OPTIONS)
+        return {"is_fast": self.tokenizer.is_fast, "model_max_length": int(self.tokenizer.model_max_length)}
+
+    def encode(self, **arguments: Any) -> dict[str, Any]:
+        """Returns the lists of a tokenizer's own call."""
+        encoded = self.tokenizer(**arguments)
+        lists = {name: encoded[name] for name in KEPT if name in encoded}
+        return lists | ({"sequence_ids": encoded.sequence_ids(0)} if self.tokenizer.is_fast else {})
+
+    def decode(self, ids: list[Any]) -> Any:
+        """Returns the text of token ids, or of each list of them."""
+        return self.tokenizer.decode(ids)
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> Any:
+        """Returns the names of tokens."""
+        return self.tokenizer.convert_ids_to_tokens(ids)
+
+
+def answer(connection: socket.socket, size: int) -> None:
+    """Answers requests until the connection is closed or one of them fails, using at most `size` bytes of memory."""
+    _confine(size)
+    methods = TokenizerMethods()
+    for line in connection.makefile("rb"):
+        seconds, name, arguments = json.loads(line)
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # whose signal ends the process, whatever is running
+        try:
+            reply = {"result": getattr(methods, name)(**arguments)}
+        except MemoryError:
+            return
+        except BaseException as error:  # noqa: BLE001 - a panic of the tokenizers library is no Exception
+            reply = {"error": next(iter(str(error)[:1_000].strip().splitlines()), type(error).__name__)}
+        connection.sendall(json.dumps(reply).encode() + b"\n")
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if "error" in reply:  # what a panic leaves behind may not work any more
+            return
+
+
+def _confine(size: int) -> None:
+    """Limits the memory that this process may still allocate, on Linux; elsewhere only its time is limited."""
+    if sys.platform == "linux":
+        import resource
+
+        # As in attnviz/sources/parquet.py: memory that can be written to, not addresses.
+        pages = int(Path("/proc/self/statm").read_text().split()[5])
+        resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + size,) * 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def main(size: int) -> None:
+    """Starts a process for each socket that arrives on standard input, until that is closed."""
+    import transformers.models.auto.tokenization_auto  # noqa: F401
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that ended processes leave nothing
+    control = socket.socket(fileno=0)
+    while (received := socket.recv_fds(control, 1, 1))[0]:
+        with socket.socket(fileno=received[1][0]) as connection:
+            if os.fork() == 0:
+                control.close()
+                try:
+                    answer(connection, size)
+                finally:
+                    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
