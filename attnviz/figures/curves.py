@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 from jaxtyping import Float
 
 from attnviz.figures.chart_spec import Chart, PlainSpec
 from attnviz.figures.mosaic import ACCENT
-from attnviz.figures.themes import THEMES
+from attnviz.figures.themes import light_figure
 
 LINE, OTHERS = "#1c7ed6", "rgba(134, 142, 150, 0.45)"  # seen on both themes
 TICKS = (0, 50, 200, 500, 1000, 2000, 4000, 8000)
@@ -32,7 +31,7 @@ def curves(
         >>> curves([0, 100], np.array([[3.0, 1.5]]), last=100, marked=(100, 1.5)).spec
         PlainSpec(rows=1, columns=2)
     """
-    figure, places = go.Figure(), np.sqrt(steps)
+    figure, places = light_figure(), np.sqrt(steps)
     for i in sorted(range(len(values)), key=line.__eq__):
         color, width = (LINE, 3) if i == line else (OTHERS, 1.5)
         figure.add_scatter(
@@ -50,7 +49,6 @@ def curves(
         )  # fmt: skip
     ticks = [tick for tick in TICKS if tick <= last]
     figure.update_layout(
-        template=THEMES["light"],
         plot_bgcolor="rgba(0,0,0,0)",
         title={
             "x": 0,

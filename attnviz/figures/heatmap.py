@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
 from attnviz.figures.sentences import CELL_SENTENCES, CellSentences, label
-from attnviz.figures.themes import COLOR_AXES, GAP_CODE, LAST_CODE, THEMES
+from attnviz.figures.themes import COLOR_AXES, GAP_CODE, LAST_CODE, light_figure
 from attnviz.formatting import visible
 
 LABELS = 40  # labels that fit along an axis of a usual picture; the app's chart chooses anew when it is zoomed
@@ -53,7 +53,6 @@ def heatmap(
     # More numbers than these would stand upright beside a narrow map.
     colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5, "nticks": 4}
     layout = {
-        "template": THEMES["light"],
         "shapes": [_outline(*cell, *line) for cell in marked for line in OUTLINE],
         "margin": {"l": 8, "r": 8, "t": 44, "b": 8},  # at the top the color bar, also where there is nothing to color
         "dragmode": "zoom",
@@ -83,7 +82,7 @@ def heatmap(
         "automargin": True,
         **_ticks(labels[0]),
     }
-    figure = go.Figure(traces, layout)  # in one step: each update of a figure takes plotly several milliseconds
+    figure = light_figure(traces, layout)  # in one step: each update of a figure takes plotly several milliseconds
     spec = HeatmapSpec(
         query_tokens=tuple(visible(token) for token in query_tokens),
         key_tokens=tuple(visible(token) for token in key_tokens),

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 from jaxtyping import Float
 
 from attnviz.figures.chart_spec import Chart, PlainSpec
 from attnviz.figures.sentences import label
-from attnviz.figures.themes import THEMES
+from attnviz.figures.themes import light_figure
 
 QUERY, BEFORE, TRUE = "#e8590c", "#868e96", "#1c7ed6"  # seen on both themes
 UNSEEN = "rgba(0,0,0,0)"
@@ -35,45 +34,45 @@ def lines(
         >>> chart.spec
         PlainSpec(rows=2, columns=2)
     """
-    figure = go.Figure()
+    traces = []
     for i in range(row):
         best = int(np.nanargmax(weights[i]))
-        _line(figure, i, best, BEFORE, 1 + 2 * float(weights[i, best]), 0.1 + 0.5 * float(weights[i, best]))
+        traces.append(_line(i, best, BEFORE, 1 + 2 * float(weights[i, best]), 0.1 + 0.5 * float(weights[i, best])))
     for key in np.argsort(np.nan_to_num(weights[row]), kind="stable").tolist():
         if (weight := float(weights[row, key])) >= LEAST:
-            _line(figure, row, key, QUERY, 1.5 + 7 * weight, 0.15 + 0.85 * weight)
+            traces.append(_line(row, key, QUERY, 1.5 + 7 * weight, 0.15 + 0.85 * weight))
     now = set(true[row]) if row < len(true) else set()
     before = {key for keys in true[:row] for key in keys}
-    for marked, color, opacity in ((before, BEFORE, 0.6), (now, TRUE, 1.0)):
-        figure.add_scatter(
-            x=[1] * len(marked), y=sorted(marked), yaxis="y2", mode="markers", opacity=opacity, hoverinfo="skip",
-            marker={"symbol": "circle-open", "size": 15, "color": color, "line": {"width": 3}}, cliponaxis=False,
-        )  # fmt: skip
+    traces += [
+        {
+            "type": "scatter", "x": [1] * len(marked), "y": sorted(marked), "yaxis": "y2", "mode": "markers",
+            "opacity": opacity, "hoverinfo": "skip", "cliponaxis": False,
+            "marker": {"symbol": "circle-open", "size": 15, "color": color, "line": {"width": 3}},
+        }
+        for marked, color, opacity in ((before, BEFORE, 0.6), (now, TRUE, 1.0))
+    ]  # fmt: skip
     names = [_word(word, i, row) for i, word in enumerate(query_tokens)]
     keys = [f"<b>{label(word)}</b>" if i in now else label(word) for i, word in enumerate(key_tokens)]
-    figure.update_layout(
-        template=THEMES["light"],
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 4, "r": 4, "t": 4, "b": 4},
-        dragmode=False,
-        hovermode=False,
-        showlegend=False,
-    )
-    figure.update_xaxes(range=[-0.02, 1.04], visible=False, fixedrange=True)
     last = max(len(query_tokens), len(key_tokens)) - 0.5
     axis = {"range": [last, -0.5], "automargin": True, "showline": False, "ticklabelstandoff": 8, "fixedrange": True}
-    figure.update_layout(
-        yaxis={**axis, "tickvals": list(range(len(names))), "ticktext": names},
-        yaxis2={**axis, "tickvals": list(range(len(keys))), "ticktext": keys, "overlaying": "y", "side": "right"},
-    )
-    return Chart(figure, PlainSpec(rows=len(query_tokens), columns=len(key_tokens)))
+    layout = {
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 4, "r": 4, "t": 4, "b": 4},
+        "dragmode": False,
+        "hovermode": False,
+        "showlegend": False,
+        "xaxis": {"range": [-0.02, 1.04], "visible": False, "fixedrange": True},
+        "yaxis": {**axis, "tickvals": list(range(len(names))), "ticktext": names},
+        "yaxis2": {**axis, "tickvals": list(range(len(keys))), "ticktext": keys, "overlaying": "y", "side": "right"},
+    }
+    return Chart(light_figure(traces, layout), PlainSpec(rows=len(query_tokens), columns=len(key_tokens)))
 
 
-def _line(figure: go.Figure, query: int, key: int, color: str, width: float, opacity: float) -> None:
-    figure.add_scatter(
-        x=ACROSS, y=query + (key - query) * BEND, name=f"{query}-{key}", mode="lines", opacity=opacity,
-        line={"color": color, "width": width, "simplify": False}, hoverinfo="skip",
-    )  # fmt: skip
+def _line(query: int, key: int, color: str, width: float, opacity: float) -> dict[str, object]:
+    return {
+        "type": "scatter", "x": ACROSS, "y": query + (key - query) * BEND, "name": f"{query}-{key}", "mode": "lines",
+        "opacity": opacity, "line": {"color": color, "width": width, "simplify": False}, "hoverinfo": "skip",
+    }  # fmt: skip
 
 
 def _word(word: str, i: int, row: int) -> str:

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
 from attnviz.figures.chart_spec import Chart, MosaicSpec
-from attnviz.figures.themes import COLOR_AXES, FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, THEMES
+from attnviz.figures.themes import COLOR_AXES, FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, light_figure
 
 FINE = 40
 ACCENT = "#e8590c"  # seen on both ends of both scales
@@ -93,7 +93,6 @@ def tiled(
         for top, left in map(spec.corner, chosen)
     ]  # fmt: skip
     layout |= {
-        "template": THEMES["light"],
         "plot_bgcolor": "rgba(0,0,0,0)",
         "dragmode": False,
         "hovermode": False,
@@ -101,7 +100,7 @@ def tiled(
         "xaxis": {"range": [-0.5, width - 0.5], "showline": False} | xaxis,
         "yaxis": {"range": [height - 0.5, -0.5], "showline": False} | yaxis,
     }
-    return go.Figure(cells, layout)  # in one step: each update of a figure takes plotly several milliseconds
+    return light_figure(cells, layout)  # in one step: each update of a figure takes plotly several milliseconds
 
 
 def _title(text: str) -> dict:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from attnviz.figures.chart_spec import Chart, Drag, PlaneSpec
 from attnviz.figures.sentences import label
-from attnviz.figures.themes import COLOR_AXES, THEMES
+from attnviz.figures.themes import COLOR_AXES, light_figure
 from attnviz.formatting import significant
 
 # Of the keys, in their order: apart for color-blind eyes too, from each other and from the query.
@@ -42,33 +42,32 @@ def plane_background(
     lines between the regions. Colored by "value", it has the color of the `result`, on a scale over the `values`; NaN
     is no result.
     """
-    figure = go.Figure()
+    traces, layout = [], dict[str, object]()
     if colored_by == "key":
-        figure.add_layout_image(_image(tints(scores, weights), _half_width(axis)))
         line = {"color": LINE, "width": 1.5}
-        winner = winners(weights)
-        figure.add_shape({"type": "path", "path": _segments_path(*boundaries(winner, scores, axis)), "line": line})
+        path = _segments_path(*boundaries(winners(weights), scores, axis))
+        layout["images"] = [_image(tints(scores, weights), _half_width(axis))]
+        layout["shapes"] = [{"type": "path", "path": path, "line": line}]
     else:
         smooth = "fast" if np.isfinite(result).all() else False
         color = {"coloraxis": COLOR_AXES["weights"], "opacity": 0.65}
-        figure.add_heatmap(z=result.astype("f4"), x=axis, y=axis, zsmooth=smooth, hoverinfo="skip", **color)
+        traces.append(go.Heatmap(z=result.astype("f4"), x=axis, y=axis, zsmooth=smooth, hoverinfo="skip", **color))
     low, high = float(values.min()), float(values.max())
     span = {"cmin": low, "cmax": high} if low < high else {"cmin": low - 0.5, "cmax": high + 0.5}
     colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5}
     side = _half_width(axis)
-    figure.update_layout(
-        template=THEMES["light"],
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 26, "r": 10, "t": 14 if colored_by == "key" else 40, "b": 26},
-        dragmode=False,
-        hovermode=False,
-        showlegend=False,
-        **{COLOR_AXES["weights"]: {**span, "colorbar": colorbar}},
-    )
     lines = {"range": [-side, side], "zeroline": True, "zerolinecolor": LINE, "dtick": 1, "constrain": "domain"}
-    figure.update_xaxes(**lines)
-    figure.update_yaxes(scaleanchor="x", **lines)
-    return figure
+    layout |= {
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 26, "r": 10, "t": 14 if colored_by == "key" else 40, "b": 26},
+        "dragmode": False,
+        "hovermode": False,
+        "showlegend": False,
+        COLOR_AXES["weights"]: {**span, "colorbar": colorbar},
+        "xaxis": lines,
+        "yaxis": {"scaleanchor": "x", **lines},
+    }
+    return light_figure(traces, layout)
 
 
 def plane(
@@ -95,9 +94,8 @@ def plane(
         >>> plane(background, keys, ["cat", "hen"], np.ones(2), weights, query=(1.0, 0.5)).spec.drag.start
         (1.0, 0.5)
     """
-    figure = go.Figure(background)
     colors = [COLORS[i % len(COLORS)] for i in range(len(keys))]
-    shapes = list(figure.layout.shapes)
+    shapes = list(background.layout.shapes)
     if mapped is not None:
         dotted = [_segments_path([0.0, x], [0.0, y]) for x, y in mapped.tolist()]
         shapes += [
@@ -118,7 +116,7 @@ def plane(
         shapes.append(_arrow([length * along / steep for along in slope], SLOPE, 4.0, start=query))
     drag = Drag(
         start=query,
-        limits=figure.layout.xaxis.range,
+        limits=background.layout.xaxis.range,
         step=STEP,
         color=QUERY,
         shapes=tuple(range(first, len(shapes))),
@@ -126,11 +124,12 @@ def plane(
         sentence="The query is at ({x}, {y}).",
     )
     query_label = {"text": "<b>query</b>", "font": {"color": QUERY}, **_label_position(query, keys)}
-    figure.update_layout(
-        shapes=shapes,
-        annotations=[*names, {"x": query[0], "y": query[1], "showarrow": False, **query_label}],
-    )
-    return Chart(figure, PlaneSpec(len(keys), drag))
+    layout = background.layout.to_plotly_json() | {
+        "template": None,
+        "shapes": shapes,
+        "annotations": [*names, {"x": query[0], "y": query[1], "showarrow": False, **query_label}],
+    }
+    return Chart(light_figure(background.data, layout), PlaneSpec(len(keys), drag))
 
 
 def winners(weights: Float[np.ndarray, "*grid keys"]) -> Int[np.ndarray, "*grid"]:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from attnviz.figures.bars import AFTER, NEGATIVE
 from attnviz.figures.chart_spec import Chart, PointsSpec
-from attnviz.figures.themes import THEMES
+from attnviz.figures.themes import light_figure
 from attnviz.formatting import number
 
 LABELED = 3  # dimensions that have their number written at their bar
@@ -27,38 +27,36 @@ def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, sc
     """
     query, key = query.astype("f8"), key.astype("f8")
     each = query * key * scale
-    figure = go.Figure(
-        go.Bar(
-            x=np.arange(len(each), dtype="f8"),
-            y=each,
-            marker={"color": [NEGATIVE if one < 0 else AFTER for one in each]},
-            hoverinfo="skip",
-        )
-    )
     labeled = np.argsort(-np.abs(each), kind="stable")[:LABELED].tolist()
-    for i in labeled:
-        beyond = {"yanchor": "bottom", "yshift": 2} if each[i] >= 0 else {"yanchor": "top", "yshift": -2}
-        figure.add_annotation(x=i, y=float(each[i]), text=str(i), showarrow=False, **beyond)
+    over, under = {"yanchor": "bottom", "yshift": 2}, {"yanchor": "top", "yshift": -2}
+    numbers = [
+        {"x": i, "y": float(each[i]), "text": str(i), "showarrow": False, **(over if each[i] >= 0 else under)}
+        for i in labeled
+    ]
     low, high = min(0.0, float(each.min())), max(0.0, float(each.max()))
     beneath, above = (PADDING * (high - low) * bool(side.any()) for side in (each[labeled] < 0, each[labeled] >= 0))
-    figure.update_layout(
-        template=THEMES["light"],
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        bargap=0.2,
-        dragmode=False,
-        hovermode=False,
-        showlegend=False,
-    )
-    title = {"text": "dimension", "standoff": 8}
-    figure.update_xaxes(range=[-0.7, len(each) - 0.3], title=title, tickformat="d", nticks=9, automargin=True)
-    figure.update_yaxes(
-        range=[low - beneath, high + above] if low < high else [-1, 1],
-        title={"text": "part of the score", "standoff": 8}, automargin=True, nticks=6,
-        zeroline=True, zerolinecolor="rgba(128,128,128,0.6)",
-    )  # fmt: skip
+    colors = [NEGATIVE if one < 0 else AFTER for one in each]
+    bars = go.Bar(x=np.arange(len(each), dtype="f8"), y=each, marker={"color": colors}, hoverinfo="skip")
+    layout = {
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "annotations": numbers,
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "bargap": 0.2,
+        "dragmode": False,
+        "hovermode": False,
+        "showlegend": False,
+        "xaxis": {
+            "range": [-0.7, len(each) - 0.3], "title": {"text": "dimension", "standoff": 8}, "tickformat": "d",
+            "nticks": 9, "automargin": True,
+        },
+        "yaxis": {
+            "range": [low - beneath, high + above] if low < high else [-1, 1],
+            "title": {"text": "part of the score", "standoff": 8}, "automargin": True, "nticks": 6,
+            "zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)",
+        },
+    }  # fmt: skip
     sentences = tuple(_product_sentence(i, *both, scale) for i, both in enumerate(zip(query, key, strict=True)))
-    return Chart(figure, PointsSpec(sentences, bars=True))
+    return Chart(light_figure(bars, layout), PointsSpec(sentences, bars=True))
 
 
 def scaled(scale: float) -> str:

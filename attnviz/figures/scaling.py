@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 from jaxtyping import Float
 
 from attnviz.figures.chart_spec import Chart, PlainSpec
-from attnviz.figures.themes import THEMES
+from attnviz.figures.themes import light_figure
 
 NAMES = ("plain", "÷ √d")
 PLAIN, SCALED = "#e8590c", "#1c7ed6"  # seen on both themes, and told apart by a color-blind eye
@@ -32,7 +31,7 @@ def scaling(
         PlainSpec(rows=2, columns=2)
     """
     places = np.arange(len(widths))
-    figure = go.Figure()
+    figure = light_figure()
     for i, line in enumerate(theory if theory is not None else ()):
         figure.add_scatter(
             x=places, y=line.astype("f8"), mode="lines", name=dashes, showlegend=i == 0, hoverinfo="skip",
@@ -45,7 +44,6 @@ def scaling(
         )  # fmt: skip
     position = list(widths).index(marked)
     figure.update_layout(
-        template=THEMES["light"],
         plot_bgcolor="rgba(0,0,0,0)",
         shapes=[
             {

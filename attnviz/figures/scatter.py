@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from attnviz.figures.chart_spec import Chart, PointsSpec
 from attnviz.figures.mosaic import ACCENT
-from attnviz.figures.themes import THEMES
+from attnviz.figures.themes import light_figure
 
 # From the first group to the last: steps of one lightness to the next, seen on both themes.
 GROUPS = ("#4356c4", "#8a52c4", "#c8509f", "#e7696b", "#ee8f47", "#e5b73b")
@@ -57,7 +57,7 @@ def scatter(
         "showscale": last > 0,
         "colorbar": colorbar,
     }
-    figure = go.Figure(
+    figure = light_figure(
         go.Scatter(
             x=x.astype("f8"), y=y.astype("f8"), mode="markers", marker=marker, hoverinfo="skip", cliponaxis=False
         )
@@ -68,7 +68,6 @@ def scatter(
         marker={"symbol": "circle-open", "size": 20, "color": ACCENT, "line": {"width": 3}},
     )  # fmt: skip
     figure.update_layout(
-        template=THEMES["light"],
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 8, "r": 8, "t": 56, "b": 8},
         dragmode=False,

@@ -225,7 +225,8 @@ def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
     """Reads the file in a separate process, because Arrow may crash the process that it runs in."""
     program = [sys.executable, "-I", str(Path(__file__).with_name("parquet.py"))]
     limits = [str(MOST_TOKENS), str(LONGEST_TOKEN), str(budget.left)]
-    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}  # another takes 1 GB at once, used or not
+    # Another pool takes 1 GB at once, used or not, and NumPy starts threads that are never used.
+    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
     try:
         done = subprocess.run(  # noqa: S603
             [*program, *limits], input=data, capture_output=True, timeout=PARQUET_SECONDS, env=environment

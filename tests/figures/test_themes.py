@@ -14,6 +14,7 @@ from attnviz.figures.themes import (
     TEXT,
     THEMES,
     WEIGHTS,
+    light_figure,
     themed,
 )
 
@@ -85,3 +86,12 @@ def test_themed_leaves_the_figure_as_it_is() -> None:
     dark = themed(figure, "dark")
     assert dark.layout.paper_bgcolor == PAPER["dark"]
     assert figure.layout.paper_bgcolor is None
+
+
+def test_a_light_figure_has_the_template_and_refuses_what_plotly_does_not_know() -> None:
+    figure = light_figure()
+    assert figure.layout.template == THEMES["light"]
+    with pytest.raises(ValueError, match="nonsense"):
+        figure.update_layout(nonsense=1)
+    with pytest.raises(ValueError, match="nonsense"):
+        light_figure(layout={"nonsense": 1})

@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import plotly.io
 import streamlit as st
 
 from attnviz.figures import Chart
@@ -20,6 +21,9 @@ from attnviz.figures.themes import THEMES
 from attnviz.ui import scripts
 
 SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an array type for
+
+# Every figure of the app has a template of its own; plotly would copy its default, which is large, into each before.
+plotly.io.templates.default = None
 
 
 class Cells(NamedTuple):

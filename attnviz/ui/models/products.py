@@ -176,7 +176,8 @@ def _show_vectors(
         vectors, tokens, [str(i) for i in range(vectors.shape[1])], largest=largest_weight([vectors]), scale="changes",
         sentences=CellSentences("{query} has {weight} in dimension {key}."), fan=False, zoom_key=f"{name} {zoom}",
     )  # fmt: skip
-    picture.figure.update_xaxes(title_text="dimensions").update_yaxes(title_text=name.lower())
+    axes = picture.figure.layout
+    axes.xaxis.title.text, axes.yaxis.title.text = "dimensions", name.lower()
     chart(
         picture,
         name.lower(),

@@ -177,7 +177,9 @@ def head_figure(maps: Maps, head: int, *, largest: float, link: str = "") -> Cha
         cell_sentences=not_yet | {cell: TRUE for cell in maps.marked if not np.isnan(weights[cell])},
     )
     # In a narrow column the words need the room; what rows and columns are stands below.
-    result.figure.update_xaxes(title_text="").update_yaxes(title_text="").update_layout(margin={"l": 0, "r": 4})
+    layout = result.figure.layout
+    layout.xaxis.title.text = layout.yaxis.title.text = ""
+    layout.margin.l, layout.margin.r = 0, 4
     return result
 
 
