@@ -19,6 +19,7 @@ from attnviz.ui import cache, head_controls
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import download
 from attnviz.ui.models.model_source import ModelSource, UploadedPictureSource
+from attnviz.ui.scheduling import computation
 
 ANOTHER = (
     "Any model of the [Hugging Face hub](https://huggingface.co/models) that transformers itself can build, with "
@@ -32,6 +33,8 @@ SUBMITTED = "submitted names"  # how many there were
 REFUSED = "refused model"  # with the reason
 LINKED = "layer and head of a link"
 AWAY = "model to download"
+LOADED = "name of the model that was loaded last"
+LOADING_WORK = 100_000_000  # steps, as long as loading takes
 HELP = "Models that are on this computer."
 LONGEST = 44  # characters of a folder's path
 PICTURE_WIDTH = 120  # pixels of the picture beside the upload
@@ -157,7 +160,9 @@ def _load(name: str) -> ValueError | None:
         state.pop(REFUSED, None)
         state.pop(AWAY, None)
         try:
-            model_cache.model(name, model_cache.HUB)
+            with computation(0 if state.get(LOADED) == name else LOADING_WORK):
+                model_cache.model(name, model_cache.HUB)
+            state[LOADED] = name
         except model_cache.NotDownloaded:
             state[REFUSED] = name, _not_downloaded(name)
         except ValueError as problem:
