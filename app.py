@@ -1,6 +1,6 @@
 """The server: the app, its security headers, and what is loaded before the first visitor."""
 
-import gc
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attnviz.sources import Pretrained
-from attnviz.ui import scripts
+from attnviz.ui import housekeeping, scripts
 from attnviz.ui.static_files import PageHead, StaticFileCache, disable_nagle
 
 HEADERS = {
@@ -51,14 +51,14 @@ class SecurityHeaders:
 
 @asynccontextmanager
 async def lifespan(app: st.App) -> AsyncIterator[None]:
-    """Loads the default model and its example before the first visitor, and exempts what is loaded by then from the
-    garbage collection that follows every run of a page."""
+    """Loads the pages, the default model and its example before the first visitor; frees memory afterwards."""
     disable_nagle()
     transformers.logging.disable_progress_bar()
     Pretrained().layers()
-    gc.collect()
-    gc.freeze()
+    housekeeping.import_pages()
+    freeing = asyncio.create_task(housekeeping.free_memory())
     yield
+    freeing.cancel()
 
 
 app = st.App(

@@ -32,6 +32,11 @@ class FairSlots:
         self._turns, self._last_turn = count(), dict[str, int]()
         self._lock = threading.Lock()
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody has a slot."""
+        return self._free == self.slots
+
     def acquire(self, session: str, interrupt: Callable[[], None] = lambda: None) -> None:
         """Waits for a slot. Calls `interrupt` meanwhile, whose exception ends the waiting."""
         request = _Request(session)
@@ -57,7 +62,7 @@ class FairSlots:
     def _give_back(self) -> None:
         self._free += 1
         self._grant()
-        if self._free == self.slots:
+        if self.is_unused:
             self._last_turn.clear()
 
     def _grant(self) -> None:
@@ -72,6 +77,11 @@ class FairSlots:
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _runs, _heavy = FairSlots(CORES), FairSlots(max(1, CORES - 1))
 _run = threading.local()  # has_slot: whether this thread has one of the slots of runs
+
+
+def is_idle() -> bool:
+    """Returns whether no page run and no heavy computation is under way."""
+    return _runs.is_unused and _heavy.is_unused
 
 
 @contextmanager
