@@ -13,11 +13,12 @@ install: .venv/installed
 run: install
 	$(BIN)/streamlit run app.py --server.port $(PORT)
 
+# check has run the test of the vocabulary.
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore tests/test_vocabulary.py
 
 quick: check
-	$(BIN)/python -m pytest --ignore tests/e2e
+	$(BIN)/python -m pytest --ignore tests/test_vocabulary.py --ignore tests/e2e
 
 check: .venv/tested node_modules/.installed
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target types style imports words js

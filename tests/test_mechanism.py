@@ -186,19 +186,20 @@ def picks(count):
     return some | st.slices(count).filter(lambda cut: range(count)[cut])
 
 
-def assert_picked(how, inputs, heads, rows):
+def assert_picked(how, inputs, *picks):
     """What is picked is what the whole has there, within 1e-6 of the largest number."""
-    whole, part = how(inputs), how(inputs, heads=heads, rows=rows)
-    for stage in STAGES:
-        expected = getattr(whole, stage)[list(range(inputs.heads))[heads] if isinstance(heads, slice) else heads]
-        expected = expected[:, list(range(inputs.queries))[rows] if isinstance(rows, slice) else rows]
-        found = getattr(part, stage)
-        if stage == "allowed":
-            assert torch.equal(found, expected)
-        else:
-            stages = (getattr(whole, name).float().nan_to_num(neginf=0) for name in STAGES)
-            largest = max(float(one.abs().max()) for one in stages)
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-6 * largest)
+    whole = how(inputs)
+    largest = max(float(getattr(whole, stage).float().nan_to_num(neginf=0).abs().max()) for stage in STAGES)
+    for heads, rows in picks:
+        part = how(inputs, heads=heads, rows=rows)
+        for stage in STAGES:
+            expected = getattr(whole, stage)[list(range(inputs.heads))[heads] if isinstance(heads, slice) else heads]
+            expected = expected[:, list(range(inputs.queries))[rows] if isinstance(rows, slice) else rows]
+            found = getattr(part, stage)
+            if stage == "allowed":
+                assert torch.equal(found, expected)
+            else:
+                torch.testing.assert_close(found, expected, rtol=0, atol=1e-6 * largest)
 
 
 @pytest.mark.parametrize("score", EVERY_SCORE, ids=repr)
@@ -215,7 +216,7 @@ def test_what_is_picked_is_what_the_whole_has(random_inputs, score, data):
         data.draw(st.sampled_from([Full(), Causal(), Causal("bottom right"), ~Causal(), SlidingWindow(3), Padding(2)])),
         data.draw(st.sampled_from([Softmax(), Softmax(0.1), Hard(), Uniform(), Identity()])),
     )
-    assert_picked(how, inputs, data.draw(picks(heads)), data.draw(picks(queries)))
+    assert_picked(how, inputs, (data.draw(picks(heads)), data.draw(picks(queries))))
 
 
 @pytest.fixture(params=[1, 2])
@@ -232,8 +233,7 @@ def test_what_is_picked_from_many_rows_is_what_the_whole_has(random_inputs, scor
     count = 601
     inputs = random_inputs(heads=2, kv_heads=1, queries=count, keys=301, d_k=31)
     how = Mechanism(score, mask=Causal())
-    assert_picked(how, inputs, [1], [512])
-    assert_picked(how, inputs, slice(None), [-1, 3, 511, 512, 3])
+    assert_picked(how, inputs, ([1], [512]), (slice(None), [-1, 3, 511, 512, 3]))
 
 
 @pytest.mark.usefixtures("threads")
@@ -242,8 +242,7 @@ def test_a_bias_does_to_what_is_picked_what_it_does_to_the_whole(random_inputs, 
     count = 601
     inputs = random_inputs(heads=3, queries=count, keys=301, d_k=31)
     how = Mechanism(biases=(bias(),), mask=Causal("bottom right") | Band(0))
-    assert_picked(how, inputs, [2, 1], [512])
-    assert_picked(how, inputs, slice(None), [-1, 3, 511, 512, 3])
+    assert_picked(how, inputs, ([2, 1], [512]), (slice(None), [-1, 3, 511, 512, 3]))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +295,7 @@ def test_gradients_go_through_every_bias(as_installed, bias):
     assert torch.autograd.gradcheck(combine, doubles((4, 3, 4), (2, 3, 4), (2, 3, 2)))
 
 
-def test_gradients_of_a_given_table_of_a_bias():
+def test_gradients_of_a_given_table_of_a_bias(as_installed):
     inputs = example(*(array.detach() for array in doubles((2, 5, 4), (2, 5, 4), (2, 5, 2))))
 
     def combine(table):
@@ -311,7 +310,7 @@ def test_gradients_of_a_given_table_of_a_bias():
     ids=["General", "Additive"],
 )
 @pytest.mark.parametrize("mask", [Causal(), NOTHING_FOR_THE_LAST], ids=["causal", "an empty row"])
-def test_gradients_of_given_weights(make, shapes, mask):
+def test_gradients_of_given_weights(as_installed, make, shapes, mask):
     inputs = example(*(array.detach() for array in doubles((1, 3, 4), (1, 3, 3), (1, 3, 2))))
 
     def combine(*weights):

@@ -45,7 +45,11 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
         torch.manual_seed(seed)
         model = Transformer(score_class(variant))
     generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=DECAY, fused=True)
+    parameters: list[Tensor] = list(model.parameters())
+    # What torch.optim.AdamW(fused=True) keeps and calls; the class itself would first import torch's compiler, which
+    # takes longer than a hundred steps.
+    means, squares = ([torch.zeros_like(one) for one in parameters] for _ in range(2))
+    counts = [torch.zeros(()) for _ in parameters]
     step = 0
     while True:
         english, french = sample(step * BATCH // SAMPLE % SAMPLES)
@@ -59,13 +63,18 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
             yield _training_state(model, variant, 0, unsmoothed)
         if step == steps:
             return
-        for group in optimizer.param_groups:
-            group["lr"] = RATE * min((step + 1) / WARM, 1 - step / steps)
-        optimizer.zero_grad()
+        rate = RATE * min((step + 1) / WARM, 1 - step / steps)
+        model.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         step += 1
+        gradients = [one.grad for one in parameters if one.grad is not None]
+        with torch.no_grad():
+            torch._foreach_add_(counts, 1)
+            torch._fused_adamw_(
+                parameters, gradients, means, squares, [], counts, lr=rate, beta1=0.9, beta2=0.98,
+                weight_decay=DECAY, eps=1e-8, amsgrad=False, maximize=False,
+            )  # fmt: skip
         yield _training_state(model, variant, step, unsmoothed)
 
 

@@ -30,7 +30,7 @@ from attnviz.translator.model import (
     KeyValueCache,
     Transformer,
 )
-from attnviz.translator.train import CHECKPOINTS, LOG_EVERY, SAMPLES, SEED, STEPS, TIMELINE, sample, train
+from attnviz.translator.train import CHECKPOINTS, DECAY, LOG_EVERY, SAMPLES, SEED, STEPS, TIMELINE, sample, train
 from attnviz.translator.translation import detokenize, source_ids, target_ids
 
 TEXT = "the small black cat does not look at the young birds ."
@@ -465,6 +465,21 @@ def test_a_training_can_be_repeated_and_learns(variant, as_installed):
     assert first[:11] != pytest.approx(other, rel=1e-2)
     assert len(first) == 31
     assert first[-1] < first[0] - 1.5
+
+
+def test_a_training_is_that_of_torchs_own_optimizer(as_installed, monkeypatch):
+    losses = [one.loss for one in train(1, steps=4)]
+    optimizers = []
+
+    def step(parameters, gradients, *_, lr, **__):
+        if not optimizers:
+            optimizers.append(torch.optim.AdamW(parameters, betas=(0.9, 0.98), weight_decay=DECAY))
+        optimizers[0].param_groups[0]["lr"] = lr
+        optimizers[0].step()
+
+    monkeypatch.setattr(torch, "_fused_adamw_", step)
+    assert [one.loss for one in train(1, steps=4)] == pytest.approx(losses, rel=1e-5)
+    assert optimizers
 
 
 def test_every_weight_learns(as_installed):
