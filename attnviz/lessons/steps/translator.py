@@ -1,11 +1,12 @@
 """One head of the small translator, with its numbers for a sentence."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsExample
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive
-from attnviz.translator import EXAMPLES, VARIANTS, load
+from attnviz.translator import EXAMPLES, VARIANTS, Translation, load
 from attnviz.translator.model import HEADS, HIDDEN, LAYERS, Use, score_class
 
 USES: dict[Use, str] = {
@@ -50,7 +51,7 @@ class TranslatorExample(StepsExample):
         )
 
     def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
-        translation = load(self.similarity).translate(self.english)
+        translation = _translation(self.similarity, self.english)
         layer = translation.layers(use=self.use)[self.layer]
         inputs, origin = layer.inputs, "made by the translator, with learned weights"
         queries, keys = inputs.query_tokens, inputs.key_tokens
@@ -61,3 +62,8 @@ class TranslatorExample(StepsExample):
         k = computation.add_input("K0", "K", "keys", key, keys, origin, head=0)
         v = computation.add_input("V0", "V", "values", value, keys, origin, head=0)
         return layer.mechanism, [(q, k, v)]
+
+
+@lru_cache(maxsize=8)  # it is the same for all heads of a sentence, and whatever numbers are edited
+def _translation(similarity: str, english: str) -> Translation:
+    return load(similarity).translate(english)
