@@ -17,6 +17,11 @@ def unpacked_bytes() -> int:
     return _positive("ATTNVIZ_UNPACKED_MB", 256, "megabytes") * MB
 
 
+def all_uploads_bytes() -> int:
+    """Returns the memory for the uploads of all visitors in bytes: ATTNVIZ_UPLOADS_MB, 1,024 MB by default."""
+    return _positive("ATTNVIZ_UPLOADS_MB", 1_024, "megabytes") * MB
+
+
 def model_bytes() -> int:
     """Returns the memory for all models together in bytes: ATTNVIZ_MODEL_MB, 4,096 MB by default."""
     return _positive("ATTNVIZ_MODEL_MB", 4_096, "megabytes") * MB

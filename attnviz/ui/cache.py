@@ -15,10 +15,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.work import is_heavy
 from attnviz.layer import Layer
-from attnviz.sources import Source
+from attnviz.sources import Source, Upload
 from attnviz.sources.source import MissingInput
 from attnviz.ui.markdown import plain
 from attnviz.ui.scheduling import computation
+from attnviz.ui.upload_memory import UploadMemory
 
 T = TypeVar("T")
 MISSING = object()
@@ -57,6 +58,7 @@ class ResultCache:
             return self._results.get(name, MISSING)
 
 
+_uploads = UploadMemory()
 _shared = ResultCache(64)
 once = _shared.once
 
@@ -115,4 +117,10 @@ def _below(key: str) -> str:
 @st.cache_resource(max_entries=1, scope="session", show_spinner="Reading …")
 def _layers(_source: Source, key: str) -> Sequence[Layer]:
     with computation(_source.work):
-        return _source.layers()
+        if not isinstance(_source, Upload) or _source.file is None:
+            return _source.layers()
+        size = len(_source.file.data)
+        _uploads.check(size)
+        layers = _source.layers()
+        _uploads.hold(layers, size)
+        return layers
