@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attnviz.sources import Pretrained
 from attnviz.ui import scripts
+from attnviz.ui.addresses import UnknownAddresses
 from attnviz.ui.static_files import PageHead, StaticFileCache, disable_nagle
 
 HEADERS = {
@@ -68,6 +69,7 @@ app = st.App(
         Middleware(SecurityHeaders),
         Middleware(PageHead, elements=scripts.early_elements()),
         Middleware(StaticFileCache),
+        Middleware(UnknownAddresses),
     ],
     lifespan=lifespan,
 )

@@ -37,13 +37,14 @@ expect.set_options(timeout=60_000)
 
 
 @contextmanager
-def serving(log: Path, script: Path | None = None) -> Iterator[str]:
+def serving(log: Path, script: Path | None = None, base_path: str = "", *options: str) -> Iterator[str]:
     """A fresh process of the app, or of another Streamlit script; gives its address once it answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "streamlit", "run", str(script or "app.py"), "--server.headless=true"]
     command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.fileWatcherType=none"]
+    command += [f"--server.baseUrlPath={base_path}", *options]
     with (
         log.open("wb") as out,
         subprocess.Popen(
@@ -55,7 +56,7 @@ def serving(log: Path, script: Path | None = None) -> Iterator[str]:
         ) as server,
     ):
         try:
-            address = f"http://127.0.0.1:{port}"
+            address = f"http://127.0.0.1:{port}{base_path}"
             deadline = time.monotonic() + 60
             while not _answers(f"{address}/_stcore/health"):
                 assert server.poll() is None, log.read_text()
