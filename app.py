@@ -18,9 +18,12 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attnviz.sources import Pretrained
-from attnviz.ui import scripts
+from attnviz.ui import hosting, scripts
 from attnviz.ui.addresses import UnknownAddresses
 from attnviz.ui.static_files import PageHead, StaticFileCache, disable_nagle
+
+if not hosting.is_local():
+    os.environ.setdefault("ATTNVIZ_MODELS", "")  # nobody else names folders and models, unless the owner says so
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
@@ -67,6 +70,7 @@ app = st.App(
     routes=scripts.routes(),
     middleware=[
         Middleware(SecurityHeaders),
+        Middleware(hosting.AllowedHosts),
         Middleware(PageHead, elements=scripts.early_elements()),
         Middleware(StaticFileCache),
         Middleware(UnknownAddresses),

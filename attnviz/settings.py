@@ -28,9 +28,10 @@ def kept_models() -> int:
 
 
 def listed_models() -> tuple[str, ...] | None:
-    """Returns the models of a hosted instance: ATTNVIZ_MODELS, ids separated by commas; None by default."""
-    text = os.environ.get("ATTNVIZ_MODELS")
-    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+    """Returns the models that may be named: ATTNVIZ_MODELS, ids separated by commas; None, any model and any folder,
+    by default and for *."""
+    text = os.environ.get("ATTNVIZ_MODELS", "*").strip()
+    return None if text == "*" else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _positive(name: str, default: int, unit: str) -> int:

@@ -6,6 +6,7 @@ import streamlit as st
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from attnviz.lessons.lesson_files import FIRST_PAGE
 from attnviz.ui.static_files import is_html
 
 PAGES = Path(__file__).parents[2] / "pages"
@@ -19,8 +20,9 @@ def address(path: str) -> str:
 
 
 def page_addresses() -> set[str]:
-    """Returns the addresses of all pages; the first one has one without a name as well."""
-    return {address("/"), *(address(f"/{page.stem}") for page in PAGES.glob("*.py"))}
+    """Returns the addresses of all pages."""
+    names = (page.stem for page in PAGES.glob("*.py"))
+    return {address("/" if name == FIRST_PAGE else f"/{name}") for name in names}
 
 
 class UnknownAddresses:

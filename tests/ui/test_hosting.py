@@ -1,0 +1,76 @@
+"""Who reaches the app, and what stops its start."""
+
+import pytest
+import streamlit as st
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
+from streamlit import config
+
+from attnviz.ui import hosting
+
+OURS = {
+    "server.address": "127.0.0.1",
+    "server.allowedHosts": ["localhost", "127.0.0.1", "::1"],
+    "server.corsAllowedOrigins": [],
+    "server.enableCORS": True,
+    "browser.serverAddress": "localhost",
+}
+
+
+@pytest.fixture
+def options(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """The options of Streamlit that say who reaches the app, as in .streamlit/config.toml; a test may change them."""
+    options: dict[str, object] = dict(OURS)
+    for module in (st, config):
+        monkeypatch.setattr(module, "get_option", options.__getitem__)
+    return options
+
+
+def test_the_options_are_those_of_the_configuration() -> None:
+    assert {name: st.get_option(name) for name in OURS} == OURS
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8501", "[::1]:8501", "LOCALHOST."])
+def test_the_app_answers_at_names_of_this_computer(options: dict[str, object], host: str) -> None:
+    assert answer(host).text == "page"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "192.168.0.7:8501", "localhost@evil", ""])
+def test_other_host_names_are_refused_until_the_owner_names_them(options: dict[str, object], host: str) -> None:
+    refused = answer(host)
+    assert refused.status_code == 403
+    assert f"does not answer at the host name “{host}”" in refused.text
+    options["server.allowedHosts"] = ["*.evil.example", "evil.example", "192.168.0.7"]
+    assert (answer(host).status_code == 200) == (host not in ("localhost@evil", ""))
+
+
+def answer(host: str) -> Response:
+    async def page(request: Request) -> Response:
+        return PlainTextResponse("page")
+
+    app = Starlette(routes=[Route("/", page)], middleware=[Middleware(hosting.AllowedHosts)])
+    return TestClient(app).get("/", headers={"host": host})
+
+
+def test_only_an_app_without_a_name_or_an_address_for_others_is_local(options: dict[str, object]) -> None:
+    assert hosting.is_local()
+    for option, value in {
+        "server.address": "0.0.0.0",
+        "server.allowedHosts": ["localhost", "attn.example.org"],
+        "server.corsAllowedOrigins": ["https://attn.example.org"],
+        "server.enableCORS": False,
+        "browser.serverAddress": "attn.example.org",
+    }.items():
+        options[option] = value
+        assert not hosting.is_local(), option
+        options[option] = OURS[option]
+    for option, value in {"server.address": None, "server.allowedHosts": []}.items():
+        options[option] = value
+        assert not hosting.is_local(), option
+        options[option] = OURS[option]
+    options["server.address"] = "::1"
+    assert hosting.is_local()
