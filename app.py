@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,12 +17,19 @@ import streamlit as st
 import transformers
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.config import set_option
 
+from attnviz import settings
 from attnviz.sources import Pretrained
 from attnviz.ui import hosting, scripts
 from attnviz.ui.addresses import UnknownAddresses
 from attnviz.ui.static_files import PageHead, StaticFileCache, disable_nagle
 
+try:
+    hosting.check_settings()
+except ValueError as error:
+    sys.exit(f"attnviz does not start. {error}")
+set_option("server.maxUploadSize", settings.upload_bytes() // settings.MB)
 if not hosting.is_local():
     os.environ.setdefault("ATTNVIZ_MODELS", "")  # nobody else names folders and models, unless the owner says so
 

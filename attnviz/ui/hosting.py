@@ -9,7 +9,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
+from attnviz import settings
 from attnviz.formatting import quoted
+from attnviz.models.hub import allowed_models
 
 
 class AllowedHosts:
@@ -31,6 +33,31 @@ class AllowedHosts:
             "host it, start it with this name: --server.allowedHosts NAME."
         )
         await PlainTextResponse(refusal, 403)(scope, receive, send)
+
+
+def check_settings() -> None:
+    """Raises ValueError for the first setting that is malformed, or that a hosted instance needs otherwise."""
+    settings.check_names()
+    for setting in (
+        *(settings.upload_bytes, settings.unpacked_bytes, settings.model_bytes, settings.kept_models),
+        *(settings.has_tls_proxy, allowed_models),
+    ):
+        setting()
+    hosts = st.get_option("server.allowedHosts")
+    if not hosts:
+        raise ValueError("server.allowedHosts is empty; it must name the hosts at which people open attnviz.")
+    if not settings.is_hosted():
+        return
+    if "*" in hosts or all(map(_is_loopback, hosts)):
+        raise ValueError(
+            "ATTNVIZ_HOSTED=1 needs the names at which people open attnviz; server.allowedHosts is "
+            f"{', '.join(hosts)}. Start it with a name, such as --server.allowedHosts attn.example.org."
+        )
+    if allowed_models() is None:
+        raise ValueError(
+            "ATTNVIZ_HOSTED=1 shows no model and no folder that its owner does not list, and ATTNVIZ_MODELS is *. "
+            "List ids of models with commas between them, or leave it empty."
+        )
 
 
 def is_local() -> bool:

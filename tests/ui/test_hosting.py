@@ -1,5 +1,7 @@
 """Who reaches the app, and what stops its start."""
 
+import re
+
 import pytest
 import streamlit as st
 from starlette.applications import Starlette
@@ -10,6 +12,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from streamlit import config
 
+from attnviz import settings
+from attnviz.models.hub import allowed_models
 from attnviz.ui import hosting
 
 OURS = {
@@ -74,3 +78,57 @@ def test_only_an_app_without_a_name_or_an_address_for_others_is_local(options: d
         options[option] = OURS[option]
     options["server.address"] = "::1"
     assert hosting.is_local()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        (
+            "ATTNVIZ_UPLOAD_MB",
+            "8 MB",
+            "ATTNVIZ_UPLOAD_MB must be a whole number of megabytes, 1 or more; it is “8 MB”.",
+        ),
+        ("ATTNVIZ_UNPACKED_MB", "0", "ATTNVIZ_UNPACKED_MB must be a whole number of megabytes, 1 or more; it is “0”."),
+        ("ATTNVIZ_MODEL_MB", "-1", "ATTNVIZ_MODEL_MB must be a whole number of megabytes, 1 or more; it is “-1”."),
+        ("ATTNVIZ_MODELS_KEPT", "all", "ATTNVIZ_MODELS_KEPT must be a whole number of models, 1 or more; it is “all”."),
+        ("ATTNVIZ_HOSTED", "yes", "ATTNVIZ_HOSTED must be 1 or 0; it is “yes”."),
+        ("ATTNVIZ_TLS", "on", "ATTNVIZ_TLS must be 1 or 0; it is “on”."),
+        ("ATTNVIZ_MODELS", "org/a, /home", "“/home” is no id"),
+        ("ATTNVIZ_MODELS", "*, org/a", "“*” is no id"),
+        ("ATTNVIZ_HOST", "1", "There is no setting “ATTNVIZ_HOST”. The settings are ATTNVIZ_HOSTED, ATTNVIZ_TLS, "),
+    ],
+)
+@pytest.mark.usefixtures("isolated", "options")
+def test_a_malformed_setting_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str, sentence: str) -> None:
+    hosting.check_settings()
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        hosting.check_settings()
+
+
+@pytest.mark.usefixtures("isolated")
+def test_hosts_must_be_named(options: dict[str, object]) -> None:
+    options["server.allowedHosts"] = []
+    with pytest.raises(ValueError, match=r"server\.allowedHosts is empty; it must name the hosts"):
+        hosting.check_settings()
+
+
+@pytest.mark.usefixtures("isolated")
+def test_a_hosted_instance_has_names_smaller_uploads_and_only_listed_models(
+    options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (settings.upload_bytes(), allowed_models()) == (64 << 20, None)
+    monkeypatch.setenv("ATTNVIZ_HOSTED", "1")
+    assert (settings.upload_bytes(), allowed_models()) == (8 << 20, ())
+    for hosts in (OURS["server.allowedHosts"], ["attn.example.org", "*"]):
+        options["server.allowedHosts"] = hosts
+        with pytest.raises(ValueError, match=r"Start it with a name, such as --server.allowedHosts attn\.example\.org"):
+            hosting.check_settings()
+    options["server.allowedHosts"] = ["attn.example.org", "localhost"]
+    hosting.check_settings()
+    monkeypatch.setenv("ATTNVIZ_MODELS", "*")
+    with pytest.raises(ValueError, match=r"ATTNVIZ_MODELS is \*\. List ids of models"):
+        hosting.check_settings()
+    monkeypatch.setenv("ATTNVIZ_MODELS", "org/a, org/b")
+    hosting.check_settings()
+    assert allowed_models() == ("org/a", "org/b")
