@@ -22,7 +22,7 @@ from streamlit.config import set_option
 from attnviz import settings
 from attnviz.sources import Pretrained
 from attnviz.ui import hosting, scripts
-from attnviz.ui.addresses import UnknownAddresses
+from attnviz.ui.addresses import UnknownAddresses, address
 from attnviz.ui.static_files import PageHead, StaticFileCache, disable_nagle
 
 try:
@@ -34,13 +34,16 @@ if not hosting.is_local():
     os.environ.setdefault("ATTNVIZ_MODELS", "")  # nobody else names folders and models, unless the owner says so
 
 HEADERS = {
-    "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
+    # Streamlit's client counts its messages in WebAssembly; nothing evaluates text as a script.
+    "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval' blob:; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
     "connect-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
     "frame-ancestors 'self'",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
+if hosting.has_tls():
+    HEADERS["strict-transport-security"] = "max-age=31536000"
 
 
 class SecurityHeaders:
@@ -81,7 +84,7 @@ app = st.App(
         Middleware(hosting.AllowedHosts),
         Middleware(PageHead, elements=scripts.early_elements()),
         Middleware(StaticFileCache),
-        Middleware(UnknownAddresses),
+        Middleware(UnknownAddresses, hidden=() if hosting.is_local() else (address("/_stcore/metrics"),)),
     ],
     lifespan=lifespan,
 )

@@ -1,5 +1,6 @@
 """The addresses below which the app is served, and the answer where there is nothing."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import streamlit as st
@@ -26,14 +27,19 @@ def page_addresses() -> set[str]:
 
 
 class UnknownAddresses:
-    """Middleware that answers 404 at addresses without a page, where Streamlit answers with the HTML of the app."""
+    """Middleware that answers 404 at `hidden` addresses, and at those without a page, where Streamlit answers with the
+    HTML of the app."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app, self.pages = app, page_addresses()
+    def __init__(self, app: ASGIApp, hidden: Collection[str] = ()) -> None:
+        self.app, self.pages, self.hidden = app, page_addresses(), hidden
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in self.pages:
             await self.app(scope, receive, send)
+            return
+        refuse = PlainTextResponse(NOTHING_HERE, 404)
+        if scope["path"] in self.hidden:
+            await refuse(scope, receive, send)
             return
         unknown = False
 
@@ -41,7 +47,7 @@ class UnknownAddresses:
             nonlocal unknown
             if message["type"] == "http.response.start" and is_html(message):
                 unknown = True
-                await PlainTextResponse(NOTHING_HERE, 404)(scope, receive, send)
+                await refuse(scope, receive, send)
             elif not unknown:
                 await send(message)
 

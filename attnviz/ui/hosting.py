@@ -68,6 +68,11 @@ def is_local() -> bool:
     return bool(st.get_option("server.enableCORS")) and all(map(_is_loopback, names))
 
 
+def has_tls() -> bool:
+    """Returns whether people open the app with HTTPS, from Streamlit itself or from a proxy."""
+    return bool(st.get_option("server.sslCertFile")) or settings.has_tls_proxy()
+
+
 def _is_loopback(name: str | None) -> bool:
     try:
         return name == "localhost" or ip_address(name or "").is_loopback

@@ -42,14 +42,25 @@ def test_html_is_answered_at_the_addresses_of_pages_alone(base: str) -> None:
         return PlainTextResponse("file")
 
     app = Starlette(
-        routes=[Route(f"{base}/static/a.js", file), Route("/{path:path}", fallback)],
-        middleware=[Middleware(PageHead, elements=Markup("<link>")), Middleware(addresses.UnknownAddresses)],
+        routes=[Route(f"{base}/static/{name}.js", file) for name in "ab"] + [Route("/{path:path}", fallback)],
+        middleware=[
+            Middleware(PageHead, elements=Markup("<link>")),
+            Middleware(addresses.UnknownAddresses, hidden=[f"{base}/static/b.js"]),
+        ],
     )
     client = TestClient(app)
     for path in ("/", "/masks"):
         assert client.get(base + path).text == "<head><link></head><p>"
     assert client.get(f"{base}/static/a.js").text == "file"
-    for path in ("/vendor/nothing.js", "/static/nothing.js", "/masks/nothing", "/explore", "/mask", "/index.html"):
+    for path in (
+        "/static/b.js",
+        "/vendor/nothing.js",
+        "/static/nothing.js",
+        "/masks/nothing",
+        "/explore",
+        "/mask",
+        "/index.html",
+    ):
         answer = client.get(base + path)
         assert (answer.status_code, answer.text) == (404, addresses.NOTHING_HERE)
     assert client.get("/elsewhere/masks").status_code == 404

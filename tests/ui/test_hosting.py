@@ -21,6 +21,7 @@ OURS = {
     "server.allowedHosts": ["localhost", "127.0.0.1", "::1"],
     "server.corsAllowedOrigins": [],
     "server.enableCORS": True,
+    "server.sslCertFile": None,
     "browser.serverAddress": "localhost",
 }
 
@@ -132,3 +133,13 @@ def test_a_hosted_instance_has_names_smaller_uploads_and_only_listed_models(
     monkeypatch.setenv("ATTNVIZ_MODELS", "org/a, org/b")
     hosting.check_settings()
     assert allowed_models() == ("org/a", "org/b")
+
+
+@pytest.mark.usefixtures("isolated")
+def test_https_is_that_of_streamlit_or_of_a_proxy(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not hosting.has_tls()
+    monkeypatch.setenv("ATTNVIZ_TLS", "1")
+    assert hosting.has_tls()
+    monkeypatch.delenv("ATTNVIZ_TLS")
+    options["server.sslCertFile"] = "certificate.pem"
+    assert hosting.has_tls()
