@@ -5,9 +5,9 @@ from pathlib import Path
 import streamlit as st
 
 from attnviz.ui import presentation
+from attnviz.ui.addresses import PAGES
 from attnviz.ui.scheduling import page_run
 
-PAGES = Path(__file__).parents[2] / "pages"
 ASSETS = Path(__file__).parents[2] / "assets"
 STYLES = sorted(Path(__file__).parent.glob("*.css"))
 

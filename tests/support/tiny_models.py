@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from attnviz.models import model_cache
 from attnviz.models.hub import Hub
 from attnviz.models.loading import inspect_folder
+from attnviz.settings import NAMES
 
 TEXT = "The quick brown fox doesn't stop."
 
@@ -170,7 +171,7 @@ def copied(saved, tmp_path):
 def isolated(monkeypatch, tmp_path):
     """No setting from outside, an empty model cache, nothing from the hub here, and no network."""
     proxies = ("http_proxy", "https_proxy", "all_proxy")
-    for name in ("ATTNVIZ_MODELS", "ATTNVIZ_MODEL_MB", "ATTNVIZ_MODELS_KEPT", *proxies, *map(str.upper, proxies)):
+    for name in (*NAMES, *proxies, *map(str.upper, proxies)):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(model_cache, "HUB", Hub("http://127.0.0.1:9", tmp_path / "hub"))
     model_cache.shared_cache.cache_clear()
