@@ -39,11 +39,11 @@ class ResultCache:
         `work` is the approximate number of its steps; heavy work waits for the turn of its session.
         """
         name = repr(key)
-        if (found := self._find(name)) is not MISSING:
-            return found
+        if (result := self._find(name)) is not MISSING:
+            return result
         with computation(work), st.spinner("Computing …") if is_heavy(work) else nullcontext():
-            if (found := self._find(name)) is not MISSING:  # computed by another session meanwhile
-                return found
+            if (result := self._find(name)) is not MISSING:  # computed by another session meanwhile
+                return result
             result = compute()
             with self._lock:
                 self._results[name] = result

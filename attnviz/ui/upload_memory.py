@@ -15,24 +15,24 @@ class UploadMemory:
 
     def __init__(self, limit: Callable[[], int] = all_uploads_bytes) -> None:
         self.limit = limit
-        self._held = 0
-        self._released = deque[int]()  # by the garbage collector, which may interrupt who has the lock
+        self._total = 0
+        self._releases = deque[int]()  # by the garbage collector, which may interrupt who has the lock
         self._lock = threading.Lock()
 
     @property
-    def held(self) -> int:
+    def total(self) -> int:
         """The bytes of all uploads."""
         with self._lock:
-            while self._released:
-                self._held -= self._released.popleft()
-            return self._held
+            while self._releases:
+                self._total -= self._releases.popleft()
+            return self._total
 
     def check(self, size: int) -> None:
         """Raises ValueError if so many bytes more are beyond the limit."""
-        if (held := self.held) + size > self.limit():
+        if (total := self.total) + size > self.limit():
             raise ValueError(
                 f"The uploads of all visitors together may take {byte_size(self.limit())}. They take "
-                f"{byte_size(held)} now, and this one needs {byte_size(size)}. "
+                f"{byte_size(total)} now, and this one needs {byte_size(size)}. "
                 "Upload a smaller file, or try again in a few minutes."
             )
 
@@ -41,8 +41,8 @@ class UploadMemory:
         size += layer_bytes(layers)
         self.check(size)
         with self._lock:
-            self._held += size
-        weakref.finalize(layers[0], self._released.append, size).atexit = False
+            self._total += size
+        weakref.finalize(layers[0], self._releases.append, size).atexit = False
 
 
 def layer_bytes(layers: Sequence[Layer]) -> int:

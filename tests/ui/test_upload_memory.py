@@ -35,7 +35,7 @@ def test_memory_comes_back_when_nobody_has_the_layers():
     memory = UploadMemory(lambda: 10 * MB)
     layers = upload(4)
     memory.hold(layers, 0)
-    assert memory.held == 4 * MB
+    assert memory.total == 4 * MB
     del layers
     gc.collect()
-    assert memory.held == 0
+    assert memory.total == 0
