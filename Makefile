@@ -6,7 +6,7 @@ PORT ?= 8501
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
-.PHONY: install run test quick check types style imports words js fix bench mutate train
+.PHONY: install run test quick check types style imports words js fix bench load mutate train
 
 install: .venv/installed
 
@@ -46,6 +46,9 @@ fix: .venv/tested
 
 bench: .venv/tested
 	$(BIN)/python -m tests.bench
+
+load: .venv/tested
+	$(BIN)/python -m tests.bench.load $(VISITORS)
 
 mutate: .venv/tested
 	$(BIN)/python -m tests.mutate $(MUTATE)

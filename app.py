@@ -1,7 +1,8 @@
 """The server: the app, its security headers, and what is loaded before the first visitor."""
 
-import gc
+import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,19 +17,33 @@ import streamlit as st
 import transformers
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.config import set_option
 
+from attnviz import settings
 from attnviz.sources import Pretrained
-from attnviz.ui import scripts
+from attnviz.ui import hosting, housekeeping, scripts
+from attnviz.ui.addresses import UnknownAddresses, address
 from attnviz.ui.static_files import PageHead, StaticFileCache, disable_nagle
 
+try:
+    hosting.check_settings()
+except ValueError as error:
+    sys.exit(f"attnviz does not start. {error}")
+set_option("server.maxUploadSize", settings.upload_bytes() // settings.MB)
+if not hosting.is_local():
+    os.environ.setdefault("ATTNVIZ_MODELS", "")  # nobody else names folders and models, unless the owner says so
+
 HEADERS = {
-    "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
+    # Streamlit's client counts its messages in WebAssembly; nothing evaluates text as a script.
+    "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval' blob:; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
     "connect-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
     "frame-ancestors 'self'",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
+if hosting.has_tls():
+    HEADERS["strict-transport-security"] = "max-age=31536000"
 
 
 class SecurityHeaders:
@@ -51,14 +66,14 @@ class SecurityHeaders:
 
 @asynccontextmanager
 async def lifespan(app: st.App) -> AsyncIterator[None]:
-    """Loads the default model and its example before the first visitor, and exempts what is loaded by then from the
-    garbage collection that follows every run of a page."""
+    """Loads the pages, the default model and its example before the first visitor; frees memory afterwards."""
     disable_nagle()
     transformers.logging.disable_progress_bar()
     Pretrained().layers()
-    gc.collect()
-    gc.freeze()
+    housekeeping.import_pages()
+    freeing = asyncio.create_task(housekeeping.free_memory())
     yield
+    freeing.cancel()
 
 
 app = st.App(
@@ -66,8 +81,10 @@ app = st.App(
     routes=scripts.routes(),
     middleware=[
         Middleware(SecurityHeaders),
+        Middleware(hosting.AllowedHosts),
         Middleware(PageHead, elements=scripts.early_elements()),
         Middleware(StaticFileCache),
+        Middleware(UnknownAddresses, hidden=() if hosting.is_local() else (address("/_stcore/metrics"),)),
     ],
     lifespan=lifespan,
 )

@@ -5,16 +5,35 @@ import os
 from attnviz.formatting import quoted
 
 MB = 1 << 20
+NAMES = (
+    *("ATTNVIZ_HOSTED", "ATTNVIZ_TLS", "ATTNVIZ_MODELS", "ATTNVIZ_MODELS_KEPT", "ATTNVIZ_MODEL_MB"),
+    *("ATTNVIZ_UPLOAD_MB", "ATTNVIZ_UNPACKED_MB", "ATTNVIZ_UPLOADS_MB"),
+)
+
+
+def is_hosted() -> bool:
+    """Returns whether the app is for people its owner does not know: ATTNVIZ_HOSTED is 1."""
+    return _switch("ATTNVIZ_HOSTED")
+
+
+def has_tls_proxy() -> bool:
+    """Returns whether a proxy in front of the app speaks HTTPS: ATTNVIZ_TLS is 1."""
+    return _switch("ATTNVIZ_TLS")
 
 
 def upload_bytes() -> int:
-    """Returns the largest size of an uploaded file in bytes: ATTNVIZ_UPLOAD_MB, 64 MB by default."""
-    return _positive("ATTNVIZ_UPLOAD_MB", 64, "megabytes") * MB
+    """Returns the largest size of an uploaded file in bytes: ATTNVIZ_UPLOAD_MB, by default 64 MB, and 8 if hosted."""
+    return _positive("ATTNVIZ_UPLOAD_MB", 8 if is_hosted() else 64, "megabytes") * MB
 
 
 def unpacked_bytes() -> int:
     """Returns the largest size of an uploaded file in memory in bytes: ATTNVIZ_UNPACKED_MB, 256 MB by default."""
     return _positive("ATTNVIZ_UNPACKED_MB", 256, "megabytes") * MB
+
+
+def all_uploads_bytes() -> int:
+    """Returns the memory for the uploads of all visitors in bytes: ATTNVIZ_UPLOADS_MB, 1,024 MB by default."""
+    return _positive("ATTNVIZ_UPLOADS_MB", 1_024, "megabytes") * MB
 
 
 def model_bytes() -> int:
@@ -28,9 +47,24 @@ def kept_models() -> int:
 
 
 def listed_models() -> tuple[str, ...] | None:
-    """Returns the models of a hosted instance: ATTNVIZ_MODELS, ids separated by commas; None by default."""
-    text = os.environ.get("ATTNVIZ_MODELS")
-    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+    """Returns the models that may be named: ATTNVIZ_MODELS, ids separated by commas; None, any model and any folder,
+    for * and by default, unless hosted."""
+    text = os.environ.get("ATTNVIZ_MODELS", "" if is_hosted() else "*").strip()
+    return None if text == "*" else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def check_names() -> None:
+    """Raises ValueError for a variable that starts like a setting and is none."""
+    for name in sorted(os.environ):
+        if name.startswith("ATTNVIZ_") and name not in NAMES:
+            raise ValueError(f"There is no setting {quoted(name)}. The settings are {', '.join(NAMES)}.")
+
+
+def _switch(name: str) -> bool:
+    text = os.environ.get(name) or "0"
+    if text not in ("0", "1"):
+        raise ValueError(f"{name} must be 1 or 0; it is {quoted(text)}.")
+    return text == "1"
 
 
 def _positive(name: str, default: int, unit: str) -> int:

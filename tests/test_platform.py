@@ -51,6 +51,7 @@ def test_streamlit_serves_an_app_with_routes_middleware_and_lifespan() -> None:
 def test_streamlit_listens_on_this_machine_alone() -> None:
     config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
     assert ip_address(config["server"]["address"]).is_loopback
+    assert config["server"]["allowedHosts"] == ["localhost", "127.0.0.1", "::1"]
 
 
 def test_a_figures_own_json_would_be_text_and_its_traces_keep_arrays() -> None:

@@ -6,6 +6,7 @@ from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 
 MOST_WORK = 1_000_000_000  # steps, of which a core does 100 to 200 million a second
+HEAVY_WORK = 10_000_000  # steps: more take longer than a click should
 
 
 def heads_work(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> int:
@@ -19,6 +20,11 @@ def heads_work(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> int:
 def is_affordable(work: int) -> bool:
     """Returns whether so many steps are within the limit."""
     return work <= MOST_WORK
+
+
+def is_heavy(work: int) -> bool:
+    """Returns whether so many steps take about 0.1 seconds or more."""
+    return work > HEAVY_WORK
 
 
 def check_work(work: int, task: str, advice: str) -> None:

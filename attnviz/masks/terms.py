@@ -1,6 +1,6 @@
 """Integer terms of positions, which the rules of masks compare."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeVar
@@ -256,6 +256,11 @@ class Lookup(Term):
 
     def __str__(self) -> str:
         return f"[{', '.join(map(str, self.numbers))}][{self.index}]"
+
+
+def count_operations(terms: Iterable[Term]) -> int:
+    """Returns how many of these terms are operations on numbers that differ from key to key."""
+    return sum("k" in term.names for term in terms if term.parts())
 
 
 def take(numbers: Sequence[int], index: Index) -> Index:

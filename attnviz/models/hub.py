@@ -238,10 +238,16 @@ def check_name(name: str) -> None:
 
 
 def allowed_models() -> tuple[str, ...] | None:
-    """Returns the models in ATTNVIZ_MODELS of a hosted instance; None if all are allowed."""
+    """Returns the models that the owner of this instance lists in ATTNVIZ_MODELS; None if all are allowed."""
     names = listed_models()
     for name in names or ():
-        check_name(name)
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise ValueError(
+                "ATTNVIZ_MODELS must be ids of models with commas between them, or * for any model and any folder; "
+                f"{quoted(name)} is no id."
+            ) from error
     return names
 
 

@@ -101,6 +101,10 @@ class Model:
             self._examples.move_to_end(key)
             return self._examples[key][1]
 
+    def has_captured(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> bool:
+        """Returns whether the attention of an example is in the cache."""
+        return _example_key(text, pair, image)[1] in self._examples
+
     def encode(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> ModelInputs:
         """Returns the inputs of an example: its batch and its tokens."""
         pair, key = _example_key(text, pair, image)

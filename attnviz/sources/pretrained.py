@@ -7,6 +7,8 @@ from attnviz.models.minilm import minilm
 from attnviz.sources.source import Opening, Source
 from attnviz.text import EXAMPLE
 
+STEPS = 20_000  # for each character of a text
+
 
 @dataclass(frozen=True)
 class Pretrained(Source):
@@ -21,6 +23,10 @@ class Pretrained(Source):
     def opening(self) -> Opening:
         """The head in which “it” looks at “animal”, in the example."""
         return Opening(layer=3, head=1, query=10 if self.text == EXAMPLE else None)
+
+    @property
+    def work(self) -> int:
+        return STEPS * len(self.text)
 
     def layers(self) -> Trace:
         return minilm().layers(self.text)

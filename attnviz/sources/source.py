@@ -30,6 +30,11 @@ class Source:
     def opening(self) -> Opening:
         return Opening()
 
+    @property
+    def work(self) -> int:
+        """The approximate number of steps that it takes to make the layers (analysis/work.py)."""
+        return 0
+
     def layers(self) -> Sequence[Layer]:
         """Returns the attention layers of one example. Raises ValueError if they cannot be made."""
         raise NotImplementedError

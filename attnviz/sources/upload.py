@@ -77,6 +77,10 @@ class Upload(Source):
     heads: int = field(default=1, metadata={"min": 1, "max": MOST_HEADS, "label": "Number of heads"})
     rotary: Rotary = field(default="none", metadata={"label": "Rotary positions"})
 
+    @property
+    def work(self) -> int:
+        return 2 * len(self.file.data) if self.file else 0
+
     def layers(self) -> list[Layer]:
         """Returns the layers in the file. Raises ValueError if there are none, MissingInput without a file."""
         if self.file is None:

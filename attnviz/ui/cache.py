@@ -4,31 +4,68 @@ Keys are text: the `repr` of what a result depends on. Streamlit would hash larg
 dataclasses without their type.
 """
 
-import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.analysis.work import is_heavy
 from attnviz.layer import Layer
-from attnviz.sources import Source
+from attnviz.sources import Source, Upload
 from attnviz.sources.source import MissingInput
 from attnviz.ui.markdown import plain
+from attnviz.ui.scheduling import computation
+from attnviz.ui.upload_memory import UploadMemory
 
 T = TypeVar("T")
-_COMPUTING = threading.BoundedSemaphore(os.cpu_count() or 1)  # more at once would only wait for each other
+MISSING = object()
+
+
+class ResultCache:
+    """The latest results of all sessions; the least recently used one is dropped first."""
+
+    def __init__(self, max_results: int) -> None:
+        self.max_results = max_results
+        self._results: OrderedDict[str, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def once(self, compute: Callable[[], T], *key: object, work: int = 0) -> T:
+        """Returns the result of `compute`, cached under these keys.
+
+        `work` is the approximate number of its steps; heavy work waits for the turn of its session.
+        """
+        name = repr(key)
+        if (result := self._find(name)) is not MISSING:
+            return result
+        with computation(work), st.spinner("Computing …") if is_heavy(work) else nullcontext():
+            if (result := self._find(name)) is not MISSING:  # computed by another session meanwhile
+                return result
+            result = compute()
+            with self._lock:
+                self._results[name] = result
+                if len(self._results) > self.max_results:
+                    self._results.popitem(last=False)
+            return result
+
+    def _find(self, name: str) -> Any:
+        with self._lock:
+            if name in self._results:
+                self._results.move_to_end(name)
+            return self._results.get(name, MISSING)
+
+
+_uploads = UploadMemory()
+_shared = ResultCache(64)
+once = _shared.once
 
 
 def layers(source: Source) -> Sequence[Layer]:
     """Returns the layers of a source."""
     return _layers(source, repr(source))
-
-
-def once(compute: Callable[[], T], *key: object) -> T:
-    """Returns the result of `compute`, cached under these keys."""
-    return _once(compute, repr(key))
 
 
 def or_last_good(
@@ -79,10 +116,11 @@ def _below(key: str) -> str:
 
 @st.cache_resource(max_entries=1, scope="session", show_spinner="Reading …")
 def _layers(_source: Source, key: str) -> Sequence[Layer]:
-    return _source.layers()
-
-
-@st.cache_resource(max_entries=64, show_spinner="Computing …")
-def _once(_compute: Callable[[], Any], key: str) -> Any:
-    with _COMPUTING:
-        return _compute()
+    with computation(_source.work):
+        if not isinstance(_source, Upload) or _source.file is None:
+            return _source.layers()
+        size = len(_source.file.data)
+        _uploads.check(size)
+        layers = _source.layers()
+        _uploads.hold(layers, size)
+        return layers

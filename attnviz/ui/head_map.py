@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from attnviz.analysis.downsampling import DownsampledMap, downsample, thumbnails
 from attnviz.analysis.head_maps import Aggregate, HeadChoice, Map, head_map
-from attnviz.analysis.work import check_heads
+from attnviz.analysis.work import check_heads, heads_work
 from attnviz.figures import Chart, downsampled_map, heatmap
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.downsampled_map import cell_names
@@ -122,7 +122,8 @@ def selected_map(selection: Selection) -> HeadMap:
     inputs, mechanism, head = selection.layer.inputs, selection.mechanism, selection.head
     compute = partial(head_map, inputs, mechanism, head, selection.special)
     sentences = SENTENCES.get(head, CELL_SENTENCES)
-    return compute_map(selection, compute, selection.title, sentences, (selection.index, mechanism, head))
+    work = heads_work([selection.layer], [mechanism]) // (inputs.heads if isinstance(head, int) else 1)
+    return compute_map(selection, compute, selection.title, sentences, (selection.index, mechanism, head), work)
 
 
 def compute_map(
@@ -131,21 +132,23 @@ def compute_map(
     title: str,
     sentences: CellSentences,
     key: tuple[object, ...],
+    work: int,
 ) -> HeadMap:
-    """Returns a map whose weights `compute` returns for slices of the queries of the selected layer.
+    """Returns a map whose weights `compute` returns for slices of the queries of the selected layer, in `work` steps.
 
     `key` distinguishes it from other maps of the same source. Raises ValueError if no query or key is left to show.
     """
     inputs, special = selection.layer.inputs, selection.special
     key = (selection.source, special, *key)
     if selection.viewport is None or not viewport.is_long(inputs):
-        weights = cache.once(lambda: compute(slice(None)).numpy(), "map", *key)
+        weights = cache.once(lambda: compute(slice(None)).numpy(), "map", *key, work=work)
         return HeadMap(inputs, title, sentences, selection.queries, selection.keys, weights, compute, key)
     part = selection.viewport.within(inputs)
     rows, keys = slice(*part.queries), slice(*part.keys)
     downsampled = cache.once(
         lambda: downsample(compute, inputs, CELLS, CELLS, rows=rows, keys=keys, special=special),
         *("downsampled map", part, *key),
+        work=work,
     )
     queries, keys_in_view = downsampled.queries.tolist(), downsampled.keys.tolist()
     return HeadMap(
@@ -162,6 +165,7 @@ def selected_thumbnails(selection: Selection) -> Float[np.ndarray, "heads height
     return cache.once(
         lambda: thumbnails(layers, mechanisms, size, selection.special).numpy(),
         *("thumbnails", selection.source, selection.special, indices, mechanisms, size),
+        work=heads_work(layers, mechanisms),
     )
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import streamlit as st
 
 from attnviz.ui import presentation
+from attnviz.ui.addresses import PAGES
+from attnviz.ui.scheduling import page_run
 
-PAGES = Path(__file__).parents[2] / "pages"
 ASSETS = Path(__file__).parents[2] / "assets"
 STYLES = sorted(Path(__file__).parent.glob("*.css"))
 
@@ -14,7 +15,7 @@ st.set_page_config("attnviz", ASSETS / "icon.svg", layout="wide", initial_sideba
 st.html(f"<style>{''.join(style.read_text(encoding='utf-8') for style in STYLES)}</style>")
 st.logo(ASSETS / "logo.svg", size="large", icon_image=ASSETS / "icon.svg")
 presentation.switch()
-st.navigation(
+page = st.navigation(
     [
         st.Page(PAGES / "explore.py", title="Explore", icon=":material/grid_view:", default=True),
         st.Page(PAGES / "lessons.py", title="Lessons", icon=":material/school:"),
@@ -26,4 +27,6 @@ st.navigation(
         st.Page(PAGES / "models.py", title="Models", icon=":material/neurology:"),
     ],
     position="top",
-).run()
+)
+with page_run():
+    page.run()

@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from attnviz.ui.addresses import address
+
 _HERE = Path(__file__).parent
 _MODULES = {
     f"{component}/{file.name}": file.read_bytes()
@@ -23,7 +25,7 @@ _MODULES = {
 }
 _VERSION = hashlib.sha256(b"\0".join(_MODULES.values())).hexdigest()[:16]
 _PLOTLY = f"/vendor/plotly-{get_plotlyjs_version()}.min.js"
-_BASE = f"/vendor/attnviz-{_VERSION}/"
+_FOLDER = f"/vendor/attnviz-{_VERSION}/"
 # A hint for the browser to compile all functions while the script arrives, off the main thread. Without it most of the
 # script is parsed twice, the second time on the main thread.
 _COMPILE_AHEAD = "//# allFunctionsCalledOnLoad\n"
@@ -33,9 +35,9 @@ _HEADERS = {"cache-control": "public, max-age=31536000, immutable"}
 
 
 def files() -> dict[str, bytes]:
-    """Returns all scripts by their paths below the app's own address."""
-    return {_PLOTLY: (_COMPILE_AHEAD + get_plotlyjs()).encode()} | {
-        _BASE + name: script for name, script in _MODULES.items()
+    """Returns all scripts by their addresses."""
+    return {plotly_address(): (_COMPILE_AHEAD + get_plotlyjs()).encode()} | {
+        address(_FOLDER + name): script for name, script in _MODULES.items()
     }
 
 
@@ -59,11 +61,11 @@ def early_elements() -> Markup:
     """
     folder = Path(st.__file__).parent / "static" / "static" / "js"
     widgets = sorted(_imports(folder, WIDGETS) - _imports(folder, ["index"]))
-    charts = [_BASE + name for name in _MODULES if name.startswith("chart/")]
+    charts = [_FOLDER + name for name in _MODULES if name.startswith("chart/")]
     modules = [*charts, *(f"/static/js/{name}" for name in widgets)]
     preload = Markup('<link rel="modulepreload" crossorigin href="{}">')
     return Markup('<script defer src="{}"></script>').format(plotly_address()) + Markup().join(
-        preload.format(_address(module)) for module in modules
+        preload.format(address(module)) for module in modules
     )
 
 
@@ -80,7 +82,7 @@ def _imports(folder: Path, components: Iterable[str]) -> set[str]:
 
 def plotly_address() -> str:
     """Returns the address of plotly.js."""
-    return _address(_PLOTLY)
+    return address(_PLOTLY)
 
 
 @st.cache_resource(show_spinner=False)
@@ -91,7 +93,7 @@ def mount(component: str) -> Callable[..., Any]:
     """
     folder = _HERE / component
     names = [name for name in _MODULES if name.startswith(f"{component}/")]
-    script = f"""const base = new URL({json.dumps(_address(_BASE))}, location.href);
+    script = f"""const base = new URL({json.dumps(address(_FOLDER))}, location.href);
     for (const name of {json.dumps(names)}) {{
       const link = document.createElement("link");
       Object.assign(link, {{ rel: "modulepreload", href: new URL(name, base).href }});
@@ -102,8 +104,3 @@ def mount(component: str) -> Callable[..., Any]:
     """
     html, css = ((folder / f"{component}.{kind}").read_text(encoding="utf-8") for kind in ("html", "css"))
     return st.components.v2.component(f"attnviz_{component}", html=html, css=css, js=script, isolate_styles=False)
-
-
-def _address(path: str) -> str:
-    """A path below the address at which the app is served."""
-    return str(st.get_option("server.baseUrlPath")).rstrip("/") + path

@@ -83,7 +83,7 @@ class PageHead:
 
         async def send_with_elements(message: Message) -> None:
             nonlocal page
-            if message["type"] == "http.response.start" and _is_page(message):
+            if message["type"] == "http.response.start" and is_html(message):
                 start.update(message)
             elif not start:
                 await send(message)
@@ -99,7 +99,8 @@ class PageHead:
         await self.app(scope, receive, send_with_elements)
 
 
-def _is_page(start: Message) -> bool:
+def is_html(start: Message) -> bool:
+    """Returns whether the start of a response announces HTML."""
     return Headers(raw=start["headers"]).get("content-type", "").startswith("text/html")
 
 

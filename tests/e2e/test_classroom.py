@@ -156,7 +156,7 @@ def test_names_of_axes_keep_clear_of_the_longest_tokens(explore: Explore) -> Non
         if present:
             explore.page.get_by_role("button", name="Present").click()
             explore.expect_in_link("present", "1")
-        explore.page.wait_for_function(f"(graph => graph._fullLayout.width > {width / 3})({GRAPH})")
+        explore.until(f"() => {GRAPH}._fullLayout.width > {width / 3}")
         explore.painted()
         assert min(explore.heatmap.locator(".attnviz-graph").evaluate(GAPS)) >= 2
 
@@ -197,6 +197,4 @@ def test_a_prediction_and_its_reveal_also_in_a_presentation(explore: Explore) ->
     np.testing.assert_allclose(drawn[1], row / row.sum(), atol=1e-6)
     box.get_by_role("button", name="Predict again").click()
     expect(box.get_by_role("button", name="Reveal")).to_be_disabled()
-    explore.page.wait_for_function(
-        "() => Number.isNaN(document.querySelector('.st-key-heatmap .attnviz-graph').data[0].z[10][2])"
-    )
+    explore.until("() => Number.isNaN(document.querySelector('.st-key-heatmap .attnviz-graph').data[0].z[10][2])")

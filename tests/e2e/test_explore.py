@@ -129,7 +129,7 @@ def test_zoom_survives_a_change_of_any_control(explore: Explore) -> None:
     for label, option in (("Mask", "Causal"), ("Head", "Head 4"), ("Special tokens", "Hidden"), ("Score", "Cosine")):
         before = explore.weights()
         explore.choose(label, option)
-        explore.page.wait_for_function(CHANGED, arg=before)
+        explore.until(CHANGED, arg=before)
         explore.painted()
         assert explore.zoom() == pytest.approx(zoomed), label
     explore.page.mouse.move(5, 5)
@@ -331,7 +331,7 @@ def test_zoom_survives_another_seed_and_arrow_keys_stay_in_view(explore: Explore
     explore.page.get_by_label("Seed", exact=True).press("Enter")
     explore.expect_in_link("toy.seed", "3")
     expect(explore.heatmap).to_have_attribute("data-ready", "true")
-    explore.page.wait_for_function(
+    explore.until(
         "first => document.querySelector('.st-key-heatmap .attnviz-graph').data[0].z[0][0] !== first", arg=before[0][0]
     )
     explore.painted()
@@ -347,17 +347,13 @@ def test_a_new_size_and_a_new_theme_are_followed(explore: Explore) -> None:
     explore.open()
     height = "height => document.querySelector('.st-key-heads .attnviz-stage').clientHeight > height"
     explore.page.set_viewport_size({"width": 1920, "height": 1080})
-    explore.page.wait_for_function(height, arg=600)  # charts side by side grow with the window
+    explore.until(height, arg=600)  # charts side by side grow with the window
     explore.page.set_viewport_size({"width": 420, "height": 1080})
-    explore.page.wait_for_function(f"!({height})(600)")
-    explore.page.wait_for_function("document.querySelector('.st-key-heatmap .attnviz-stage').clientWidth < 420")
-    explore.page.wait_for_function(
-        "(e => e._fullLayout.width <= 420)(document.querySelector('.st-key-heatmap .attnviz-graph'))"
-    )
+    explore.until(f"() => !({height})(600)")
+    explore.until("() => document.querySelector('.st-key-heatmap .attnviz-stage').clientWidth < 420")
+    explore.until("() => document.querySelector('.st-key-heatmap .attnviz-graph')._fullLayout.width <= 420")
     explore.page.set_viewport_size({"width": 1280, "height": 800})
-    explore.page.wait_for_function(
-        "(e => e._fullLayout.width > 560)(document.querySelector('.st-key-heatmap .attnviz-graph'))"
-    )
+    explore.until("() => document.querySelector('.st-key-heatmap .attnviz-graph')._fullLayout.width > 560")
     explore.page.emulate_media(color_scheme="dark")
     expect(explore.heatmap).to_have_attribute("data-theme", "dark")
     explore.painted()

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import httpx2
 import numpy as np
 from playwright.sync_api import expect
 
@@ -10,7 +11,7 @@ from attnviz.masks import SlidingWindow
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Softmax
 from attnviz.sources import Pretrained
-from tests.support.browser import Browser, Explore, opened, serving
+from tests.support.browser import Browser, Explore, Masks, opened, serving
 
 LINK = (
     "?text=A+link+opens+its+own+state.&layer=encoder+5&head=Head+11&mask=Sliding+window&mask.size=3"
@@ -50,3 +51,24 @@ def test_junk_in_the_link_opens_the_beginning(explore: Explore) -> None:
     explore.painted(rows=16)
     expect(explore.sentence).to_have_text("it gives 0.68 of its attention to animal.")
     expect(explore.page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_below_a_base_path_charts_are_drawn_and_clicked_and_links_open_pages(browser: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path / "log", None, "/attn") as address:
+        with opened(browser, address) as explore:
+            explore.open().painted(rows=16)
+            explore.page.mouse.click(*explore.place(explore.mosaic, 1, 2, 4, 3))
+            explore.expect_in_link("head", "Head+5")
+            explore.painted()
+            explore.page.goto(f"{address}/lessons")
+            explore.page.get_by_role("link", name="Windows and sinks").click()
+            Masks(explore.page, address).painted()
+        for unknown in ("/vendor/nothing.js", "/masks/nothing", "/static/js/nothing.js", "-wrong/", "-wrong/masks"):
+            assert httpx2.get(address + unknown).status_code == 404
+
+
+def test_an_unknown_address_answers_404(address: str) -> None:
+    for unknown in ("/vendor/nothing.js", "/explore", "/masks/nothing", "/static/js/nothing.js", "/attn-wrong/masks"):
+        assert httpx2.get(address + unknown).status_code == 404
+    for page in ("", "/", "/masks", "/models?layer=x"):
+        assert "<html" in httpx2.get(address + page).raise_for_status().text

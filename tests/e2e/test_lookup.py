@@ -164,5 +164,5 @@ def test_on_a_phone_the_tip_is_dragged_and_the_rest_scrolls(browser: Browser, ad
         lookup.says(0.3, 1.2)
         assert lookup.page.evaluate(scrolled) == before
         swipe(lookup.at(1.0, 0.5), lookup.at(1.0, 1.5))
-        lookup.page.wait_for_function(f"before => ({scrolled})() !== before", arg=before)
+        lookup.until(f"before => ({scrolled})() !== before", arg=before)
         lookup.says(0.3, 1.2)

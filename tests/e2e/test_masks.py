@@ -58,7 +58,7 @@ def test_zooming_one_map_zooms_all_three_and_back(masks: Masks) -> None:
     masks.open()
     home = masks.zoom(masks.a)
     masks.drag((2, 2), (9, 9), masks.b)
-    masks.page.wait_for_function(
+    masks.until(
         """home => [...document.querySelectorAll('.st-key-map-a, .st-key-map-b, .st-key-change')].every(
             e => e.querySelector('.attnviz-graph')._fullLayout.xaxis.range[1] < home - 1)""",
         arg=home[1],
@@ -85,9 +85,7 @@ def test_cells_are_painted_by_dragging_and_undone(masks: Masks) -> None:
     expected = np.tri(COLUMNS, dtype=bool)
     expected[2, 5:10] = True
     np.testing.assert_array_equal(painted, expected)
-    masks.page.wait_for_function(
-        "() => !Number.isNaN(document.querySelector('.st-key-map-b .attnviz-graph').data[0].z[2][9])"
-    )
+    masks.until("() => !Number.isNaN(document.querySelector('.st-key-map-b .attnviz-graph').data[0].z[2][9])")
     masks.painted()
     np.testing.assert_array_equal(~np.isnan(as_array(masks.weights(masks.b))), expected)
     once = masks.words("B").input_value()
@@ -95,9 +93,7 @@ def test_cells_are_painted_by_dragging_and_undone(masks: Masks) -> None:
     masks.drag((3, 0), (3, 1), masks.b)  # away again what was allowed
     expected[3, :2] = False
     expect(masks.words("B")).not_to_have_value(once)
-    masks.page.wait_for_function(
-        "() => Number.isNaN(document.querySelector('.st-key-map-b .attnviz-graph').data[0].z[3][0])"
-    )
+    masks.until("() => Number.isNaN(document.querySelector('.st-key-map-b .attnviz-graph').data[0].z[3][0])")
     twice = masks.words("B").input_value()
     np.testing.assert_array_equal(parse(twice).array(), expected)
     masks.page.locator(".st-key-undo-B button").first.click()

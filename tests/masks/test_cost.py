@@ -41,6 +41,7 @@ from attnviz.masks import (
 )
 from attnviz.masks import cost as module
 from attnviz.masks.cost import Cost, cost, row_intervals
+from attnviz.masks.language import parse
 from attnviz.masks.terms import Arithmetic, Function, Lookup, Number, Variable
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
@@ -373,13 +374,26 @@ UNEVEN = Compare(
     ids=lambda x: str(x),
 )
 def test_what_can_only_be_looked_at_has_a_limit(mask, why):
-    sentence = (
-        f"The rule of this mask {why}, so its pairs can only be counted one by one. 131,072 × 131,072 are too many for "
-        "that. Take at most 16,384 × 16,384."
-    )
-    with pytest.raises(ValueError, match=re.escape(sentence)):
+    sentence = rf"{re.escape(why)}, so its pairs .* 131,072 × 131,072 are too many .* at most 16,384 × 16,384\."
+    with pytest.raises(ValueError, match=sentence):
         cost(mask, N, N)
     assert cost(mask, 50, 50, block=9) == counted(mask, 50, 50, block=9)
+
+
+def test_many_operations_have_a_lower_limit():
+    """Each pair of a long rule takes as many steps as it has operations: two visitors' rules took minutes."""
+    rule = parse(" & ".join(f"(q*k + {i} + q*q*0) % 11 < 9" for i in range(28)))
+    with pytest.raises(ValueError, match=r"16,384 × 16,384 are too many .* at most 3,2\d\d × 3,2\d\d\."):
+        cost(rule, 16_384, 16_384)
+    assert cost(rule, 50, 50, block=9) == counted(rule, 50, 50, block=9)
+
+
+def test_splitting_rows_has_a_limit_for_long_terms(monkeypatch):
+    """The places that a search looks at count as steps, and so does every operation there."""
+    rule = parse("k*k*k + q*k > 7000 & k*k > q")
+    assert in_pieces(rule, 60, 60, 0, 128) == cost(rule, 60, 60)
+    monkeypatch.setattr(module, "PATIENCE", 12_000)
+    assert in_pieces(rule, 60, 60, 0, 128) is None
 
 
 def test_what_may_overflow_or_divide_by_zero_is_refused_in_words():

@@ -15,7 +15,9 @@ from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.sources import SOURCES
 from attnviz.text import EXAMPLE
+from attnviz.ui import cache
 from attnviz.ui.downloads import SAMPLES
+from attnviz.ui.upload_memory import UploadMemory
 from tests.support.app import errors, healthy, open_page
 
 WIDGETS = ("selectbox", "number_input", "text_input", "multiselect", "toggle")
@@ -194,6 +196,16 @@ def test_a_bad_upload_is_said_and_the_last_picture_stays(name: str, content: byt
     assert words in errors(app)
     assert widget(app, "Layer").options == ["layer 0"]
     assert "a" in " ".join(widget(app, "Pinned query").options)
+
+
+def test_uploads_of_all_visitors_together_are_bounded(monkeypatch) -> None:
+    monkeypatch.setattr(cache, "_uploads", UploadMemory(lambda: 100_000))
+    vectors = npy(np.ones((64, 128), "f4"))
+    one = with_charts(uploaded("one.npy", vectors))
+    assert not one.error
+    assert "They take 64" in errors(with_charts(uploaded("other.npy", vectors)))
+    with_charts(one.run())
+    assert not one.error
 
 
 def test_queries_and_keys_of_different_width() -> None:

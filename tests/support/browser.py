@@ -18,6 +18,7 @@ import numpy as np
 from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
+    Error,
     Locator,
     Page,
     Playwright,
@@ -33,17 +34,25 @@ QUIET = ("no-first-run", "disable-background-networking", "disable-component-upd
 # takes a second of every load and nobody else waits for: positions are written down at once.
 POSITIONS = "js-flags=--no-enable-lazy-source-positions"
 ARGUMENTS = [f"--{argument}" for argument in ("no-sandbox", "disable-gpu", "disable-quic", POSITIONS, *QUIET)]
+UNTIL = """async arg => {
+    const end = performance.now() + 60000;
+    while (!(FUNCTION)(arg)) {
+        if (performance.now() > end) throw new Error("A minute has passed, and this is not true: " + (FUNCTION));
+        await new Promise(requestAnimationFrame);
+    }
+}"""
 expect.set_options(timeout=60_000)
 
 
 @contextmanager
-def serving(log: Path, script: Path | None = None) -> Iterator[str]:
+def serving(log: Path, script: Path | None = None, base_path: str = "", *options: str) -> Iterator[str]:
     """A fresh process of the app, or of another Streamlit script; gives its address once it answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "streamlit", "run", str(script or "app.py"), "--server.headless=true"]
     command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.fileWatcherType=none"]
+    command += [f"--server.baseUrlPath={base_path}", *options]
     with (
         log.open("wb") as out,
         subprocess.Popen(
@@ -55,7 +64,7 @@ def serving(log: Path, script: Path | None = None) -> Iterator[str]:
         ) as server,
     ):
         try:
-            address = f"http://127.0.0.1:{port}"
+            address = f"http://127.0.0.1:{port}{base_path}"
             deadline = time.monotonic() + 60
             while not _answers(f"{address}/_stcore/health"):
                 assert server.poll() is None, log.read_text()
@@ -154,12 +163,24 @@ class AppPage:
         self.page.goto(f"{self.address}/{self.path}{query}")
         return self.painted()
 
+    def until(self, function: str, arg: object = None) -> None:
+        """Waits until a function in the page returns what is true.
+
+        Playwright's own wait evaluates text as a script, which the headers of the app forbid.
+        """
+        while True:
+            try:
+                return self.page.evaluate(UNTIL.replace("FUNCTION", function), arg)
+            except Error as error:
+                if "context was destroyed" not in error.message:  # by a link to another page
+                    raise
+
     def painted(self, rows: int | None = None) -> Self:
         """Waits until no run of the page is under way and its charts are drawn, the first with this many rows.
 
         `expect` would describe the whole page at every try that fails, which takes longer than to draw it.
         """
-        self.page.wait_for_function(
+        self.until(
             """([keys, rows]) => {
                 const charts = keys.map(key => document.querySelector(`.st-key-${key} .attnviz-chart`)?.dataset);
                 return document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'
@@ -172,9 +193,7 @@ class AppPage:
 
     def settled(self) -> None:
         """Waits until no run of the page is under way: what is done meanwhile may be lost."""
-        self.page.wait_for_function(
-            "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
-        )
+        self.until("() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'")
 
     def type(self, text: str) -> None:
         box = self.page.get_by_label("Text", exact=True)
@@ -230,7 +249,7 @@ class AppPage:
             return rows?.length === expected.length && expected.every((row, i) => row.length === rows[i].length
                 && row.every((weight, j) => Object.is(weight, rows[i][j]) || Math.abs(weight - rows[i][j]) < 2e-6));
         }"""
-        self.page.wait_for_function(script, arg=[key or self.charts[0], np.asarray(expected, dtype=float).tolist()])
+        self.until(script, arg=[key or self.charts[0], np.asarray(expected, dtype=float).tolist()])
         self.painted()
 
     def zoom(self, chart: Locator | None = None) -> list[float]:

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from attnviz.models import model_cache
 from attnviz.models.hub import Hub
 from attnviz.models.loading import inspect_folder
+from attnviz.settings import NAMES
 
 TEXT = "The quick brown fox doesn't stop."
 
@@ -61,12 +62,14 @@ def byte_fallback():
 
 
 def unigram():
-    tokenizer = Tokenizer(models.Unigram())
+    # Not trained: the trainer breaks ties by chance.
+    words = " ".join(CORPUS).split()
+    pieces = {"▁", *"".join(words), *(f"▁{word[:3]}" for word in words), *(word[3:] for word in words if word[3:])}
+    vocabulary = [(piece, 0.0) for piece in ("<pad>", "</s>", "<unk>")] + [(piece, -1.0) for piece in sorted(pieces)]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=2))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.NFKC(), pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
-    special = ["<pad>", "</s>", "<unk>"]
-    trainer = trainers.UnigramTrainer(vocab_size=120, special_tokens=special, unk_token="<unk>")
-    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.add_special_tokens(["<pad>", "</s>", "<unk>"])
     tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     return fast(tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=64)
 
@@ -168,7 +171,7 @@ def copied(saved, tmp_path):
 def isolated(monkeypatch, tmp_path):
     """No setting from outside, an empty model cache, nothing from the hub here, and no network."""
     proxies = ("http_proxy", "https_proxy", "all_proxy")
-    for name in ("ATTNVIZ_MODELS", "ATTNVIZ_MODEL_MB", "ATTNVIZ_MODELS_KEPT", *proxies, *map(str.upper, proxies)):
+    for name in (*NAMES, *proxies, *map(str.upper, proxies)):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(model_cache, "HUB", Hub("http://127.0.0.1:9", tmp_path / "hub"))
     model_cache.shared_cache.cache_clear()

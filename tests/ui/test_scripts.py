@@ -43,8 +43,3 @@ def test_the_head_loads_the_script_of_charts_and_preloads_modules_of_streamlit()
     assert all((folder / name).is_file() for name in modules)
     assert {name.split(".")[0] for name in modules} >= set(scripts.WIDGETS)
     assert sum((folder / name).stat().st_size for name in modules) < 1_000_000
-
-
-def test_modules_have_an_address_below_that_of_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts.st, "get_option", lambda name: "/below/")
-    assert scripts.plotly_address().startswith("/below/vendor/plotly-")

@@ -5,6 +5,7 @@ splits rows into allowed intervals (row_intervals.py), which are counted (counti
 """
 
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 import torch
@@ -12,11 +13,13 @@ import torch
 from attnviz.masks.cost.counting import Counts
 from attnviz.masks.cost.normal_form import UnstructuredRule
 from attnviz.masks.cost.row_intervals import RowIntervals
-from attnviz.masks.mask import Mask
+from attnviz.masks.mask import Mask, rule, terms_in
+from attnviz.masks.terms import count_operations
 
 MOST_PAIRS = 16_384**2  # that are counted one by one, if a rule has no structure
+MOST_STEPS = 1_200_000_000  # operations of a rule, at all those pairs: about 5 seconds
 MOST_BLOCKS = 2**24
-PATIENCE = 2**26  # pieces that are cut before a rule counts as one without structure
+PATIENCE = 2**28  # steps that are spent on splitting rows before a rule counts as one without structure
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
 
     Rules are counted symbolically if their terms rise, fall or repeat along the keys, as those of the catalogue do, and
     pair by pair otherwise. Raises ValueError if a rule that is counted pair by pair has more than 16,384 × 16,384
-    pairs.
+    pairs, or its operations at all pairs are more than MOST_STEPS.
 
     Example:
         >>> from attnviz.masks import SlidingWindow
@@ -69,16 +72,19 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
         )
     if (blocks := -(-queries // block) * -(-keys // block)) > MOST_BLOCKS:
         raise ValueError(f"{blocks:,} blocks are too many to count. Take larger ones than {block} × {block}.")
-    pairs = queries * keys
+    pairs, operations = queries * keys, _operations(mask, queries, keys)
+    can_count_pairs = pairs <= MOST_PAIRS and pairs * operations <= MOST_STEPS
     # Counting pairs one by one, where that is allowed, is soon the quicker way.
-    patience = PATIENCE if pairs > MOST_PAIRS else min(PATIENCE, pairs // 16)
+    patience = min(PATIENCE, pairs * operations // 16) if can_count_pairs else PATIENCE
     try:
         counts = RowIntervals(mask, queries, keys, head, patience).counts(block)
     except UnstructuredRule as reason:
-        if pairs > MOST_PAIRS:
+        if not can_count_pairs:
+            most = isqrt(min(MOST_PAIRS, MOST_STEPS // operations))
             raise ValueError(
-                f"The rule of this mask {reason}, so its pairs can only be counted one by one. {queries:,} × {keys:,} "
-                "are too many for that. Take at most 16,384 × 16,384."
+                f"The rule of this mask {reason}, so its pairs can only be counted one by one, "
+                f"with {operations:,} operation{'s' * (operations > 1)} each. {queries:,} × {keys:,} are too many for "
+                f"that. Take at most {most:,} × {most:,}."
             ) from None
         counts = _count_pairs(mask, queries, keys, head, block)
     return Cost(
@@ -94,12 +100,20 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
     )
 
 
+def _operations(mask: Mask, queries: int, keys: int) -> int:
+    """Returns the operations of a rule for each pair; 1 if it cannot be written down."""
+    try:
+        return 1 + count_operations(terms_in(rule(mask, queries, keys)))
+    except (TypeError, AttributeError, IndexError):
+        return 1
+
+
 def _count_pairs(mask: Mask, queries: int, keys: int, head: int, block: int) -> Counts:
     """Counts any mask pair by pair, in blocks of rows."""
     bound, key = mask.bind(queries, keys, head + 1), torch.arange(keys)
     row_counts, last = np.zeros(queries, int), np.full(keys, -1)
     occupied = np.zeros((-(-queries // block), -(-keys // block)), bool)
-    step = max(1, 2**18 // keys)
+    step = max(1, 2**16 // keys)  # what fits in the cache of a core
     for first in range(0, queries, step):
         query = np.arange(first, min(first + step, queries))
         positions = torch.tensor(0), torch.tensor(head), torch.as_tensor(query)[:, None], key

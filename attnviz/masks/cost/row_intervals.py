@@ -16,7 +16,7 @@ from attnviz.masks.cost.counting import Counts, IntervalCounter, concatenated_ra
 from attnviz.masks.cost.monotonicity import ArrayLookup, bend, cases, linear, period, query_parts, replaced, value
 from attnviz.masks.cost.normal_form import NormalForm, UnstructuredRule, allows, common_period, comparisons, normal_form
 from attnviz.masks.mask import Compare, Mask
-from attnviz.masks.terms import Arithmetic, Function, Number, Term
+from attnviz.masks.terms import Arithmetic, Function, Number, Term, count_operations
 
 MAX_PIECES = 2**17  # so many pieces are in memory at once
 OVERHEAD = 1000  # to look at any number of pieces takes as long as so many
@@ -31,7 +31,7 @@ class _TooManyPieces(Exception):
 class RowIntervals:
     """The rows of a mask and the intervals in which its rule is constant: arrays of query, start, stop, low and high.
 
-    Raises UnstructuredRule after examining `patience` intervals.
+    Raises UnstructuredRule after `patience` steps: operations of a term, at one place.
     """
 
     def __init__(self, mask: Mask, queries: int, keys: int, head: int, patience: int) -> None:
@@ -152,9 +152,7 @@ class RowIntervals:
         first, last = mark(at_start), mark(at_end)
         changes = abs(last - first)
         total = pieces.shape[1] + int(changes.sum(dtype=float))
-        self.patience -= OVERHEAD + total
-        if self.patience < 0:
-            raise UnstructuredRule("changes too often along the keys")
+        self.spend(term, OVERHEAD + total)
         if not changes.any():
             return pieces
         if total > MAX_PIECES:
@@ -174,6 +172,12 @@ class RowIntervals:
         parts = parts.compress(parts[along] < parts[along + 1], axis=1)
         return np.concatenate([pieces.take(same, axis=1), parts], axis=1)
 
+    def spend(self, term: Term, places: int) -> None:
+        """Counts the steps of computing a term at so many places. Raises UnstructuredRule if there were too many."""
+        self.patience -= places * (1 + count_operations(term.subterms()))
+        if self.patience < 0:
+            raise UnstructuredRule("changes too often along the keys")
+
     def crossings(
         self,
         term: Term,
@@ -192,6 +196,7 @@ class RowIntervals:
             there = sign * value(term, query, place) >= target
             low, high = np.where(there, low, place), np.where(there, place, high)
         while (wide := np.flatnonzero(high - low > 1)).size:
+            self.spend(term, wide.size)
             place = (low[wide] + high[wide]) // 2
             there = sign[wide] * value(term, query[wide], place) >= target[wide]
             high[wide[there]], low[wide[~there]] = place[there], place[~there]

@@ -27,7 +27,11 @@ def show(comparison: Comparison) -> None:
     masks = dict(zip((*SIDES, "Full"), (*(each.mask for each in comparison.mechanisms), Full()), strict=True))
     for side, mask in masks.items():
         try:
-            costs[side] = cache.once(partial(cost, mask, queries, keys, head=head), "cost", mask, queries, keys, head)
+            costs[side] = cache.once(
+                partial(cost, mask, queries, keys, head=head),
+                *("cost", mask, queries, keys, head),
+                work=queries * keys,
+            )
         except ValueError as problem:
             st.info(plain(f"{side}: {problem}"))
     if not costs:

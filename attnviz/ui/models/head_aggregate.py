@@ -72,6 +72,7 @@ def aggregate_map(selection: ModelSelection, stack: Sequence[int], heads: Sequen
         _title(selection, stack, heads, method),
         CellSentences(aggregation.sentence),
         ("aggregate", method, heads, selection.head == Aggregate.MAXIMUM),
+        work,
     )
 
 

@@ -100,6 +100,7 @@ def _compute(selection: ModelSelection, excluded: Excluded) -> MetricsTable:
     metrics = cache.once(
         lambda: head_metrics(layers, excluded_queries=excluded, excluded_keys=excluded),
         *("head metrics", selection.source, excluded, indices),
+        work=heads_work(layers, [layer.mechanism for layer in layers]),
     )
     return MetricsTable(selection.layers, replace(metrics, layers=np.array(indices)[metrics.layers]))
 

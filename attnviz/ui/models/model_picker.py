@@ -12,6 +12,7 @@ from attnviz.models.hub import MINILM, RemoteModel, allowed_models, model_id
 from attnviz.models.image_inputs import FORMATS
 from attnviz.models.model import Model
 from attnviz.models.text_inputs import MOST_TOKENS
+from attnviz.settings import MB, upload_bytes
 from attnviz.sources.source import MissingInput
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
@@ -19,6 +20,7 @@ from attnviz.ui import cache, head_controls
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import download
 from attnviz.ui.models.model_source import ModelSource, UploadedPictureSource
+from attnviz.ui.scheduling import computation
 
 ANOTHER = (
     "Any model of the [Hugging Face hub](https://huggingface.co/models) that transformers itself can build, with "
@@ -32,10 +34,12 @@ SUBMITTED = "submitted names"  # how many there were
 REFUSED = "refused model"  # with the reason
 LINKED = "layer and head of a link"
 AWAY = "model to download"
+LOADED = "name of the model that was loaded last"
+LOADING_WORK = 100_000_000  # steps, as long as loading takes
 HELP = "Models that are on this computer."
 LONGEST = 44  # characters of a folder's path
 PICTURE_WIDTH = 120  # pixels of the picture beside the upload
-PICTURE_MB = 16  # of an uploaded picture
+PICTURE_MB = 16  # of an uploaded picture, where uploads may be as large
 MOST_MISSING = 3  # layers that are named when they cannot be shown
 
 
@@ -72,6 +76,11 @@ def model_choices() -> list[str]:
     """Returns the models of the menu: those available without a download or allowed by a hosted instance, and those
     used in this session."""
     return list(dict.fromkeys([*model_cache.available_models(model_cache.HUB), *st.session_state.get(SESSION, [])]))
+
+
+def picture_megabytes() -> int:
+    """Returns the largest size of an uploaded picture in megabytes."""
+    return min(PICTURE_MB, upload_bytes() // MB)
 
 
 def with_layers(source: ModelSource, fallback: ModelSource) -> tuple[ModelSource, Trace]:
@@ -157,7 +166,9 @@ def _load(name: str) -> ValueError | None:
         state.pop(REFUSED, None)
         state.pop(AWAY, None)
         try:
-            model_cache.model(name, model_cache.HUB)
+            with computation(0 if state.get(LOADED) == name else LOADING_WORK):
+                model_cache.model(name, model_cache.HUB)
+            state[LOADED] = name
         except model_cache.NotDownloaded:
             state[REFUSED] = name, _not_downloaded(name)
         except ValueError as problem:
@@ -227,7 +238,7 @@ def _choose_picture(model: Model, facts: DeltaGenerator) -> File | None:
     """Draws the upload, and the picture as the model sees it."""
     kinds = [kind.lower() for kind in FORMATS]
     about = "The largest square from its middle is what the model sees."
-    uploaded = st.file_uploader("Picture", kinds, key="picture", max_upload_size=PICTURE_MB, help=about)
+    uploaded = st.file_uploader("Picture", kinds, key="picture", max_upload_size=picture_megabytes(), help=about)
     file = File(uploaded.name, uploaded.getvalue()) if uploaded else None
     inputs = model.image_inputs
     if inputs is not None:

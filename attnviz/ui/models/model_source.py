@@ -13,7 +13,9 @@ from attnviz.models.model import Model
 from attnviz.sources.source import Opening, Source
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
+from attnviz.ui.scheduling import computation
 
+PICTURE_CHARACTERS = 1_000  # a picture takes about as long as a text of so many
 _editions: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
 _count = count()
 
@@ -40,8 +42,23 @@ class ModelSource(Source):
         """Returns the model, from the cache."""
         return model_cache.model(self.name, model_cache.HUB)
 
+    @property
+    def work(self) -> int:
+        return 0 if self.model().has_captured(*self._example) else self.forward_work
+
+    @property
+    def forward_work(self) -> int:
+        """The approximate number of steps of a forward pass."""
+        characters = len(self.text) + len(self.pair) + (PICTURE_CHARACTERS if self.image else 0)
+        return self.model().model.num_parameters() * characters // 1_000
+
+    @property
+    def _example(self) -> tuple[str, str, bytes | None]:
+        return self.text, self.pair, self.image.data if self.image else None
+
     def layers(self) -> Trace:
-        return self.model().layers(self.text, self.pair, self.image.data if self.image else None)
+        with computation(self.work):
+            return self.model().layers(*self._example)
 
     def run(self) -> "ModelSource":
         """Returns the same source after running the model. Raises ValueError if the model cannot read the input."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, fields
 from math import isfinite
 
 import numpy as np
-import streamlit as st
 from jaxtyping import Float
 from torch import Tensor
 
@@ -24,11 +23,13 @@ from attnviz.models.intervention_run import (
 )
 from attnviz.models.interventions import Intervention
 from attnviz.models.model import Model, ModelInputs
+from attnviz.ui import cache
 from attnviz.ui.interventions import UNCHANGED
 from attnviz.ui.models.model_source import ModelSource
 
 LONGEST = 60  # characters of what the decoder has written
 PICTURE = "What {name} makes of the picture in the end is not compared: it is the maps that show the change."
+_outcomes = cache.ResultCache(4)  # whose maps take memory
 NEITHER = "{name} gives neither a next token nor a vector of a sentence, so it is the maps that show the change."
 
 
@@ -60,13 +61,12 @@ class Outcome:
 
 def outcome(example: IntervenedExample) -> Outcome:
     """Returns the outcome of a forward pass, cached. Raises ValueError if the model cannot be run."""
-    return _outcome(example, repr(example))
+    return _outcomes.once(lambda: _compute_outcome(example), example, work=2 * example.forward_work)
 
 
-@st.cache_resource(max_entries=4, show_spinner="Running the model …")
-def _outcome(_example: IntervenedExample, key: str) -> Outcome:
-    model, intervention = _example.model(), _example.intervention
-    example_input = _example.text, _example.pair, _example.image.data if _example.image else None
+def _compute_outcome(example: IntervenedExample) -> Outcome:
+    model, intervention = example.model(), example.intervention
+    example_input = example.text, example.pair, example.image.data if example.image else None
     before = model.layers(*example_input)
     inputs = model.encode(*example_input)
     output = model.output(inputs) if model.outputs else None
@@ -75,7 +75,7 @@ def _outcome(_example: IntervenedExample, key: str) -> Outcome:
     else:
         _check_work(before, intervention)
         run = run_with_interventions(model, [intervention], *example_input)
-        sentence = _output_sentence(_example, output, run.output)
+        sentence = _output_sentence(example, output, run.output)
     shift = np.full((len(before), max(layer.inputs.heads for layer in before)), np.nan, dtype="f4")
     for i, both in enumerate(zip(before, run.layers, strict=True)):
         shift[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else head_mass_shifts(*both).numpy()
@@ -84,7 +84,7 @@ def _outcome(_example: IntervenedExample, key: str) -> Outcome:
     if output is not None and run.output is not None and model.outputs == "next token":
         tokens = likeliest_tokens(model, output, run.output)
         if model.is_encoder_decoder:
-            written = written_sentence(_decoded_text(model, inputs), is_typed=bool(_example.pair.strip()))
+            written = written_sentence(_decoded_text(model, inputs), is_typed=bool(example.pair.strip()))
     return Outcome(run.layers, shift, sentence, tokens, written)
 
 

@@ -141,7 +141,7 @@ def _compute_metric(selection: ModelSelection, metric: HeadMetric) -> HeadMetric
     work = heads_work(layers, selection.mechanisms)
     check_work(work, "To measure all heads", "Take a shorter text, or color by attention maps.")
     return cache.once(
-        partial(head_metrics, layers, metrics=[metric]), "heads colored by", selection.source, metric.name
+        partial(head_metrics, layers, metrics=[metric]), "heads colored by", selection.source, metric.name, work=work
     )
 
 

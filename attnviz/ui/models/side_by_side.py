@@ -22,7 +22,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.head_map import HeadMap, selected_map
 from attnviz.ui.markdown import plain
-from attnviz.ui.models.model_picker import PICTURE_MB, model_choices, with_layers
+from attnviz.ui.models.model_picker import model_choices, picture_megabytes, with_layers
 from attnviz.ui.models.model_source import ModelSource
 from attnviz.ui.models.selection import ModelSelection
 
@@ -159,7 +159,9 @@ def _choose_input(example: ModelSource) -> ModelSource:
     except ValueError:  # which is said where the example is read
         reads = ["text"]
     if "text" not in reads:
-        uploaded = st.file_uploader("Picture on the right", PICTURES, key="right-picture", max_upload_size=PICTURE_MB)
+        uploaded = st.file_uploader(
+            "Picture on the right", PICTURES, key="right-picture", max_upload_size=picture_megabytes()
+        )
         return replace(
             example, text="", pair="", image=File(uploaded.name, uploaded.getvalue()) if uploaded else example.image
         )

@@ -1,0 +1,127 @@
+"""Turns of visitors: how many page runs and heavy computations are under way at once, and which session is next.
+
+A page run takes one of as many slots as there are cores. Before a heavy computation it gives its slot back and takes a
+heavy slot, of which there is one fewer: a run that computes little always finds a core. A free slot goes to the session
+that has waited longest since its last turn, so that nobody gets two turns while another gets none.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from attnviz.analysis.work import is_heavy
+
+POLL = 0.1  # seconds between two looks at whether a waiting run is still wanted
+
+
+class _Request:
+    def __init__(self, session: str) -> None:
+        self.session, self.granted = session, threading.Event()
+
+
+class FairSlots:
+    """A number of slots, given to sessions in turn."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = self._free = slots
+        self._waiting: list[_Request] = []
+        self._turns, self._last_turn = count(), dict[str, int]()
+        self._lock = threading.Lock()
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody has a slot."""
+        return self._free == self.slots
+
+    def acquire(self, session: str, interrupt: Callable[[], None] = lambda: None) -> None:
+        """Waits for a slot. Calls `interrupt` meanwhile, whose exception ends the waiting."""
+        request = _Request(session)
+        with self._lock:
+            self._waiting.append(request)
+            self._grant()
+        try:
+            while not request.granted.wait(POLL):
+                interrupt()
+        except BaseException:
+            with self._lock:
+                if request in self._waiting:
+                    self._waiting.remove(request)
+                else:  # it was granted while its run was interrupted
+                    self._give_back()
+            raise
+
+    def release(self) -> None:
+        """Gives a slot back."""
+        with self._lock:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._free += 1
+        self._grant()
+        if self.is_unused:
+            self._last_turn.clear()
+
+    def _grant(self) -> None:
+        while self._free and self._waiting:
+            request = min(self._waiting, key=lambda one: self._last_turn.get(one.session, -1))
+            self._waiting.remove(request)
+            self._free -= 1
+            self._last_turn[request.session] = next(self._turns)
+            request.granted.set()
+
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_runs, _heavy = FairSlots(CORES), FairSlots(max(1, CORES - 1))
+_run = threading.local()  # has_slot: whether this thread has one of the slots of runs
+
+
+def is_idle() -> bool:
+    """Returns whether no page run and no heavy computation is under way."""
+    return _runs.is_unused and _heavy.is_unused
+
+
+@contextmanager
+def page_run() -> Iterator[None]:
+    """Waits for the turn of this session, and has a slot for a page run."""
+    _runs.acquire(*_session())
+    _run.has_slot = True
+    try:
+        yield
+    finally:
+        if _run.has_slot:
+            _runs.release()
+        _run.has_slot = False
+
+
+@contextmanager
+def computation(work: int) -> Iterator[None]:
+    """Waits for a heavy slot, without that of the page run, if a computation takes so many steps."""
+    if not is_heavy(work) or getattr(_run, "is_heavy", False):
+        yield
+        return
+    had_slot = getattr(_run, "has_slot", False)
+    if had_slot:
+        _run.has_slot = False
+        _runs.release()
+    try:
+        _heavy.acquire(*_session())
+        _run.is_heavy = True
+        try:
+            yield
+        finally:
+            _run.is_heavy = False
+            _heavy.release()
+    finally:
+        if had_slot:
+            _runs.acquire(*_session())
+            _run.has_slot = True
+
+
+def _session() -> tuple[str, Callable[[], None]]:
+    """Returns the id of this session, and what raises an exception if its run is no longer wanted."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return (context.session_id, context.yield_check) if context else ("", lambda: None)

@@ -1,0 +1,52 @@
+"""The memory of the uploads of all visitors together."""
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from attnviz.formatting import byte_size
+from attnviz.layer import Layer
+from attnviz.settings import all_uploads_bytes
+
+
+class UploadMemory:
+    """Counts the bytes of layers that were uploaded, until nothing refers to them any more."""
+
+    def __init__(self, limit: Callable[[], int] = all_uploads_bytes) -> None:
+        self.limit = limit
+        self._total = 0
+        self._releases = deque[int]()  # by the garbage collector, which may interrupt who has the lock
+        self._lock = threading.Lock()
+
+    @property
+    def total(self) -> int:
+        """The bytes of all uploads."""
+        with self._lock:
+            while self._releases:
+                self._total -= self._releases.popleft()
+            return self._total
+
+    def check(self, size: int) -> None:
+        """Raises ValueError if so many bytes more are beyond the limit."""
+        if (total := self.total) + size > self.limit():
+            raise ValueError(
+                f"The uploads of all visitors together may take {byte_size(self.limit())}. They take "
+                f"{byte_size(total)} now, and this one needs {byte_size(size)}. "
+                "Upload a smaller file, or try again in a few minutes."
+            )
+
+    def hold(self, layers: Sequence[Layer], size: int) -> None:
+        """Counts layers and `size` other bytes that stay with them. Raises ValueError if they are beyond the limit."""
+        size += layer_bytes(layers)
+        self.check(size)
+        with self._lock:
+            self._total += size
+        weakref.finalize(layers[0], self._releases.append, size).atexit = False
+
+
+def layer_bytes(layers: Sequence[Layer]) -> int:
+    """Returns the memory of the tensors of layers in bytes; tensors that share memory count once."""
+    inputs = [tensor for layer in layers for tensor in (layer.inputs.query, layer.inputs.key, layer.inputs.value)]
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in inputs}
+    return sum(storages.values())

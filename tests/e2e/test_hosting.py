@@ -1,0 +1,61 @@
+"""What a server answers to other hosts and addresses."""
+
+import subprocess
+import sys
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.browser import ROOT, serving
+
+
+def answer(address: str, path: str, **headers: str) -> HTTPResponse:
+    """A response; of a websocket that is opened, its status is 101."""
+    url = urlsplit(address)
+    connection = HTTPConnection(url.hostname or "", url.port, timeout=20)
+    connection.request("GET", url.path + path, headers=headers)
+    response = connection.getresponse()
+    connection.close()
+    return response
+
+
+@pytest.mark.parametrize("path", ["/", "/_stcore/stream"])
+def test_another_host_name_is_refused_though_its_origin_is_the_same(address: str, path: str) -> None:
+    """As after DNS rebinding: the page of another host finds its own name led to this server."""
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    upgrade["Sec-WebSocket-Key"] = "dGhlIHNhbXBsZSBub25jZQ=="
+    more = upgrade if path.endswith("stream") else {}
+    own = urlsplit(address).netloc
+    assert answer(address, path, **more, Host=own, Origin=f"http://{own}").status == (101 if more else 200)
+    for host in ("evil.example", "evil.example:80"):
+        assert answer(address, path, **more, Host=host, Origin=f"http://{host}").status == 403
+
+
+def test_a_start_that_would_be_too_open_ends_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNVIZ_HOSTED", "1")
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", "--server.port=0"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("attnviz does not start. ATTNVIZ_HOSTED=1 needs the names at which people open")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_hosted_instance_keeps_its_metrics_and_its_visitors_to_https(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = answer(address, "/_stcore/metrics")
+    assert (own.status, own.headers["strict-transport-security"]) == (200, None)
+    monkeypatch.setenv("ATTNVIZ_HOSTED", "1")
+    monkeypatch.setenv("ATTNVIZ_TLS", "1")
+    names = [f"--server.allowedHosts={name}" for name in ("127.0.0.1", "attn.example.org")]
+    with serving(tmp_path / "log", None, "", *names) as hosted:
+        assert answer(hosted, "/_stcore/metrics").status == 404
+        page = answer(hosted, "/models", Host="attn.example.org")
+        assert (page.status, page.headers["strict-transport-security"]) == (200, "max-age=31536000")
+
+
+def test_no_script_is_made_of_text(address: str) -> None:
+    """That no page needs it is seen in the other tests, in which a browser may say nothing of a refused script."""
+    assert "'unsafe-eval'" not in answer(address, "/").headers["content-security-policy"]

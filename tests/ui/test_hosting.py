@@ -1,0 +1,145 @@
+"""Who reaches the app, and what stops its start."""
+
+import re
+
+import pytest
+import streamlit as st
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
+from streamlit import config
+
+from attnviz import settings
+from attnviz.models.hub import allowed_models
+from attnviz.ui import hosting
+
+OURS = {
+    "server.address": "127.0.0.1",
+    "server.allowedHosts": ["localhost", "127.0.0.1", "::1"],
+    "server.corsAllowedOrigins": [],
+    "server.enableCORS": True,
+    "server.sslCertFile": None,
+    "browser.serverAddress": "localhost",
+}
+
+
+@pytest.fixture
+def options(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """The options of Streamlit that say who reaches the app, as in .streamlit/config.toml; a test may change them."""
+    options: dict[str, object] = dict(OURS)
+    for module in (st, config):
+        monkeypatch.setattr(module, "get_option", options.__getitem__)
+    return options
+
+
+def test_the_options_are_those_of_the_configuration() -> None:
+    assert {name: st.get_option(name) for name in OURS} == OURS
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8501", "[::1]:8501", "LOCALHOST."])
+def test_the_app_answers_at_names_of_this_computer(options: dict[str, object], host: str) -> None:
+    assert answer(host).text == "page"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "192.168.0.7:8501", "localhost@evil", ""])
+def test_other_host_names_are_refused_until_the_owner_names_them(options: dict[str, object], host: str) -> None:
+    refused = answer(host)
+    assert refused.status_code == 403
+    assert f"does not answer at the host name “{host}”" in refused.text
+    options["server.allowedHosts"] = ["*.evil.example", "evil.example", "192.168.0.7"]
+    assert (answer(host).status_code == 200) == (host not in ("localhost@evil", ""))
+
+
+def answer(host: str) -> Response:
+    async def page(request: Request) -> Response:
+        return PlainTextResponse("page")
+
+    app = Starlette(routes=[Route("/", page)], middleware=[Middleware(hosting.AllowedHosts)])
+    return TestClient(app).get("/", headers={"host": host})
+
+
+def test_only_an_app_without_a_name_or_an_address_for_others_is_local(options: dict[str, object]) -> None:
+    assert hosting.is_local()
+    for option, value in {
+        "server.address": "0.0.0.0",
+        "server.allowedHosts": ["localhost", "attn.example.org"],
+        "server.corsAllowedOrigins": ["https://attn.example.org"],
+        "server.enableCORS": False,
+        "browser.serverAddress": "attn.example.org",
+    }.items():
+        options[option] = value
+        assert not hosting.is_local(), option
+        options[option] = OURS[option]
+    for option, value in {"server.address": None, "server.allowedHosts": []}.items():
+        options[option] = value
+        assert not hosting.is_local(), option
+        options[option] = OURS[option]
+    options["server.address"] = "::1"
+    assert hosting.is_local()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        (
+            "ATTNVIZ_UPLOAD_MB",
+            "8 MB",
+            "ATTNVIZ_UPLOAD_MB must be a whole number of megabytes, 1 or more; it is “8 MB”.",
+        ),
+        ("ATTNVIZ_UNPACKED_MB", "0", "ATTNVIZ_UNPACKED_MB must be a whole number of megabytes, 1 or more; it is “0”."),
+        ("ATTNVIZ_MODEL_MB", "-1", "ATTNVIZ_MODEL_MB must be a whole number of megabytes, 1 or more; it is “-1”."),
+        ("ATTNVIZ_MODELS_KEPT", "all", "ATTNVIZ_MODELS_KEPT must be a whole number of models, 1 or more; it is “all”."),
+        ("ATTNVIZ_HOSTED", "yes", "ATTNVIZ_HOSTED must be 1 or 0; it is “yes”."),
+        ("ATTNVIZ_TLS", "on", "ATTNVIZ_TLS must be 1 or 0; it is “on”."),
+        ("ATTNVIZ_MODELS", "org/a, /home", "“/home” is no id"),
+        ("ATTNVIZ_MODELS", "*, org/a", "“*” is no id"),
+        ("ATTNVIZ_HOST", "1", "There is no setting “ATTNVIZ_HOST”. The settings are ATTNVIZ_HOSTED, ATTNVIZ_TLS, "),
+    ],
+)
+@pytest.mark.usefixtures("isolated", "options")
+def test_a_malformed_setting_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str, sentence: str) -> None:
+    hosting.check_settings()
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        hosting.check_settings()
+
+
+@pytest.mark.usefixtures("isolated")
+def test_hosts_must_be_named(options: dict[str, object]) -> None:
+    options["server.allowedHosts"] = []
+    with pytest.raises(ValueError, match=r"server\.allowedHosts is empty; it must name the hosts"):
+        hosting.check_settings()
+
+
+@pytest.mark.usefixtures("isolated")
+def test_a_hosted_instance_has_names_smaller_uploads_and_only_listed_models(
+    options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (settings.upload_bytes(), allowed_models()) == (64 << 20, None)
+    monkeypatch.setenv("ATTNVIZ_HOSTED", "1")
+    assert (settings.upload_bytes(), allowed_models()) == (8 << 20, ())
+    for hosts in (OURS["server.allowedHosts"], ["attn.example.org", "*"]):
+        options["server.allowedHosts"] = hosts
+        with pytest.raises(ValueError, match=r"Start it with a name, such as --server.allowedHosts attn\.example\.org"):
+            hosting.check_settings()
+    options["server.allowedHosts"] = ["attn.example.org", "localhost"]
+    hosting.check_settings()
+    monkeypatch.setenv("ATTNVIZ_MODELS", "*")
+    with pytest.raises(ValueError, match=r"ATTNVIZ_MODELS is \*\. List ids of models"):
+        hosting.check_settings()
+    monkeypatch.setenv("ATTNVIZ_MODELS", "org/a, org/b")
+    hosting.check_settings()
+    assert allowed_models() == ("org/a", "org/b")
+
+
+@pytest.mark.usefixtures("isolated")
+def test_https_is_that_of_streamlit_or_of_a_proxy(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not hosting.has_tls()
+    monkeypatch.setenv("ATTNVIZ_TLS", "1")
+    assert hosting.has_tls()
+    monkeypatch.delenv("ATTNVIZ_TLS")
+    options["server.sslCertFile"] = "certificate.pem"
+    assert hosting.has_tls()
