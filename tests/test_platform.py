@@ -14,6 +14,9 @@ import pytest
 import streamlit as st
 import torch
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
+from streamlit.runtime import Runtime
+from streamlit.runtime.memory_session_storage import MemorySessionStorage
+from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 from transformers import AttentionInterface, AttentionMaskInterface, BertConfig, BertModel, masking_utils
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +49,13 @@ def test_streamlit_binds_widgets_to_the_link() -> None:
 
 def test_streamlit_serves_an_app_with_routes_middleware_and_lifespan() -> None:
     assert {"routes", "middleware", "lifespan"} <= inspect.signature(st.App).parameters.keys()
+
+
+def test_streamlit_keeps_ended_sessions_in_a_cache_that_can_be_purged() -> None:
+    storage = MemorySessionStorage()
+    assert callable(storage._cache.expire)  # type: ignore[attr-defined]
+    assert "self._session_storage = session_storage" in inspect.getsource(WebsocketSessionManager)
+    assert "self._session_mgr = " in inspect.getsource(Runtime)
 
 
 def test_streamlit_listens_on_this_machine_alone() -> None:

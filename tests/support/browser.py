@@ -74,6 +74,7 @@ def serving(log: Path, script: Path | None = None, base_path: str = "", *options
         finally:
             server.terminate()
             server.wait(20)
+    assert "Traceback" not in log.read_text()
 
 
 def _answers(url: str) -> bool:
