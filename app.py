@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 # Before torch is imported. Each visitor's thread would start a worker for every core; a large result would be
@@ -74,6 +74,8 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
     freeing = asyncio.create_task(housekeeping.free_memory())
     yield
     freeing.cancel()
+    with suppress(asyncio.CancelledError):
+        await freeing  # raises what it failed with
 
 
 app = st.App(
