@@ -19,3 +19,11 @@ MODULES = [
 def test_examples_run(name: str) -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     assert not doctest.testmod(importlib.import_module(name), optionflags=flags).failed
+
+
+@pytest.mark.parametrize("name", ["torch", "pandas"])
+def test_importing_a_module_takes_nothing_from_the_others(name: str) -> None:
+    """Some modules are programs, too, which do without what would be slow to import."""
+    for module in MODULES:
+        importlib.import_module(module)
+    importlib.import_module(name)

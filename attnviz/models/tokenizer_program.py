@@ -15,8 +15,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.modules["torch"] = None  # type: ignore[assignment]  # transformers would import it, which takes 2 s and 200 MB
-
 OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 KEPT = ("input_ids", "attention_mask", "token_type_ids", "special_tokens_mask", "offset_mapping")
 
@@ -80,6 +78,7 @@ def _confine(size: int) -> None:
 
 def main(size: int) -> None:
     """Starts a process for each socket that arrives on standard input, until that is closed."""
+    sys.modules["torch"] = None  # type: ignore[assignment]  # transformers would import it: 2 s, 200 MB
     import transformers.models.auto.tokenization_auto  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that ended processes leave nothing
