@@ -6,6 +6,7 @@ from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from attnviz.analysis.head_maps import Special, shown_positions
+from attnviz.analysis.work import HEAVY_WORK
 from attnviz.layer import Trace
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM
@@ -48,9 +49,10 @@ class ModelSource(Source):
 
     @property
     def forward_work(self) -> int:
-        """The approximate number of steps of a forward pass."""
+        """The approximate number of steps of a forward pass; always heavy for a model whose tokenizer may be slow."""
         characters = len(self.text) + len(self.pair) + (PICTURE_CHARACTERS if self.image else 0)
-        return self.model().model.num_parameters() * characters // 1_000
+        work = self.model().model.num_parameters() * characters // 1_000
+        return work if self.name in ("", MINILM) else max(work, HEAVY_WORK + 1)
 
     @property
     def _example(self) -> tuple[str, str, bytes | None]:
