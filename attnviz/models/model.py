@@ -57,7 +57,7 @@ class Model:
         self.text_inputs = TextInputs(name, model, tokenizer)
         self.image_inputs = image_inputs(model.config, folder)
         self.lock = model_lock(model)
-        self._examples: OrderedDict[ExampleKey, tuple[ModelInputs, Trace]] = OrderedDict()
+        self._examples: OrderedDict[ExampleKey, tuple[ModelInputs, Trace, int]] = OrderedDict()  # and bytes
 
     @property
     def limit(self) -> int:
@@ -183,8 +183,8 @@ class Model:
             raise ValueError(f"{self.name} fails on this example. The reason given is: {reason(error)}") from error
 
     def _store(self, key: ExampleKey, inputs: ModelInputs, trace: Trace) -> None:
-        self._examples[key] = inputs, trace
-        while len(self._examples) > 1 and sum(_bytes(trace) for _, trace in self._examples.values()) > MAX_TRACE_BYTES:
+        self._examples[key] = inputs, trace, _bytes(trace)
+        while len(self._examples) > 1 and sum(size for *_, size in self._examples.values()) > MAX_TRACE_BYTES:
             self._examples.popitem(last=False)
 
 
