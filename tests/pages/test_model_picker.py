@@ -11,6 +11,7 @@ from attnviz.models import model_cache
 from attnviz.models.hub import MINILM
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.text import EXAMPLE
+from attnviz.ui import scheduling
 from attnviz.ui.models import model_picker
 from tests.support.app import linked, ok, open_page
 from tests.support.tiny_models import MODELS, TEXT, byte_level
@@ -266,3 +267,11 @@ def test_a_bad_name_leaves_what_was_chosen(saved) -> None:
     the_error(named(app, saved / "empty"))
     assert linked(app, "heads-together") == ["encoder 5, head 3"]
     assert linked(app, "layer") == ["encoder 2"]
+
+
+def test_the_model_of_the_wheel_opens_while_others_compute(monkeypatch):
+    slots = scheduling.FairSlots(1)
+    slots.acquire("somebody else")
+    monkeypatch.setattr(scheduling, "_heavy", slots)
+    ok(page())
+    slots.release()

@@ -166,7 +166,8 @@ def _load(name: str) -> ValueError | None:
         state.pop(REFUSED, None)
         state.pop(AWAY, None)
         try:
-            with computation(0 if state.get(LOADED) == name else LOADING_WORK):
+            # The model of the wheel is loaded before the first visitor.
+            with computation(0 if name in ("", MINILM, state.get(LOADED)) else LOADING_WORK):
                 model_cache.model(name, model_cache.HUB)
             state[LOADED] = name
         except model_cache.NotDownloaded:
