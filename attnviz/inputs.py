@@ -31,6 +31,7 @@ class Inputs:
     key_tokens: tuple[str, ...]
     special_queries: tuple[int, ...] = ()  # positions of tokens that a tokenizer added, such as [CLS]
     special_keys: tuple[int, ...] = ()
+    key_ids: tuple[int, ...] = ()  # token ids, where a tokenizer gave them: equal tokens may have unlike texts
 
     def __post_init__(self) -> None:
         for name, array in (("query", self.query), ("key", self.key), ("value", self.value)):
@@ -69,6 +70,8 @@ class Inputs:
         ):
             if len(tokens) != count:
                 raise ValueError(f"{name} must name {count} tokens, one for each vector; it names {len(tokens)}.")
+        if len(self.key_ids) not in (0, keys):
+            raise ValueError(f"key_ids must hold {keys} ids, one for each key, or none; it holds {len(self.key_ids)}.")
 
     @property
     def heads(self) -> int:
