@@ -189,7 +189,8 @@ def layer_cost(
     _check_sizes(queries, keys, block)
     groups = heads_by_rule(mask, queries, keys, heads)
     counter = _Counter(mask, queries, keys, block, len(groups))
-    rules, last = [], {}
+    rules: list[RuleCost] = []
+    last: dict[int, np.ndarray] = {}
     for group in groups:
         counts = counter.counts(group[0])
         rules.append(RuleCost(group, counter.cost(counts)))
@@ -197,7 +198,8 @@ def layer_cost(
     cached = None
     if queries == keys:
         shared = [range(first, first + heads // kv_heads) for first in range(0, heads, heads // kv_heads)]
-        cached = int(sum(cache_sizes(reduce(np.maximum, (last[head] for head in each))) for each in shared).max())
+        sizes = [cache_sizes(reduce(np.maximum, (last[head] for head in each))) for each in shared]
+        cached = int(np.sum(sizes, axis=0).max())
     return LayerCost(tuple(rules), kv_heads, cached)
 
 
