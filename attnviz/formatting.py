@@ -65,6 +65,18 @@ def byte_size(count: float | int) -> str:
     return f"{count:,.1f} TB"
 
 
+def flop_count(count: int) -> str:
+    """Formats a number of floating-point operations with at most three significant digits.
+
+    >>> flop_count(512), flop_count(4_194_304), flop_count(2_199_023_255_552)
+    ('512 FLOPs', '4.19 MFLOPs', '2.2 TFLOPs')
+    """
+    scaled, units = float(count), ["", "K", "M", "G", "T", "P", "E"]
+    while scaled >= 999.5 and len(units) > 1:
+        scaled, units = scaled / 1000, units[1:]
+    return f"{scaled:.3g} {units[0]}FLOPs"
+
+
 def visible(token: str) -> str:
     r"""A token as a person can see it: control characters as symbols, spaces before and after it as ␣, an empty token
     as ∅.

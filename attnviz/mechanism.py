@@ -31,8 +31,23 @@ class Attention:
     raw: Float[Tensor, "*maps rows keys"]  # what the score function gives
     scores: Float[Tensor, "*maps rows keys"]  # after biases and mask; -inf where not allowed
     allowed: Bool[Tensor, "*heads rows keys"]
-    weights: Float[Tensor, "*heads rows keys"]  # all zero in a row where nothing is allowed
+    weights: Float[Tensor, "*heads rows keys"]  # zero where not allowed
     output: Float[Tensor, "*heads rows d_v"]  # weights @ value
+    query_tokens: tuple[str, ...] = ()  # of the rows; empty where the tokens are not known
+    key_tokens: tuple[str, ...] = ()
+
+    @property
+    def maps(self) -> Float[Tensor, "*heads rows keys"]:
+        """The weights with NaN where not allowed, as figures draw them.
+
+        Example:
+            >>> from attnviz.masks import Causal
+            >>> inputs = Inputs(*torch.zeros(3, 1, 2, 8), tuple("ab"), tuple("ab"))
+            >>> Mechanism(mask=Causal())(inputs).maps
+            tensor([[[1.0000,    nan],
+                     [0.5000, 0.5000]]])
+        """
+        return torch.where(self.allowed, self.weights, torch.nan)
 
 
 @dataclass(frozen=True)
@@ -68,9 +83,12 @@ class Mechanism:
         kv_heads = heads if shared == 1 or heads == slice(None) else h[heads] // shared
         bound = self.bind(inputs.queries, inputs.keys, inputs.heads)
         value = inputs.value[kv_heads].to(inputs.query.dtype)
-        return bound.stages(
+        attention = bound.stages(
             inputs.query[heads][:, rows], inputs.key[kv_heads], value, bound.mask(*positions), positions
         )
+        names = inputs.query_tokens
+        query_tokens = names[rows] if isinstance(rows, slice) else tuple(names[i] for i in rows)
+        return replace(attention, query_tokens=query_tokens, key_tokens=inputs.key_tokens)
 
     def bind(self, queries: int, keys: int, heads: int) -> "Mechanism":
         """Returns this mechanism with its mask, biases and normalizer bound to these numbers of queries, keys and

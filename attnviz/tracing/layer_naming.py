@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from torch import nn
 
@@ -50,7 +51,7 @@ class LayerNames:
     def layer_id(self, module: nn.Module) -> LayerId:
         """Returns the id of a module's layer, by the first number in its path, or else by its most specific part."""
         path = self.modules[module]
-        specific = [part for part in path.split(".") if not GENERIC.search(part)]
+        specific = [part for part in path.split(".") if part and not GENERIC.search(part)]
         index = next(iter(_numbers(path)), specific[-1] if specific else None)
         return LayerId(stack(path) or "layer", index, self.is_cross(module))
 
@@ -70,8 +71,9 @@ def stack(path: str) -> str:
 
 def with_unique_ids(layers: Sequence[tuple[Layer, str]]) -> list[Layer]:
     """Returns layers, given with their modules' paths, with unique ids: by all numbers in the paths, or else by
-    order."""
-    ids = [layer.id for layer, _ in layers]
+    order. Layers whose paths say nothing are numbered."""
+    numbers = count()
+    ids = [replace(layer.id, index=next(numbers)) if layer.id == LayerId() else layer.id for layer, _ in layers]
     longer = [
         replace(one, sub_indices=tuple(_numbers(path)[1:])) if ids.count(one) > 1 else one
         for one, (_, path) in zip(ids, layers, strict=True)

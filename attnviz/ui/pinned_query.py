@@ -30,9 +30,9 @@ def take_older_names(key: str, names: Collection[str], several: bool = False) ->
     if key in st.session_state or all(one in names for one in st.query_params.get_all(key)):
         return
     current = {_unmarked(name): name for name in names}
-    found = [current[bare] for one in st.query_params.get_all(key) if (bare := _unmarked(one)) in current]
-    if found:
-        st.session_state[key] = found if several else found[0]
+    updated = [current[bare] for one in st.query_params.get_all(key) if (bare := _unmarked(one)) in current]
+    if updated:
+        st.session_state[key] = updated if several else updated[0]
 
 
 def _unmarked(name: str) -> tuple[str, str]:
