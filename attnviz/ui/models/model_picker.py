@@ -11,6 +11,7 @@ from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, RemoteModel, allowed_models, model_id
 from attnviz.models.image_inputs import FORMATS
 from attnviz.models.model import Model
+from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.settings import MB, upload_bytes
 from attnviz.sources.source import MissingInput
@@ -111,7 +112,8 @@ def _model_facts(source: ModelSource, layers: Trace) -> str:
     limit = f"; {reader} reads at most {model.limit:,} tokens" if "text" in model.modality else ""
     name = shortened_path(source.name) if model_cache.is_path(source.name) else model.name
     title = f"{name} ({type(model.model).__name__})"
-    return f"{title}: {len(layers)} attention layers of {head_counts} heads, {parameters:,} parameters{limit}"
+    dtype = "" if model.model.dtype is torch.float32 else f" in {type_name(model.model.dtype)}"
+    return f"{title}: {len(layers)} attention layers of {head_counts} heads, {parameters:,} parameters{dtype}{limit}"
 
 
 def shortened_path(path: str) -> str:
