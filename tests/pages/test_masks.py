@@ -217,3 +217,18 @@ def test_blocks_and_the_numbers_of_the_cache_can_be_chosen() -> None:
     found = [re.search("at its fullest: ([0-9]+) bytes a key", contents(app)) for app in halves]
     largest, *others = (int(size[1]) for size in found if size)
     assert others == [largest // 2, largest // 4]
+
+
+def test_code_can_be_had_at_the_length_chosen_in_cost() -> None:
+    app = page(look="Code", mask_b="causal(bottom_right)", tokens="4,096")
+    assert "# Attention of 4096 queries and 4096 keys, 12 heads, with PyTorch's FlexAttention." in app.code[0].value
+    app.select_slider(key="tokens").set_value("128").run()
+    assert "# Attention of 128 queries and 128 keys" in app.code[0].value
+    assert not app.error
+
+
+def test_a_script_with_very_many_numbers_is_only_downloaded() -> None:
+    app = page(look="Code", mask_b="big_bird(2, 8)", tokens="4,096")
+    assert not app.code
+    assert "This script is long" in contents(app)
+    assert app.get("download_button")
