@@ -1,15 +1,17 @@
 """The check at the end of a script: its weights against a dense reference, where that is affordable."""
 
+import textwrap
+
 import numpy as np
 import torch
 
 from attnviz.export.formulas import BiasCode, ScoreCode
 from attnviz.export.layout import (
-    NUMPY,
+    COLUMNS,
     Target,
-    array_definition,
     comma_separated,
     function,
+    indented,
     position_definitions,
     quotient,
 )
@@ -64,11 +66,12 @@ def numpy_check(mechanism: Mechanism, target: Target) -> list[str]:
     query, key = (torch.from_numpy(random.standard_normal(shape))[0].float() for shape in shapes)
     inputs = Inputs(query, key, key, ("",) * target.queries, ("",) * target.keys)
     expected = (mechanism(inputs).weights.double() @ torch.arange(target.keys).double()).mean(-1)
+    numbers = comma_separated(round(each, 4) for each in expected.tolist())
     return [
         *lines,
-        "# Of these random numbers, attnviz computes in each head this mean over queries of weight × position.",
+        "# For these random numbers, attnviz has this mean over queries of weight × position.",
         f"mean = (weights @ np.arange({target.keys})).mean((0, 2))",
-        *array_definition("expected", expected, NUMPY).splitlines(),
+        *["expected = [", *indented(textwrap.wrap(numbers, COLUMNS - 8)), "]"],
         "np.testing.assert_allclose(mean, expected, rtol=1e-3, atol=1e-3)",
         'print("the mean of weight × position agrees with attnviz in every head")',
     ]
