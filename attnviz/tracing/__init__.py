@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from attnviz.layer import Trace
 from attnviz.tracing.attention_interface import register
-from attnviz.tracing.layer_naming import LayerNames
+from attnviz.tracing.layer_naming import AxisTokens, LayerNames
 from attnviz.tracing.memory_budget import MemoryBudget
 from attnviz.tracing.model_lock import model_lock
 from attnviz.tracing.recording import Intervene, Recording, current_recording
@@ -70,10 +70,8 @@ def capture(
     names = LayerNames(
         {module: name for name, module in model.named_modules()},
         any(getattr(part.config, "is_encoder_decoder", False) for part in _transformers_models(model)),
-        tuple(tokens),
-        tuple(special),
-        tuple(decoder_tokens),
-        tuple(decoder_special),
+        AxisTokens(tuple(tokens), tuple(special), _ids(batch, "input_ids", example)),
+        AxisTokens(tuple(decoder_tokens), tuple(decoder_special), _ids(batch, "decoder_input_ids", example)),
     )
     with model_lock(model), _evaluation_mode(model):
         recording = _forward(model, batch, Recording(names, examples, example, MemoryBudget(), intervene), register())
@@ -137,6 +135,12 @@ def _configs(model: Any) -> list[Any]:
             configs[id(config)] = config
             waiting += [part for name in config.sub_configs if (part := getattr(config, name, None)) is not None]
     return list(configs.values())
+
+
+def _ids(batch: Mapping[str, Any], name: str, example: int) -> tuple[int, ...]:
+    """Returns the token ids of an example; none if the batch has none."""
+    ids = batch.get(name)
+    return tuple(map(int, ids[example])) if isinstance(ids, Tensor) and ids.ndim == 2 else ()
 
 
 def _named_inputs(model: nn.Module, batch: object) -> Mapping[str, Any]:
