@@ -2,8 +2,10 @@
 
 import math
 import unicodedata
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal
 
+SPACE = "␣"  # a space that belongs to a token
 TWO_DIGITS = Context(prec=2, rounding=ROUND_HALF_UP)
 
 
@@ -51,6 +53,15 @@ def percent(share: float | int, digits: int = 3) -> str:
     return f"{math.floor(1000 * share) / 10}%" if float(text) >= 100 else f"{text}%"
 
 
+def dimensions(shape: Iterable[int]) -> str:
+    """Formats the shape of an array.
+
+    >>> dimensions((12, 5, 32))
+    '12 × 5 × 32'
+    """
+    return " × ".join(map(str, shape))
+
+
 def byte_size(count: float | int) -> str:
     """Formats a number of bytes with at most three significant digits. 1 KB is 1,024 bytes, as in Streamlit.
 
@@ -77,14 +88,17 @@ def flop_count(count: int) -> str:
 
 
 def visible(token: str) -> str:
-    r"""A token as a person can see it: control characters as symbols, white space marked, an empty token as ∅.
+    r"""A token as a person can see it: control characters as symbols, spaces before and after it as ␣, an empty token
+    as ∅.
 
-    >>> visible("cat"), visible(" "), visible("a\nb"), visible("")
-    ('cat', '␣', 'a␊b', '∅')
+    >>> visible("cat"), visible(" cat"), visible(" "), visible("a\nb"), visible("")
+    ('cat', '␣cat', '␣', 'a␊b', '∅')
     """
     if not token.strip():
-        return "".join("␣" if c == " " else _symbol(c) for c in token) or "∅"
-    return "".join(_symbol(c) if unicodedata.category(c) in ("Cc", "Cf") else c for c in token)
+        return "".join(SPACE if c == " " else _symbol(c) for c in token) or "∅"
+    start, end = (len(token) - len(part) for part in (token.lstrip(" "), token.rstrip(" ")))
+    text = "".join(_symbol(c) if unicodedata.category(c) in ("Cc", "Cf") else c for c in token.strip(" "))
+    return SPACE * start + text + SPACE * end
 
 
 def quoted(text: object, longest: int = 40) -> str:
