@@ -2,8 +2,10 @@
 
 import math
 import unicodedata
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal
 
+SPACE = "␣"  # a space that belongs to a token
 TWO_DIGITS = Context(prec=2, rounding=ROUND_HALF_UP)
 
 
@@ -51,6 +53,15 @@ def percent(share: float | int, digits: int = 3) -> str:
     return f"{math.floor(1000 * share) / 10}%" if float(text) >= 100 else f"{text}%"
 
 
+def dimensions(shape: Iterable[int]) -> str:
+    """Formats the shape of an array.
+
+    >>> dimensions((12, 5, 32))
+    '12 × 5 × 32'
+    """
+    return " × ".join(map(str, shape))
+
+
 def byte_size(count: float | int) -> str:
     """Formats a number of bytes with at most three significant digits. 1 KB is 1,024 bytes, as in Streamlit.
 
@@ -64,15 +75,30 @@ def byte_size(count: float | int) -> str:
     return f"{count:,.1f} TB"
 
 
-def visible(token: str) -> str:
-    r"""A token as a person can see it: control characters as symbols, white space marked, an empty token as ∅.
+def flop_count(count: int) -> str:
+    """Formats a number of floating-point operations with at most three significant digits.
 
-    >>> visible("cat"), visible(" "), visible("a\nb"), visible("")
-    ('cat', '␣', 'a␊b', '∅')
+    >>> flop_count(512), flop_count(4_194_304), flop_count(2_199_023_255_552)
+    ('512 FLOPs', '4.19 MFLOPs', '2.2 TFLOPs')
+    """
+    scaled, units = float(count), ["", "K", "M", "G", "T", "P", "E"]
+    while scaled >= 999.5 and len(units) > 1:
+        scaled, units = scaled / 1000, units[1:]
+    return f"{scaled:.3g} {units[0]}FLOPs"
+
+
+def visible(token: str) -> str:
+    r"""A token as a person can see it: control characters as symbols, spaces before and after it as ␣, an empty token
+    as ∅.
+
+    >>> visible("cat"), visible(" cat"), visible(" "), visible("a\nb"), visible("")
+    ('cat', '␣cat', '␣', 'a␊b', '∅')
     """
     if not token.strip():
-        return "".join("␣" if c == " " else _symbol(c) for c in token) or "∅"
-    return "".join(_symbol(c) if unicodedata.category(c) in ("Cc", "Cf") else c for c in token)
+        return "".join(SPACE if c == " " else _symbol(c) for c in token) or "∅"
+    start, end = (len(token) - len(part) for part in (token.lstrip(" "), token.rstrip(" ")))
+    text = "".join(_symbol(c) if unicodedata.category(c) in ("Cc", "Cf") else c for c in token.strip(" "))
+    return SPACE * start + text + SPACE * end
 
 
 def quoted(text: object, longest: int = 40) -> str:

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.formatting import dimensions
+
 # A dot product of two vectors with entries below this stays far from float32's limit, whatever scales it.
 LARGEST = 1e12
 
@@ -31,6 +33,7 @@ class Inputs:
     key_tokens: tuple[str, ...]
     special_queries: tuple[int, ...] = ()  # positions of tokens that a tokenizer added, such as [CLS]
     special_keys: tuple[int, ...] = ()
+    key_ids: tuple[int, ...] = ()  # token ids, where a tokenizer gave them: equal tokens may have unlike texts
 
     def __post_init__(self) -> None:
         for name, array in (("query", self.query), ("key", self.key), ("value", self.value)):
@@ -69,6 +72,12 @@ class Inputs:
         ):
             if len(tokens) != count:
                 raise ValueError(f"{name} must name {count} tokens, one for each vector; it names {len(tokens)}.")
+        if len(self.key_ids) not in (0, keys):
+            raise ValueError(f"key_ids must hold {keys} ids, one for each key, or none; it holds {len(self.key_ids)}.")
+
+    def __repr__(self) -> str:
+        query, key, value = (dimensions(tensor.shape) for tensor in (self.query, self.key, self.value))
+        return f"Inputs(query {query}, key {key}, value {value})"
 
     @property
     def heads(self) -> int:

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnviz.biases import Bias
+from attnviz.formatting import dimensions
 from attnviz.inputs import Inputs
 from attnviz.masks import Full, Mask
 from attnviz.normalizers import Normalizer, Softmax
@@ -31,15 +32,34 @@ class Attention:
     raw: Float[Tensor, "*maps rows keys"]  # what the score function gives
     scores: Float[Tensor, "*maps rows keys"]  # after biases and mask; -inf where not allowed
     allowed: Bool[Tensor, "*heads rows keys"]
-    weights: Float[Tensor, "*heads rows keys"]  # all zero in a row where nothing is allowed
+    weights: Float[Tensor, "*heads rows keys"]  # zero where not allowed
     output: Float[Tensor, "*heads rows d_v"]  # weights @ value
+    query_tokens: tuple[str, ...] = ()  # of the rows; empty where the tokens are not known
+    key_tokens: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Attention(weights {dimensions(self.weights.shape)}, output {dimensions(self.output.shape)})"
+
+    @property
+    def maps(self) -> Float[Tensor, "*heads rows keys"]:
+        """The weights with NaN where not allowed, as figures draw them.
+
+        Example:
+            >>> from attnviz.masks import Causal
+            >>> inputs = Inputs(*torch.zeros(3, 1, 2, 8), tuple("ab"), tuple("ab"))
+            >>> Mechanism(mask=Causal())(inputs).maps
+            tensor([[[1.0000,    nan],
+                     [0.5000, 0.5000]]])
+        """
+        return torch.where(self.allowed, self.weights, torch.nan)
 
 
 @dataclass(frozen=True)
 class Mechanism:
     """How to attend: a score, biases, a mask and a normalizer, without any of the example's numbers.
 
-    Attention(Q, K, V) = normalizer(mask(biases(score(Q, K)))) V, after Vaswani et al. 2017.
+    Attention(Q, K, V) = normalizer(mask(biases(score(Q, K)))) V, after Vaswani et al. 2017. Raises ValueError for parts
+    that are none, such as the text of a mask, which `attnviz.masks.parse` reads.
 
     Example:
         >>> from attnviz.masks import Causal
@@ -52,6 +72,15 @@ class Mechanism:
     biases: tuple[Bias, ...] = ()
     mask: Mask = Full()
     normalizer: Normalizer = Softmax()
+
+    def __post_init__(self) -> None:
+        _check_part("score", self.score, Score, "scores.ScaledDot()")
+        _check_part("mask", self.mask, Mask, 'masks.Causal() or masks.parse("causal")')
+        _check_part("normalizer", self.normalizer, Normalizer, "normalizers.Softmax()")
+        if not isinstance(self.biases, tuple):
+            raise ValueError(f"biases must be a tuple, such as (biases.ALiBi(),); it is {self.biases!r}.")
+        for i, bias in enumerate(self.biases):
+            _check_part(f"biases[{i}]", bias, Bias, "biases.ALiBi()")
 
     def __call__(self, inputs: Inputs, *, heads: Pick = slice(None), rows: Pick = slice(None)) -> Attention:
         """Returns the attention of one example, for the heads and query rows picked by a slice or by positions.
@@ -68,9 +97,12 @@ class Mechanism:
         kv_heads = heads if shared == 1 or heads == slice(None) else h[heads] // shared
         bound = self.bind(inputs.queries, inputs.keys, inputs.heads)
         value = inputs.value[kv_heads].to(inputs.query.dtype)
-        return bound.stages(
+        attention = bound.stages(
             inputs.query[heads][:, rows], inputs.key[kv_heads], value, bound.mask(*positions), positions
         )
+        names = inputs.query_tokens
+        query_tokens = names[rows] if isinstance(rows, slice) else tuple(names[i] for i in rows)
+        return replace(attention, query_tokens=query_tokens, key_tokens=inputs.key_tokens)
 
     def bind(self, queries: int, keys: int, heads: int) -> "Mechanism":
         """Returns this mechanism with its mask, biases and normalizer bound to these numbers of queries, keys and
@@ -116,6 +148,12 @@ class Mechanism:
                 f"{width} cannot be cut so. Choose another normalizer, or another number of heads."
             )
         return vectors if count == 1 else torch.stack(vectors.chunk(count, dim=-1))
+
+
+def _check_part(name: str, part: object, kind: type, example: str) -> None:
+    """Raises ValueError if a part of a mechanism is not an instance of `kind`, but a text or a class."""
+    if not isinstance(part, kind):
+        raise ValueError(f"{name} must be a {kind.__name__}, such as {example}; it is {part!r}.")
 
 
 def _by_group(

@@ -166,7 +166,7 @@ class SpecialTokens(Share):
 class DuplicateToken(Share):
     """The share of attention that tokens give to earlier occurrences of the same token, over repeated tokens.
 
-    High for duplicate-token heads (Wang et al. 2022). Tokens are the same if their texts are equal.
+    High for duplicate-token heads (Wang et al. 2022). Tokens are the same if the tokenizer gives them the same id.
     """
 
     name, one_sequence = "Same token before", True
@@ -269,10 +269,11 @@ def layer_metrics(
     computed = [i for i, metric in enumerate(metrics) if one_sequence or not metric.one_sequence]
     included_queries = _is_included(inputs.queries, inputs.special_queries, excluded_queries).to(device)
     included_keys = _is_included(inputs.keys, inputs.special_keys, excluded_keys).to(device)
-    numbers = {token: i for i, token in enumerate(dict.fromkeys(inputs.key_tokens))}
+    identities = inputs.key_ids or inputs.key_tokens
+    numbers = {one: i for i, one in enumerate(dict.fromkeys(identities))}
     special = torch.zeros(inputs.keys, dtype=torch.bool)
     special[list(inputs.special_keys)] = True
-    tokens = KeyTokens(torch.tensor([numbers[token] for token in inputs.key_tokens]).to(device), special.to(device))
+    tokens = KeyTokens(torch.tensor([numbers[one] for one in identities]).to(device), special.to(device))
     k = torch.arange(inputs.keys, device=device)
 
     dtype = torch.promote_types(inputs.query.dtype, torch.float32)  # half precision cannot count far enough

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.figures.chart_spec import Chart, PlainSpec
+from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.themes import light_figure
 
@@ -15,7 +16,7 @@ TICKS = (0, 50, 200, 500, 1000, 2000, 4000, 8000)
 
 def curves(
     steps: Sequence[int],
-    values: Float[np.ndarray, "lines steps"],
+    values: Float[Array, "lines steps"],
     *,
     last: int,
     line: int = 0,
@@ -31,6 +32,7 @@ def curves(
         >>> curves([0, 100], np.array([[3.0, 1.5]]), last=100, marked=(100, 1.5)).spec
         PlainSpec(rows=1, columns=2)
     """
+    values = as_array(values)
     figure, places = light_figure(), np.sqrt(steps)
     for i in sorted(range(len(values)), key=line.__eq__):
         color, width = (LINE, 3) if i == line else (OTHERS, 1.5)

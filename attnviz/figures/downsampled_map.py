@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from jaxtyping import Int
+from torch import Tensor
+
 from attnviz.analysis.downsampling import DownsampledMap
 from attnviz.figures.chart_spec import Chart, DownsampledSpec, HeatmapSpec
 from attnviz.figures.heatmap import heatmap
@@ -14,8 +17,8 @@ MASKED = "Nothing here may be looked at."
 
 def downsampled_map(
     downsampled: DownsampledMap,
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
+    query_tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
     *,
     largest: float = 1.0,
     allowed: str = GIVES,
@@ -25,12 +28,14 @@ def downsampled_map(
 ) -> Chart[HeatmapSpec]:
     """Draws a downsampled map: a cell's sentence names its largest weight and the two tokens that have it.
 
-    The tokens are those of all positions. An axis has tokens where each row or column is one position, and numbers of
-    positions where it is several. `allowed` is the sentence of a cell that is not masked. A map that is a `viewport`
-    is a part of a larger one, to which the chart can go back.
+    The tokens are those of all positions, by default numbers. An axis has tokens where each row or column is one
+    position, and numbers of positions where it is several. `allowed` is the sentence of a cell that is not masked. A
+    map that is a `viewport` is a part of a larger one, to which the chart can go back.
     """
+    query_tokens = query_tokens or _numbers(downsampled.queries)
+    key_tokens = key_tokens or _numbers(downsampled.keys)
     chart = heatmap(
-        downsampled.weights.numpy(),
+        downsampled.weights,
         *cell_names(downsampled, query_tokens, key_tokens),
         largest=largest,
         sentences=CellSentences(allowed, MASKED, MASKED),
@@ -54,3 +59,7 @@ def cell_names(
         [query_tokens[i] if len(rows) == len(downsampled.queries) else str(i) for i in rows],
         [key_tokens[i] if len(columns) == len(downsampled.keys) else str(i) for i in columns],
     )
+
+
+def _numbers(positions: Int[Tensor, " n"]) -> list[str]:
+    return [str(i) for i in range(int(positions.max()) + 1)]

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from attnviz.figures.chart_spec import Chart, MosaicSpec
+from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import tiled
 from attnviz.figures.themes import COLOR_AXES
 
@@ -16,8 +17,8 @@ MOST = 16  # numbers that fit along an axis
 
 
 def head_grid(
-    values: Float[np.ndarray, "rows columns"],
-    names: Sequence[str],
+    values: Float[Array, "rows columns"],
+    names: Sequence[str] | None = None,
     *,
     largest: float | None = None,
     chosen: Sequence[int] = (),
@@ -25,15 +26,18 @@ def head_grid(
 ) -> Chart[MosaicSpec]:
     """Draws values as colors from 0 to `largest`, by default the greatest value; NaN has no color.
 
-    `names` are the sentences of the cells, row by row, and empty where there is no head. The `chosen` cells have a
-    frame. `spec.head_at` returns the cell that was clicked, as in a mosaic.
+    `names` are the sentences of the cells, row by row, and empty where there is no head; by default “layer 0 head 0”.
+    The `chosen` cells have a frame. `spec.head_at` returns the cell that was clicked, as in a mosaic.
 
     Example:
         >>> grid = head_grid(np.array([[0.2, 0.8]]), ["head 0", "head 1"])
         >>> grid.spec.head_at(row=0, column=1)
         1
     """
+    values = as_array(values)
     rows, columns = values.shape
+    if names is None:
+        names = [f"layer {row} head {column}" for row in range(rows) for column in range(columns)]
     if largest is None:
         largest = float(np.nanmax(values, initial=0)) or 1.0
     axis = COLOR_AXES["weights"]

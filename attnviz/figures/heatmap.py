@@ -9,9 +9,11 @@ import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
+from attnviz.figures.maps import Array, as_array, as_map
 from attnviz.figures.sentences import CELL_SENTENCES, CellSentences, label
 from attnviz.figures.themes import COLOR_AXES, GAP_CODE, LAST_CODE, light_figure
 from attnviz.formatting import visible
+from attnviz.mechanism import Attention
 
 LABELS = 40  # labels that fit along an axis of a usual picture; the app's chart chooses anew when it is zoomed
 INSET = 0.06  # of a cell, between its edge and the outline that marks it
@@ -20,9 +22,9 @@ OUTLINE = (("#1b1e2e", 4), ("#ffffff", 2))  # a light line within a dark one: se
 
 
 def heatmap(
-    weights: Float[np.ndarray, "queries keys"],
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
+    weights: Attention | Float[Array, "*heads queries keys"],
+    query_tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
     *,
     largest: float = 1.0,
     sentences: CellSentences = CELL_SENTENCES,
@@ -32,10 +34,13 @@ def heatmap(
     scale: Literal["weights", "changes"] | None = None,
     whole_numbers: bool = False,
     marked: Sequence[tuple[int, int]] = (),
-    blank: Bool[np.ndarray, "queries keys"] | None = None,
+    blank: Bool[Array, "queries keys"] | None = None,
     cell_sentences: Mapping[tuple[int, int], str] | None = None,
 ) -> Chart[HeatmapSpec]:
-    """Draws weights as colors from 0 to `largest`; NaN, a cell that is masked, shows the background.
+    """Draws the weights of one head as colors from 0 to `largest`; NaN, a cell that is masked, shows the background.
+
+    An `Attention` knows its tokens and what is masked. In a map (queries, keys) of the weights alone, masked cells must
+    be NaN, as in `attention.maps`; it has tokens that are given, or numbers.
 
     The `scale` of changes runs from −largest to largest; it is the default where a weight is negative. Cells that are
     `marked`, by row and column, have an outline. Cells that are `blank` must be NaN and have the color of the page.
@@ -46,6 +51,7 @@ def heatmap(
         >>> chart.figure.data[0].z.shape, chart.spec.key_tokens
         ((1, 2), ('animal', 'road'))
     """
+    weights, query_tokens, key_tokens = as_map(weights, query_tokens, key_tokens)
     queries, keys = weights.shape
     scale = scale or ("changes" if bool((weights < 0).any()) else "weights")
     axis = COLOR_AXES[scale]
@@ -60,11 +66,12 @@ def heatmap(
         axis: {"cmin": -largest if scale == "changes" else 0, "cmax": largest, "colorbar": colorbar},
     }
     traces = [go.Heatmap(z=weights.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none")]
-    if blank is not None and blank.any():
+    covered = np.zeros_like(weights, bool) if blank is None else as_array(blank)
+    if covered.any():
         for along, texts in enumerate(labels):
-            for i in np.flatnonzero(blank.any(1 - along) & np.isnan(weights).all(1 - along)):
+            for i in np.flatnonzero(covered.any(1 - along) & np.isnan(weights).all(1 - along)):
                 texts[i] = f"<span style='color:{FAINT}'>{texts[i]}</span>"
-        codes = np.where(blank, np.float32(GAP_CODE), np.float32(np.nan))
+        codes = np.where(covered, np.float32(GAP_CODE), np.float32(np.nan))
         traces.append(go.Heatmap(z=codes, coloraxis=COLOR_AXES["codes"], zsmooth=False, hoverinfo="none"))
         layout[COLOR_AXES["codes"]] = {"cmin": 0, "cmax": LAST_CODE}
     layout["xaxis"] = {

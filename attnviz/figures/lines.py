@@ -6,8 +6,10 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.figures.chart_spec import Chart, PlainSpec
+from attnviz.figures.maps import Array, as_map
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import light_figure
+from attnviz.mechanism import Attention
 
 QUERY, BEFORE, TRUE = "#e8590c", "#868e96", "#1c7ed6"  # seen on both themes
 UNSEEN = "rgba(0,0,0,0)"
@@ -17,9 +19,9 @@ BEND = ACROSS**2 * (3 - 2 * ACROSS)  # level where a line begins and where it en
 
 
 def lines(
-    weights: Float[np.ndarray, "queries keys"],
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
+    weights: Attention | Float[Array, "*heads queries keys"],
+    query_tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
     *,
     row: int,
     true: Sequence[Sequence[int]] = (),
@@ -34,6 +36,7 @@ def lines(
         >>> chart.spec
         PlainSpec(rows=2, columns=2)
     """
+    weights, query_tokens, key_tokens = as_map(weights, query_tokens, key_tokens)
     traces = []
     for i in range(row):
         best = int(np.nanargmax(weights[i]))

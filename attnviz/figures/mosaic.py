@@ -8,24 +8,26 @@ import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
 from attnviz.figures.chart_spec import Chart, MosaicSpec
+from attnviz.figures.maps import Array, as_array, as_maps
 from attnviz.figures.themes import COLOR_AXES, FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, light_figure
+from attnviz.mechanism import Attention
 
 FINE = 40
 ACCENT = "#e8590c"  # seen on both ends of both scales
 
 
 def mosaic(
-    weights: Float[np.ndarray, "heads height width"],
+    weights: Attention | Float[Array, "*heads height width"],
     *,
     largest: float = 1.0,
-    columns: int,
-    names: Sequence[str],
+    columns: int = 4,
+    names: Sequence[str] | None = None,
     row_names: Sequence[str] = (),
     column_names: Sequence[str] = (),
     chosen: Sequence[int] = (),
     titles: tuple[str, str] = ("heads", "layers"),
     labels: Sequence[str] = (),
-    blank: Bool[np.ndarray, "heads height width"] | None = None,
+    blank: Bool[Array, "heads height width"] | None = None,
     aspect: float | None = None,
 ) -> Chart[MosaicSpec]:
     """Draws heads in reading order, `columns` in a row, with weights as colors from 0 to `largest`; NaN is masked.
@@ -33,13 +35,15 @@ def mosaic(
     Above a head is its label, or its name where there are no `labels`. With `row_names` or `column_names` the axes
     have these and `titles`, and heads have no names above them. The `chosen` heads have a frame. Cells that are
     `blank` have the color of the page. `spec.head_at` returns the head that has a cell of the picture. The picture is
-    at most `aspect` times as high as it is wide.
+    at most `aspect` times as high as it is wide. An `Attention` knows what is masked; in maps masked cells must be NaN.
 
     Example:
-        >>> chart = mosaic(np.full((4, 8, 8), 0.125), columns=2, names=[f"head {i}" for i in range(4)])
+        >>> chart = mosaic(np.full((4, 8, 8), 0.125), columns=2)
         >>> chart.spec.rows, chart.spec.columns, chart.spec.head_at(row=0, column=0)
         (2, 2, 0)
     """
+    weights = as_maps(weights)
+    names = [f"head {i}" for i in range(len(weights))] if names is None else names
     # Small heads are drawn in cells of several pixels, so that gaps and names need no whole cell.
     finer = max(1, FINE // max(weights.shape[1:]))
     weights = weights.repeat(finer, axis=1).repeat(finer, axis=2)
@@ -47,7 +51,7 @@ def mosaic(
     steps = FIRST_CODE + (weights / largest).clip(0, 1) * (LAST_CODE - FIRST_CODE)
     codes = np.where(np.isnan(steps), MASKED_CODE, steps.round()).astype("u1")
     if blank is not None:
-        codes[blank.repeat(finer, axis=1).repeat(finer, axis=2)] = GAP_CODE
+        codes[as_array(blank).repeat(finer, axis=1).repeat(finer, axis=2)] = GAP_CODE
     margin_height = round(height * (0.25 if labels else 0.05 if row_names else 0.2)) or 1
     margin_width = round(width * 0.06) or 1
     rows = -(-heads // columns)

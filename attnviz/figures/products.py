@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from attnviz.figures.bars import AFTER, NEGATIVE
 from attnviz.figures.chart_spec import Chart, PointsSpec
+from attnviz.figures.maps import Array, as_array
 from attnviz.figures.themes import light_figure
 from attnviz.formatting import number
 
@@ -15,7 +16,7 @@ LABELED = 3  # dimensions that have their number written at their bar
 PADDING = 0.18  # of the axis, beyond the longest bar that has a number
 
 
-def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, scale: float = 1.0) -> Chart[PointsSpec]:
+def products(query: Float[Array, " d"], key: Float[Array, " d"], *, scale: float = 1.0) -> Chart[PointsSpec]:
     """Draws a bar for each dimension: the query's number times the key's times `scale`. Their sum is the score.
 
     For scores that are dot products; the scale is 1/√d unless a model has another. The largest bars have the number of
@@ -25,7 +26,7 @@ def products(query: Float[np.ndarray, " d"], key: Float[np.ndarray, " d"], *, sc
         >>> products(np.array([1.0, 2.0]), np.array([3.0, 0.5])).spec.sentences[1]
         'Dimension 1: 2.00 × 0.50 = 1.00'
     """
-    query, key = query.astype("f8"), key.astype("f8")
+    query, key = as_array(query).astype("f8"), as_array(key).astype("f8")
     each = query * key * scale
     labeled = np.argsort(-np.abs(each), kind="stable")[:LABELED].tolist()
     over, under = {"yanchor": "bottom", "yshift": 2}, {"yanchor": "top", "yshift": -2}

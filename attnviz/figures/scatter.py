@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
 from attnviz.figures.chart_spec import Chart, PointsSpec
+from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.themes import light_figure
 
@@ -18,10 +19,10 @@ PADDING = 0.06  # of what an axis spans, beyond its last point
 
 
 def scatter(
-    x: Float[np.ndarray, " points"],
-    y: Float[np.ndarray, " points"],
+    x: Float[Array, " points"],
+    y: Float[Array, " points"],
     names: Sequence[str],
-    groups: Int[np.ndarray, " points"],
+    groups: Int[Array, " points"],
     chosen: Sequence[int] = (),
     *,
     titles: tuple[str, str] = ("", ""),
@@ -39,6 +40,7 @@ def scatter(
         >>> scatter(x, y, ["head 0", "head 1"], groups=np.array([0, 1])).spec.sentences
         ('head 0', 'head 1')
     """
+    x, y, groups = as_array(x), as_array(y), as_array(groups)
     last = int(groups.max(initial=0))
     colorbar = {
         "orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.4, "thickness": 8,

@@ -14,7 +14,7 @@ from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.models.interventions import Intervention, intervene
 from attnviz.models.model import Model
-from attnviz.models.text_inputs import token_texts
+from attnviz.models.token_texts import vocabulary_tokens
 from attnviz.tracing import capture
 
 LIKELIEST = 10
@@ -135,8 +135,8 @@ def likeliest_tokens(model: Model, before: Tensor, after: Tensor, count: int = L
     """Returns the most likely next tokens before or after, by the logits of both."""
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
-    texts = token_texts(model.tokenizer, first)
-    return [NextToken(text, float(p[token]), float(q[token])) for text, token in zip(texts, first, strict=True)]
+    tokens = vocabulary_tokens(model.tokenizer, first)
+    return [NextToken(token.text, float(p[i]), float(q[i])) for token, i in zip(tokens, first, strict=True)]
 
 
 def kl_divergence(before: Tensor, after: Tensor) -> float:

@@ -1,9 +1,6 @@
 """Texts and pairs of texts as inputs of models, and the names of their tokens."""
 
 import inspect
-import re
-from bisect import bisect_left
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.text import check_text, shorten_token, too_long_error
+from attnviz.models.token_texts import typed_texts, vocabulary_tokens
+from attnviz.text import check_text, too_long_error
 
 MOST_TOKENS = 4_096  # of a model that sets itself no limit, or a higher one
 GENERATED = 32  # tokens that a decoder goes on by itself
@@ -100,20 +98,17 @@ class TextInputs:
             encoded.sequence_ids(0) if tokenizer.is_fast else [None if i in special else 0 for i in range(len(ids))]
         )
         spans = [(start, end) for start, end in encoded["offset_mapping"]] if tokenizer.is_fast else [(0, 0)] * len(ids)
-        raw = tokenizer.convert_ids_to_tokens(ids)
+        tokens = vocabulary_tokens(tokenizer, ids)
         # A mark for a space that nobody typed claims the first letter after it, which another token stands for.
         spans = [
-            (end, end) if not name.strip("▁") and texts[0][start:end].strip() else (start, end)
-            for name, (start, end) in zip(raw, spans, strict=True)
+            (end, end) if not token.text.strip() and texts[0][start:end].strip() else (start, end)
+            for token, (start, end) in zip(tokens, spans, strict=True)
         ]
-        texts_of_ids = token_texts(tokenizer, ids)
-        names = [raw[i] if i in special else text for i, text in enumerate(texts_of_ids)]
-        # Where tokens share characters, it is the raw names that tell them apart.
-        names = [raw[i] if spans[i][1] > spans[i][0] else name for i, name in enumerate(names)]
-        by_position = dict(enumerate(names))
+        by_position = {i: token.name if i in special else token.text for i, token in enumerate(tokens)}
         for segment, typed in enumerate(texts):
             own = [i for i, source in enumerate(segments) if source == segment]
-            by_position |= zip(own, as_typed(typed, [spans[i] for i in own], [names[i] for i in own]), strict=True)
+            own_texts = typed_texts([tokens[i] for i in own], typed, [spans[i] for i in own])
+            by_position |= zip(own, own_texts, strict=True)
         return Tokens(tuple(by_position[i] for i in range(len(ids))), special, tuple(segments))
 
     @torch.no_grad()
@@ -136,8 +131,8 @@ class TextInputs:
             names, special = typed.tokens[:count], tuple(i + 1 for i in typed.special if i < count)
         else:
             written = self._generate(batch, start) if generated else []
-            names, special = tuple(token_texts(self.tokenizer, written)), ()
-        first = _token_names(self.tokenizer, [start])[0]
+            names, special = tuple(token.text for token in vocabulary_tokens(self.tokenizer, written)), ()
+        first = vocabulary_tokens(self.tokenizer, [start])[0].name
         tokens = Tokens((first, *names), (0, *special), (None, *(0 for _ in written)))
         return torch.tensor([[start, *written]]), tokens
 
@@ -173,36 +168,3 @@ class TextInputs:
 def forward_parameters(model: Any) -> tuple[str, ...]:
     """Returns the names of the parameters of a model's forward."""
     return tuple(inspect.signature(model.forward).parameters)
-
-
-def as_typed(text: str, spans: list[tuple[int, int]], names: list[str]) -> tuple[str, ...]:
-    """Returns the typed text of each token, with its case, accents and marks.
-
-    A token without text, such as [CLS], has its name; tokens that share characters have their name after the text.
-    Characters other than spaces that the tokenizer dropped, such as combining accents, belong to the token before.
-    """
-    counts = Counter(spans)
-    covered = sorted({i for start, end in spans for i in range(start, end)} | {len(text)})
-    texts = []
-    for (start, end), name in zip(spans, names, strict=True):
-        dropped = re.match(r"\S*", text[end : covered[bisect_left(covered, end)]])
-        whole = text[start:end] + (dropped.group() if dropped else "")
-        whole = whole.strip() or whole
-        texts.append(name if start == end else f"{whole}·{name}" if counts[start, end] > 1 else whole)
-    return tuple(map(shorten_token, texts))
-
-
-def token_texts(tokenizer: Any, ids: list[int]) -> list[str]:
-    """Returns the text of each token by itself, or its name if it is not a whole character."""
-    if not ids:
-        return []
-    texts = tokenizer.decode([[token] for token in ids])
-    return [
-        shorten_token(text.strip() or text) if text and "\ufffd" not in text else name
-        for text, name in zip(texts, _token_names(tokenizer, ids), strict=True)
-    ]
-
-
-def _token_names(tokenizer: Any, ids: list[int]) -> list[str]:
-    """Returns the tokenizer's names of tokens; models may have more tokens than their tokenizer."""
-    return [name or f"[{token}]" for name, token in zip(tokenizer.convert_ids_to_tokens(ids), ids, strict=True)]

@@ -1,15 +1,17 @@
-"""Captures: the queries, keys and values, or at least the weights, of all attention in a transformers model."""
+"""Captures: the queries, keys and values, or at least the weights, of all attention in a model."""
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from attnviz.layer import Trace
 from attnviz.tracing.attention_interface import register
-from attnviz.tracing.layer_naming import LayerNames
+from attnviz.tracing.layer_naming import AxisTokens, LayerNames
 from attnviz.tracing.memory_budget import MemoryBudget
 from attnviz.tracing.model_lock import model_lock
 from attnviz.tracing.recording import Intervene, Recording, current_recording
@@ -20,8 +22,8 @@ __all__ = ["capture", "model_lock"]
 
 @torch.no_grad()
 def capture(
-    model: Any,
-    batch: Mapping[str, Any],
+    model: nn.Module,
+    batch: Mapping[str, Any] | Tensor,
     *,
     example: int = 0,
     tokens: Sequence[str] | None = None,
@@ -32,6 +34,10 @@ def capture(
 ) -> Trace:
     """Returns every attention of one forward pass of `model` on `batch`, for one example, in the order in which they
     ran.
+
+    Attention is seen in transformers models, also inside another module, in `F.scaled_dot_product_attention` and in
+    `nn.MultiheadAttention`. The batch has the inputs of the model by name, as its tokenizer or processor makes them; or
+    it is the first of them alone, such as a tensor of token ids, (tokens,) or (examples, tokens).
 
     Each layer's mechanism reproduces the model's weights, and its `fidelity` tells how certain that is: some rows of
     each layer are compared with the model's own attention. A layer that differs is returned with the model's weights
@@ -45,16 +51,17 @@ def capture(
     `intervene` is called with the index of each layer that has a mechanism, its inputs and that mechanism. It returns
     None, or another mechanism and its output (heads, queries, d_v), with which the forward pass continues.
 
-    One forward pass of a model object runs at a time, and the model is restored. Raises ValueError for a model without
-    attention.
+    One forward pass of a model object runs at a time, and the model is restored. Raises ValueError for a batch without
+    tensors, such as a text, and for a model in which no attention is seen.
 
     Example:
         >>> from transformers import BertConfig, BertModel
         >>> config = BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
-        >>> trace = capture(BertModel(config), {"input_ids": torch.tensor([[1, 2, 3]])})
+        >>> trace = capture(BertModel(config), torch.tensor([1, 2, 3]))
         >>> [(layer.name, layer.kind.value, layer.fidelity.value) for layer in trace]
         [('encoder 0', 'self', 'verified'), ('encoder 1', 'self', 'verified')]
     """
+    batch = _named_inputs(model, batch)
     examples = _examples(batch)
     if not 0 <= example < examples:
         raise ValueError(f"There is no example {example}: the batch holds {examples}, counted from 0.")
@@ -62,11 +69,9 @@ def capture(
         tokens = batch.tokens(example) if hasattr(batch, "tokens") else ()
     names = LayerNames(
         {module: name for name, module in model.named_modules()},
-        bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False)),
-        tuple(tokens),
-        tuple(special),
-        tuple(decoder_tokens),
-        tuple(decoder_special),
+        any(getattr(part.config, "is_encoder_decoder", False) for part in _transformers_models(model)),
+        AxisTokens(tuple(tokens), tuple(special), _ids(batch, "input_ids", example)),
+        AxisTokens(tuple(decoder_tokens), tuple(decoder_special), _ids(batch, "decoder_input_ids", example)),
     )
     with model_lock(model), _evaluation_mode(model):
         recording = _forward(model, batch, Recording(names, examples, example, MemoryBudget(), intervene), register())
@@ -75,14 +80,16 @@ def capture(
     layers = recording.unique_layers()
     if not layers and not recording.missing:
         raise ValueError(
-            f"{type(model).__name__} has no attention that can be shown: none of its parts weighs keys by a softmax."
+            f"{type(model).__name__} has no attention that can be shown. Attention is seen in transformers models, "
+            "F.scaled_dot_product_attention and nn.MultiheadAttention, but not in a softmax elsewhere or FlexAttention."
         )
     return Trace(tuple(layers), tuple(recording.missing_sentences()))
 
 
-def _forward(model: Any, batch: Mapping[str, Any], recording: Recording, implementation: str) -> Recording:
-    if any(getattr(part, "_can_set_attn_implementation", bool)() for part in model.modules()):
-        model.set_attn_implementation(implementation)
+def _forward(model: nn.Module, batch: Mapping[str, Any], recording: Recording, implementation: str) -> Recording:
+    for part in _transformers_models(model):
+        if any(getattr(inner, "_can_set_attn_implementation", bool)() for inner in part.modules()):
+            part.set_attn_implementation(implementation)
     token = current_recording.set(recording)
     try:
         with TorchInterception(recording, head_counts(_configs(model))).inside(model):
@@ -92,8 +99,19 @@ def _forward(model: Any, batch: Mapping[str, Any], recording: Recording, impleme
     return recording
 
 
+def _transformers_models(model: nn.Module) -> list[PreTrainedModel]:
+    """Returns the transformers models in a module, without those inside another of them."""
+    models: list[PreTrainedModel] = []
+    inside: set[nn.Module] = set()
+    for part in model.modules():  # a module before its parts
+        if isinstance(part, PreTrainedModel) and part not in inside:
+            models.append(part)
+            inside.update(part.modules())
+    return models
+
+
 @contextmanager
-def _evaluation_mode(model: Any) -> Iterator[None]:
+def _evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Runs a model in evaluation mode and restores it."""
     training = {module: module.training for module in model.modules()}
     implementations = [(config, config._attn_implementation_internal) for config in _configs(model)]
@@ -119,6 +137,25 @@ def _configs(model: Any) -> list[Any]:
     return list(configs.values())
 
 
+def _ids(batch: Mapping[str, Any], name: str, example: int) -> tuple[int, ...]:
+    """Returns the token ids of an example; none if the batch has none."""
+    ids = batch.get(name)
+    return tuple(map(int, ids[example])) if isinstance(ids, Tensor) and ids.ndim == 2 else ()
+
+
+def _named_inputs(model: nn.Module, batch: object) -> Mapping[str, Any]:
+    """Returns the inputs of a model by name; a tensor alone is the first of them."""
+    if isinstance(batch, Mapping):
+        return batch
+    if not isinstance(batch, Tensor):
+        raise ValueError(
+            f"A batch has a model's inputs as tensors, and this is a {type(batch).__name__}. Give what the model's "
+            'tokenizer makes of a text, tokenizer(text, return_tensors="pt"), or a tensor of token ids.'
+        )
+    is_one_text = batch.ndim == 1 and not batch.is_floating_point()
+    return {next(iter(inspect.signature(model.forward).parameters)): batch[None] if is_one_text else batch}
+
+
 def _examples(batch: Mapping[str, Any]) -> int:
     """Returns the number of examples in a batch, by its token ids or else by its first tensor."""
     tokens = (batch[name] for name in ("input_ids", "inputs_embeds", "decoder_input_ids") if name in batch)
@@ -126,6 +163,7 @@ def _examples(batch: Mapping[str, Any]) -> int:
     first = next(tensors, None)
     if first is None:
         raise ValueError(
-            "This batch holds no tensor. Give the model's inputs, as its tokenizer or processor makes them."
+            "This batch holds no tensor. Give the model's inputs, as its tokenizer or processor makes them with "
+            'return_tensors="pt".'
         )
     return len(first)

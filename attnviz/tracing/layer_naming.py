@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from torch import nn
 
@@ -20,19 +21,28 @@ STACKS = {
 }
 
 
-Side = tuple[tuple[str, ...], tuple[int, ...]]  # tokens, and the positions of those that are no text
+@dataclass(frozen=True)
+class AxisTokens:
+    """The tokens of one axis."""
+
+    tokens: tuple[str, ...] = ()
+    special: tuple[int, ...] = ()  # positions of those that are no text
+    ids: tuple[int, ...] = ()
+
+    def with_length(self, count: int) -> "AxisTokens":
+        """Returns the tokens if there are `count` of them, or else numbers; and the ids if there are `count`."""
+        fitting = self if len(self.tokens) == count else AxisTokens(tuple(map(str, range(count))))
+        return replace(fitting, ids=self.ids if len(self.ids) == count else ())
 
 
 @dataclass(frozen=True)
 class LayerNames:
-    """The tokens of a batch, and the axes of the layers that they belong to."""
+    """The names of layers, and the tokens of their axes."""
 
     modules: dict[nn.Module, str]
     is_encoder_decoder: bool  # the model has an encoder and a decoder, and the tokens are the encoder's
-    tokens: tuple[str, ...] = ()
-    special: tuple[int, ...] = ()
-    decoder_tokens: tuple[str, ...] = ()
-    decoder_special: tuple[int, ...] = ()
+    source: AxisTokens = AxisTokens()
+    target: AxisTokens = AxisTokens()  # the decoder's
 
     def is_cross(self, module: nn.Module) -> bool:
         marked = bool(getattr(module, "is_cross_attention", False))
@@ -41,24 +51,18 @@ class LayerNames:
     def layer_id(self, module: nn.Module) -> LayerId:
         """Returns the id of a module's layer, by the first number in its path, or else by its most specific part."""
         path = self.modules[module]
-        specific = [part for part in path.split(".") if not GENERIC.search(part)]
+        specific = [part for part in path.split(".") if part and not GENERIC.search(part)]
         index = next(iter(_numbers(path)), specific[-1] if specific else None)
         return LayerId(stack(path) or "layer", index, self.is_cross(module))
 
-    def sides(self, module: nn.Module, queries: int, keys: int) -> tuple[Side, Side]:
-        """Returns the tokens and special positions of the queries and of the keys."""
+    def axes(self, module: nn.Module, queries: int, keys: int) -> tuple[AxisTokens, AxisTokens]:
+        """Returns the tokens of the queries and of the keys."""
         name, cross = stack(self.modules[module]), self.is_cross(module)
-        source, target = (self.tokens, self.special), (self.decoder_tokens, self.decoder_special)
-        if not self.is_encoder_decoder:
-            target = source
-        sides = (target, source if cross else target) if name == "decoder" else (source, source)
+        source, target = self.source, self.target if self.is_encoder_decoder else self.source
+        axes = (target, source if cross else target) if name == "decoder" else (source, source)
         if name in ("vision", "audio"):
-            sides = ((), ()), ((), ())
-        return _or_numbers(sides[0], queries), _or_numbers(sides[1], keys)
-
-
-def _or_numbers(side: Side, count: int) -> Side:
-    return side if len(side[0]) == count else (tuple(map(str, range(count))), ())
+            axes = AxisTokens(), AxisTokens()
+        return axes[0].with_length(queries), axes[1].with_length(keys)
 
 
 def stack(path: str) -> str:
@@ -67,8 +71,9 @@ def stack(path: str) -> str:
 
 def with_unique_ids(layers: Sequence[tuple[Layer, str]]) -> list[Layer]:
     """Returns layers, given with their modules' paths, with unique ids: by all numbers in the paths, or else by
-    order."""
-    ids = [layer.id for layer, _ in layers]
+    order. Layers whose paths say nothing are numbered."""
+    numbers = count()
+    ids = [replace(layer.id, index=next(numbers)) if layer.id == LayerId() else layer.id for layer, _ in layers]
     longer = [
         replace(one, sub_indices=tuple(_numbers(path)[1:])) if ids.count(one) > 1 else one
         for one, (_, path) in zip(ids, layers, strict=True)

@@ -150,11 +150,11 @@ class Recording:
         return self._make_inputs(call.module, query, key, value)
 
     def _make_inputs(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor) -> Inputs:
-        (query_tokens, special_queries), (key_tokens, special_keys) = self.names.sides(
-            module, query.shape[1], key.shape[1]
-        )
+        queries, keys = self.names.axes(module, query.shape[1], key.shape[1])
         try:
-            return Inputs(query, key, value, query_tokens, key_tokens, special_queries, special_keys)
+            return Inputs(
+                query, key, value, queries.tokens, keys.tokens, queries.special, keys.special, key_ids=keys.ids
+            )
         except ValueError as error:
             raise NotCaptured(str(error).rstrip(".")) from error
 

@@ -13,7 +13,7 @@ from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_ma
 from attnviz.figures import cell_sentence, mosaic
 from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.sentences import CellSentences
-from attnviz.formatting import number, visible
+from attnviz.formatting import SPACE, number, visible
 from attnviz.layer import Layer
 from attnviz.ui import html, pinned_query, prediction
 from attnviz.ui.chart import chart
@@ -249,6 +249,8 @@ def _notes(selection: Selection, head_map: HeadMap) -> list[str]:
         else:
             share = number(hidden_mass(weights))
             notes.append(f"{hidden} are hidden; on average {share} of a query's attention is not in the picture.")
+    if any(token != token.strip(" ") for token in (*head_map.query_tokens, *head_map.key_tokens)):
+        notes.append(f"{SPACE} is a space that is a part of its token.")
     if empty := empty_rows(weights):
         few = _joined_tokens([head_map.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
         notes.append(f"{len(empty)} of {len(weights)} queries may look at no key shown: {few}.")

@@ -33,6 +33,8 @@ def test_numbers_have_two_digits_that_count(weight: float, text: str) -> None:
     [
         ("", "∅"),
         (" ", "␣"),
+        (" cat", "␣cat"),
+        ("a cat ", "a cat␣"),
         ("\n", "␊"),
         ("a\x07b", "a␇b"),
         ("\x7f", "␡"),

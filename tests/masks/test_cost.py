@@ -8,6 +8,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.attention.flex_attention import create_block_mask
+from torch.utils.flop_counter import FlopCounterMode
 
 from attnviz.masks import (
     MASKS,
@@ -40,7 +42,7 @@ from attnviz.masks import (
     Tree,
 )
 from attnviz.masks import cost as module
-from attnviz.masks.cost import Cost, cost, row_intervals
+from attnviz.masks.cost import Cost, attention_flops, cost, layer_cost, row_intervals
 from attnviz.masks.language import parse
 from attnviz.masks.terms import Arithmetic, Function, Lookup, Number, Variable
 
@@ -95,6 +97,13 @@ SAMPLES = [
     Documents((9, 9, 9)) & Axial(4),
     CAUSAL_OR_SINK,
 ]
+# Heads 0, 2, 4, … see all that is before, others a window; and rules of other kinds that differ by head.
+BY_HEAD = [
+    parse("causal & (q - k < 4 | h % 2 == 0)"),
+    parse("h == 1 & band(2) | h != 1 & causal & (q - k) % (h + 1) == 0"),
+    parse("k <= q - 3 * h | k == h // 2"),
+    parse("h < 2"),
+]
 
 
 @pytest.fixture
@@ -122,15 +131,23 @@ def counted(mask, queries, keys, head=0, block=128):
         block=block,
         blocks=len(corners),
         blocks_kept=sum(bool(allowed[row : row + block, column : column + block].any()) for row, column in corners),
+        blocks_full=sum(
+            int(allowed[row : row + block, column : column + block].sum()) == block**2 for row, column in corners
+        ),
     )
 
 
-def largest_cache(allowed):
-    """A decoder that takes in one key at a time, and drops those that it will not look at again."""
-    last = [max(column.nonzero()[:, 0].tolist(), default=-1) for column in allowed.T]
+def largest_cache(*heads):
+    """A decoder that takes in one key at a time, and drops from each kv head those that it will not look at again."""
+    last = {
+        (head, key): max(column.nonzero()[:, 0].tolist(), default=-1)
+        for head, allowed in enumerate(heads)
+        for key, column in enumerate(allowed.T)
+    }
     cache, largest = set(), 0
-    for time in range(len(allowed)):
-        cache = {key for key in {*cache, time} if last[key] >= time}
+    for time in range(len(heads[0])):
+        taken_in = {(head, time) for head in range(len(heads))}
+        cache = {key for key in cache | taken_in if last[key] >= time}
         largest = max(largest, len(cache))
     return largest
 
@@ -147,14 +164,85 @@ def test_the_cost_is_what_a_look_at_every_pair_counts(mask, queries, keys, block
 
 
 @pytest.mark.usefixtures("never_looked_at")
-@pytest.mark.parametrize("mask", SAMPLES, ids=str)
-def test_blocks_of_128_as_flex_attention_has_them(mask):
-    allowed = grid(mask, 520, 700)
-    found = cost(mask, 520, 700)
-    blocks = torch.nn.functional.pad(allowed, (0, 68, 0, 120)).view(5, 128, 6, 128).any(-1).any(1)
-    assert (found.kept, found.blocks_kept, found.blocks) == (allowed.sum(), blocks.sum(), 30)
-    assert found.density == found.kept / (520 * 700)
-    assert found.blocks_density == found.blocks_kept / 30
+@pytest.mark.parametrize("mask", [*SAMPLES, *BY_HEAD], ids=str)
+@pytest.mark.parametrize(("queries", "keys", "block"), [(520, 700, 128), (256, 384, 128), (100, 64, 32)])
+def test_full_and_partial_blocks_are_those_of_flex_attention(mask, queries, keys, block):
+    bound = mask.bind(queries, keys, 3)
+    theirs = create_block_mask(bound, 1, 3, queries, keys, device="cpu", BLOCK_SIZE=block)
+    found = layer_cost(mask, queries, keys, heads=3, block=block)
+    assert found.blocks_full == theirs.full_kv_num_blocks.sum()
+    assert found.blocks_partial == theirs.kv_num_blocks.sum()
+    assert found.blocks == 3 * -(-queries // block) * -(-keys // block)
+    assert found.pairs_computed == found.blocks_kept * block**2 >= found.kept
+    one = cost(mask, queries, keys, block=block)
+    assert one.density == one.kept / (queries * keys)
+    assert one.blocks_density == one.blocks_kept / one.blocks
+
+
+@pytest.mark.usefixtures("never_looked_at")
+@pytest.mark.parametrize("mask", [*SAMPLES, *BY_HEAD], ids=str)
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (4, 2), (6, 1)])
+def test_the_cost_of_a_layer_is_what_a_look_at_every_head_counts(mask, heads, kv_heads):
+    found = layer_cost(mask, 25, 25, heads=heads, kv_heads=kv_heads, block=4)
+    costs = [counted(mask, 25, 25, head, 4) for head in range(heads)]
+    for name in ("kept", "empty", "blocks", "blocks_kept", "blocks_full"):
+        assert getattr(found, name) == sum(getattr(each, name) for each in costs)
+    assert found.most == max(each.most for each in costs)
+    assert (found.heads, found.pairs) == (heads, heads * 25 * 25)
+    assert {head: rule.cost for rule in found.rules for head in rule.heads} == dict(enumerate(costs))
+    allowed = torch.stack([grid(mask, 25, 25, head) for head in range(heads)])
+    assert found.cached == largest_cache(*allowed.view(kv_heads, heads // kv_heads, 25, 25).any(1))
+
+
+def test_heads_that_share_a_rule_are_counted_once(monkeypatch):
+    heads = []
+    monkeypatch.setattr(
+        module, "RowIntervals", lambda *sizes: heads.append(sizes[3]) or row_intervals.RowIntervals(*sizes)
+    )
+    found = layer_cost(BY_HEAD[0], N, N, heads=12)
+    assert heads == [0, 1]
+    assert [(rule.heads, rule.cost.cached) for rule in found.rules] == [
+        ((0, 2, 4, 6, 8, 10), N),
+        ((1, 3, 5, 7, 9, 11), 4),
+    ]
+    assert found.cached == 6 * N + 6 * 4
+    # Where a pair of heads shares its keys, the head that sees all needs all of them.
+    assert layer_cost(BY_HEAD[0], N, N, heads=12, kv_heads=6).cached == 6 * N
+
+
+def test_floating_point_operations_are_those_of_two_products():
+    with FlopCounterMode(display=False) as counter:
+        query, key, value = torch.zeros(5, 8), torch.zeros(7, 8), torch.zeros(7, 3)
+        (query @ key.T) @ value
+    assert attention_flops(5 * 7, 8, 3) == counter.get_total_flops()
+
+
+def test_many_heads_have_one_limit():
+    """Heads with rules of their own were counted each within the limit of one."""
+    assert len(layer_cost(BigBird(), 200, 200, heads=64).rules) == 64
+    with pytest.raises(ValueError, match=r"follow 64 rules\. 131,072 × 131,072 in blocks of 128 × 128 are too many"):
+        layer_cost(BigBird(128), N, N, heads=64)
+    unstructured = parse("(k * k + q * k * -3 + h * q) % 7919 < 5")
+    with pytest.raises(ValueError, match=r"in 12 rules of heads\. .* Take at most 3,\d\d\d × 3,\d\d\d\."):
+        layer_cost(unstructured, 8192, 8192, heads=12)
+    assert layer_cost(unstructured, 40, 40, heads=2, block=9).kept == sum(
+        counted(unstructured, 40, 40, head, 9).kept for head in range(2)
+    )
+
+
+def test_a_mask_written_for_tensors_alone_is_counted_in_each_head():
+    class Alternating(Mask):
+        def __call__(self, b, h, q, k):
+            return torch.where(h % 2 == 0, k <= q, k >= q)
+
+    found = layer_cost(Alternating(), 9, 9, heads=2, block=2)
+    assert [rule.cost for rule in found.rules] == [counted(Alternating(), 9, 9, head, 2) for head in range(2)]
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(0, None), (4, 3), (4, 0)])
+def test_impossible_heads_of_a_layer_are_refused(heads, kv_heads):
+    with pytest.raises(ValueError, match="kv heads that divide the heads evenly"):
+        layer_cost(Causal(), 5, 5, heads=heads, kv_heads=kv_heads)
 
 
 @pytest.mark.usefixtures("never_looked_at")

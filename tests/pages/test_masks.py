@@ -205,3 +205,42 @@ def test_the_factor_is_one_divided_by_what_was_left(mask: str) -> None:
     found = re.search(r"has 1 / ([0-9.e-]+) = ([0-9.e+]+) times", contents(page(mask_b=mask)))
     assert found
     assert 1 / float(found[1]) == pytest.approx(float(found[2]), rel=0.01)
+
+
+def test_the_cost_is_the_sum_of_all_heads() -> None:
+    """A mask that differs by head was counted in one head alone."""
+    link = {"mask_b": "causal & (q - k < 4 | h % 2 == 0)", "look": "Cost", "tokens": "4,096"}
+    app = with_charts(page(**link))
+    said = contents(app)
+    assert f"{6 * (4096 + 4):,} keys, " in said  # half of the heads need all keys, and half the last four
+    assert "the sum of 12 heads: 6 heads (0, 2, 4, 6, 8, 10) keep 8,390,656 pairs and 4,096 keys each; " in said
+    assert "6 heads (1, 3, 5, 7, 9, 11) keep 16,378 pairs and 4 keys each." in said
+    assert "A: the mask is the same in all heads (12)" in said
+
+
+def test_blocks_and_the_numbers_of_the_cache_can_be_chosen() -> None:
+    size = "<td>{} and {}</td>".format
+    app = with_charts(page(look="Cost", tokens="512"))
+    assert size(12 * 6, 12 * 4) in contents(app)
+    app = with_charts(page(look="Cost", tokens="512", block="64", cache_type="fp8 or int8"))
+    assert size(12 * 28, 12 * 8) in contents(app)
+    assert "in each key head" in contents(app)
+    halves = [page(look="Cost", tokens="512", cache_type=kind) for kind in ("fp32", "fp16 or bf16", "fp8 or int8")]
+    found = [re.search("at its fullest: ([0-9]+) bytes a key", contents(app)) for app in halves]
+    largest, *others = (int(size[1]) for size in found if size)
+    assert others == [largest // 2, largest // 4]
+
+
+def test_code_can_be_had_at_the_length_chosen_in_cost() -> None:
+    app = page(look="Code", mask_b="causal(bottom_right)", tokens="4,096")
+    assert "# Attention of 4096 queries and 4096 keys, 12 heads, with PyTorch's FlexAttention." in app.code[0].value
+    app.select_slider(key="tokens").set_value("128").run()
+    assert "# Attention of 128 queries and 128 keys" in app.code[0].value
+    assert not app.error
+
+
+def test_a_script_with_very_many_numbers_is_only_downloaded() -> None:
+    app = page(look="Code", mask_b="big_bird(2, 8)", tokens="4,096")
+    assert not app.code
+    assert "This script is long" in contents(app)
+    assert app.get("download_button")

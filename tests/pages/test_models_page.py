@@ -22,7 +22,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.analysis import work
 from attnviz.analysis.head_metrics import HEAD_METRICS
-from attnviz.formatting import byte_size, number
+from attnviz.formatting import byte_size, number, visible
 from attnviz.layer import LayerId
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, Hub
@@ -247,7 +247,7 @@ def test_the_products_add_up_to_the_models_own_score(drawn) -> None:
 def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) -> None:
     layer = model_cache.model(str(saved / "llama")).layers(TEXT)[0]
     tokens = layer.inputs.query_tokens
-    app = ok(page(model=saved / "llama", text=TEXT, head="Head 3", pinned=f"1 · {tokens[1].replace(' ', '␣')}"))
+    app = ok(page(model=saved / "llama", text=TEXT, head="Head 3", pinned=f"1 · {visible(tokens[1])}"))
     last = app.selectbox(key="key").options[-1]
     app = ok(app.selectbox(key="key").select(last).run())
     assert "The mask hides this key." in contents(app)
@@ -259,6 +259,17 @@ def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) 
         ("", "2"),
         (" class='attnviz-chosen'", "3"),
     ]
+
+
+def test_tokens_of_older_links_had_no_signs_of_spaces(saved) -> None:
+    tokens = model_cache.model(str(saved / "gpt2")).layers(TEXT)[0].inputs.query_tokens
+    place = next(i for i, token in enumerate(tokens) if token.startswith(" ") and token.strip())
+    old, new = f"{place} · {tokens[place].strip()}", f"{place} · ␣{tokens[place].strip()}"
+    app = ok(page(model=saved / "gpt2", text=TEXT, pinned=old, key=old))
+    assert app.selectbox(key="pinned").value == app.selectbox(key="key").value == new
+    assert "␣ is a space that is a part of its token." in contents(app)
+    app = ok(page(model=saved / "gpt2", text=TEXT, inspect="Together", **{"tokens-together": [old]}))
+    assert app.multiselect(key="tokens-together").value == [new]
 
 
 def test_together_there_are_no_queries_and_the_answer_is_not_given_away(drawn) -> None:

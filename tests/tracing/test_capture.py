@@ -1,6 +1,7 @@
 import pytest
 import torch
 import transformers as hf
+from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.models.gpt2 import modeling_gpt2
 
@@ -215,6 +216,77 @@ def test_an_example_that_is_not_there():
 def test_a_batch_of_no_tensors():
     with pytest.raises(ValueError, match="This batch holds no tensor"):
         capture(bert(), {})
+
+
+# What is captured, and of what
+
+
+class Classifier(nn.Module):
+    """A module of one's own around transformers models."""
+
+    def __init__(self, *models):
+        super().__init__()
+        self.models = nn.ModuleList(models)
+        self.head = nn.Linear(32, 2)
+
+    def forward(self, input_ids):
+        return self.head(sum(model(input_ids=input_ids).last_hidden_state for model in self.models))
+
+
+def test_models_inside_another_module_are_captured_as_alone():
+    inner = bert(), gpt2()
+    ids = pair()["input_ids"][:1]
+    alone = [layer for model in inner for layer in capture(model, {"input_ids": ids})]
+    inside = capture(Classifier(*inner), {"input_ids": ids})
+    assert {layer.fidelity for layer in inside} == {Fidelity.VERIFIED}
+    for one, other in zip(inside, alone, strict=True):
+        assert one.mechanism == other.mechanism
+        torch.testing.assert_close(one.inputs.query, other.inputs.query)
+    assert [model.config._attn_implementation for model in inner] == ["eager", "eager"]
+
+
+def test_a_tensor_of_ids_is_a_batch():
+    model, ids = bert(), pair()["input_ids"]
+    for given, example in ((ids[1], 0), (ids[1:], 0), (ids, 1)):
+        for one, other in zip(
+            capture(model, given, example=example), capture(model, {"input_ids": ids[1:]}), strict=True
+        ):
+            torch.testing.assert_close(one.inputs.query, other.inputs.query)
+
+
+def test_a_text_is_refused_with_what_to_do():
+    for given, kind in (("some text", "str"), ([1, 2], "list")):
+        with pytest.raises(ValueError, match=rf"this is a {kind}\. Give what the model's tokenizer makes .*token ids"):
+            capture(bert(), given)
+
+
+class Mixer(nn.Module):
+    """Attention of one's own, computed by a function of queries, keys and values."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.project, self.function = nn.Linear(8, 24), function
+
+    def forward(self, x):
+        heads = self.project(x).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        return self.function(*heads).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("softmax", [nn.functional.softmax, lambda scores, dim: nn.Softmax(dim)(scores)])
+def test_a_softmax_of_ones_own_is_refused_with_what_can_be_captured(softmax):
+    model = Mixer(lambda query, key, value: softmax(query @ key.mT, dim=-1) @ value)
+    seen = r"transformers models, F\.scaled_dot_product_attention and nn\.MultiheadAttention, but not in a softmax"
+    with pytest.raises(ValueError, match=seen):
+        capture(model, torch.randn(1, 5, 8))
+
+
+def test_layers_whose_module_says_nothing_are_numbered():
+    [layer] = capture(Mixer(scaled_dot_product_attention), torch.randn(1, 5, 8))
+    assert layer.name == "layer 0"
+    both = nn.Sequential()
+    for name in ("attention", "attn"):
+        both.add_module(name, Mixer(scaled_dot_product_attention))
+    assert [one.name for one in capture(both, {"input": torch.randn(1, 5, 8)})] == ["layer 0", "layer 1"]
 
 
 # What is said of a layer

@@ -5,20 +5,24 @@ splits rows into allowed intervals (row_intervals.py), which are counted (counti
 """
 
 from dataclasses import dataclass
+from functools import reduce
 from math import isqrt
 
 import numpy as np
 import torch
 
-from attnviz.masks.cost.counting import Counts
+from attnviz.masks.cost.counting import Counts, cache_sizes
+from attnviz.masks.cost.heads import heads_by_rule
 from attnviz.masks.cost.normal_form import UnstructuredRule
 from attnviz.masks.cost.row_intervals import RowIntervals
 from attnviz.masks.mask import Mask, rule, terms_in
 from attnviz.masks.terms import count_operations
 
+# Limits of one call, for all heads together.
 MOST_PAIRS = 16_384**2  # that are counted one by one, if a rule has no structure
 MOST_STEPS = 1_200_000_000  # operations of a rule, at all those pairs: about 5 seconds
 MOST_BLOCKS = 2**24
+MOST_PLACES = 5_000_000  # queries, keys and, as each takes less, 8 blocks, in each rule: about 5 seconds
 PATIENCE = 2**28  # steps that are spent on splitting rows before a rule counts as one without structure
 
 
@@ -29,6 +33,9 @@ class Cost:
     `cached` is the largest number of keys that a decoder holds at once: the maximum over times t of the number of keys
     j ≤ t that some query i ≥ t may attend to. A key counts from its own time to that of the last such query. None if
     the numbers of queries and keys differ.
+
+    Blocks are counted as FlexAttention counts them: a full block allows all of its pairs, so that the mask is not
+    evaluated in it; a partial block allows some, and so does a block that reaches over an edge.
     """
 
     queries: int
@@ -40,6 +47,7 @@ class Cost:
     block: int  # the side of a block
     blocks: int
     blocks_kept: int  # blocks with a pair that is allowed
+    blocks_full: int  # blocks of which all pairs are allowed
 
     @property
     def density(self) -> float:
@@ -50,6 +58,92 @@ class Cost:
     def blocks_density(self) -> float:
         """The share of blocks with a pair that is allowed."""
         return self.blocks_kept / self.blocks
+
+
+@dataclass(frozen=True)
+class RuleCost:
+    """The cost of a rule in one head, and the heads that follow this rule."""
+
+    heads: tuple[int, ...]
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """The cost of all heads of a layer, which may follow several rules. All numbers are sums over heads, but `most`.
+
+    `cached` is the largest number of keys that a decoder holds at once in all kv heads together. A kv head holds a key
+    until no query head that shares it attends to the key any more. None if the numbers of queries and keys differ.
+    """
+
+    rules: tuple[RuleCost, ...]
+    kv_heads: int
+    cached: int | None
+
+    @property
+    def heads(self) -> int:
+        """The number of query heads."""
+        return sum(len(rule.heads) for rule in self.rules)
+
+    @property
+    def pairs(self) -> int:
+        """All pairs of queries and keys."""
+        first = self.rules[0].cost
+        return self.heads * first.queries * first.keys
+
+    @property
+    def kept(self) -> int:
+        """The pairs that are allowed."""
+        return self._sum("kept")
+
+    @property
+    def empty(self) -> int:
+        """The queries that see nothing, each counted in every head in which it does."""
+        return self._sum("empty")
+
+    @property
+    def most(self) -> int:
+        """The keys that one query sees in one head, at most."""
+        return max(rule.cost.most for rule in self.rules)
+
+    @property
+    def blocks(self) -> int:
+        """All blocks."""
+        return self._sum("blocks")
+
+    @property
+    def blocks_kept(self) -> int:
+        """The blocks with a pair that is allowed, which are those that a block-sparse kernel computes."""
+        return self._sum("blocks_kept")
+
+    @property
+    def blocks_full(self) -> int:
+        """The blocks of which all pairs are allowed."""
+        return self._sum("blocks_full")
+
+    @property
+    def blocks_partial(self) -> int:
+        """The blocks of which some pairs are allowed, in which a kernel evaluates the mask."""
+        return self.blocks_kept - self.blocks_full
+
+    @property
+    def pairs_computed(self) -> int:
+        """The pairs in the blocks that a block-sparse kernel computes."""
+        return self.blocks_kept * self.rules[0].cost.block ** 2
+
+    def _sum(self, name: str) -> int:
+        return sum(len(rule.heads) * int(getattr(rule.cost, name)) for rule in self.rules)
+
+
+def attention_flops(pairs: int, d_k: int, d_v: int) -> int:
+    """Returns the floating-point operations of query · key and weights · value at so many pairs: 2 · (d_k + d_v) each,
+    a multiplication and an addition for each number of a vector. The softmax is not counted, as usual.
+
+    Example:
+        >>> attention_flops(1024 * 1024, 64, 64) == 2 * 2 * 64 * 1024 * 1024
+        True
+    """
+    return 2 * (d_k + d_v) * pairs
 
 
 def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128) -> Cost:
@@ -65,6 +159,51 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
         >>> window.kept, window.cached
         (33423616, 512)
     """
+    _check_sizes(queries, keys, block, head)
+    counter = _Counter(mask, queries, keys, block, 1)
+    return counter.cost(counter.counts(head))
+
+
+def layer_cost(
+    mask: Mask, queries: int, keys: int, *, heads: int, kv_heads: int | None = None, block: int = 128
+) -> LayerCost:
+    """Returns the cost of all `heads` of a mask, of which each `heads / kv_heads` in a row share one kv head.
+
+    Heads that share a rule are counted once. Raises ValueError as `cost` does, if the heads cannot share the kv heads
+    evenly, or if they follow too many rules to count them at this length.
+
+    Example:
+        >>> from attnviz.masks import parse
+        >>> local_and_global = layer_cost(parse("causal & (q - k < 512 | h % 2 == 0)"), 4096, 4096, heads=12)
+        >>> [(rule.heads, rule.cost.cached) for rule in local_and_global.rules]
+        [((0, 2, 4, 6, 8, 10), 4096), ((1, 3, 5, 7, 9, 11), 512)]
+        >>> local_and_global.cached == 6 * 4096 + 6 * 512
+        True
+    """
+    kv_heads = heads if kv_heads is None else kv_heads
+    if heads < 1 or kv_heads < 1 or heads % kv_heads:
+        raise ValueError(
+            f"The cost of a layer needs at least 1 head, and kv heads that divide the heads evenly; it got {heads} "
+            f"heads and {kv_heads} kv heads."
+        )
+    _check_sizes(queries, keys, block)
+    groups = heads_by_rule(mask, queries, keys, heads)
+    counter = _Counter(mask, queries, keys, block, len(groups))
+    rules: list[RuleCost] = []
+    last: dict[int, np.ndarray] = {}
+    for group in groups:
+        counts = counter.counts(group[0])
+        rules.append(RuleCost(group, counter.cost(counts)))
+        last |= dict.fromkeys(group, counts.last)
+    cached = None
+    if queries == keys:
+        shared = [range(first, first + heads // kv_heads) for first in range(0, heads, heads // kv_heads)]
+        sizes = [cache_sizes(reduce(np.maximum, (last[head] for head in each))) for each in shared]
+        cached = int(np.sum(sizes, axis=0).max())
+    return LayerCost(tuple(rules), kv_heads, cached)
+
+
+def _check_sizes(queries: int, keys: int, block: int, head: int = 0) -> None:
     if min(queries, keys, block) < 1 or head < 0:
         raise ValueError(
             "A cost needs at least 1 query, 1 key, blocks of 1 and a head counted from 0; it got "
@@ -72,32 +211,59 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
         )
     if (blocks := -(-queries // block) * -(-keys // block)) > MOST_BLOCKS:
         raise ValueError(f"{blocks:,} blocks are too many to count. Take larger ones than {block} × {block}.")
-    pairs, operations = queries * keys, _operations(mask, queries, keys)
-    can_count_pairs = pairs <= MOST_PAIRS and pairs * operations <= MOST_STEPS
-    # Counting pairs one by one, where that is allowed, is soon the quicker way.
-    patience = min(PATIENCE, pairs * operations // 16) if can_count_pairs else PATIENCE
-    try:
-        counts = RowIntervals(mask, queries, keys, head, patience).counts(block)
-    except UnstructuredRule as reason:
-        if not can_count_pairs:
-            most = isqrt(min(MOST_PAIRS, MOST_STEPS // operations))
+
+
+class _Counter:
+    """Counts heads of a mask, which follow so many rules, within one limit for all of them."""
+
+    def __init__(self, mask: Mask, queries: int, keys: int, block: int, rules: int) -> None:
+        self.mask, self.queries, self.keys, self.block, self.rules = mask, queries, keys, block, rules
+        self.blocks = -(-queries // block) * -(-keys // block)
+        if rules > 1 and rules * (queries + keys + self.blocks // 8) > MOST_PLACES:
             raise ValueError(
-                f"The rule of this mask {reason}, so its pairs can only be counted one by one, "
-                f"with {operations:,} operation{'s' * (operations > 1)} each. {queries:,} × {keys:,} are too many for "
-                f"that. Take at most {most:,} × {most:,}."
-            ) from None
-        counts = _count_pairs(mask, queries, keys, head, block)
-    return Cost(
-        queries=queries,
-        keys=keys,
-        kept=int(counts.row_counts.sum()),
-        most=int(counts.row_counts.max()),
-        empty=int((counts.row_counts == 0).sum()),
-        cached=counts.peak_cache() if queries == keys else None,
-        block=block,
-        blocks=blocks,
-        blocks_kept=int(counts.occupied.sum()),
-    )
+                f"The heads of this mask follow {rules} rules. {queries:,} × {keys:,} in blocks of {block} × {block} "
+                "are too many to count for each of them. Take fewer tokens, or larger blocks."
+            )
+        pairs, self.operations = queries * keys, _operations(mask, queries, keys)
+        self.can_count_pairs = pairs <= MOST_PAIRS and pairs * self.operations * rules <= MOST_STEPS
+        # Counting pairs one by one, where that is allowed, is soon the quicker way.
+        self.patience = pairs * self.operations // 16 if self.can_count_pairs else PATIENCE
+
+    def counts(self, head: int) -> Counts:
+        """Returns the counts of one head. Raises ValueError if its pairs can only be counted one by one, and are too
+        many for that."""
+        try:
+            intervals = RowIntervals(self.mask, self.queries, self.keys, head, min(self.patience, PATIENCE))
+            counts = intervals.counts(self.block)
+            if not self.can_count_pairs:
+                self.patience = intervals.patience
+            return counts
+        except UnstructuredRule as reason:
+            if not self.can_count_pairs:
+                steps = self.operations * self.rules
+                most = isqrt(min(MOST_PAIRS, MOST_STEPS // steps))
+                raise ValueError(
+                    f"The rule of this mask {reason}, so its pairs can only be counted one by one, with {steps:,} "
+                    f"operation{'s' * (steps > 1)} each{f', in {self.rules} rules of heads' * (self.rules > 1)}. "
+                    f"{self.queries:,} × {self.keys:,} are too many for that. "
+                    f"Take at most {most:,} × {most:,}."
+                ) from None
+            return _count_pairs(self.mask, self.queries, self.keys, head, self.block)
+
+    def cost(self, counts: Counts) -> Cost:
+        """Returns the cost of a head with these counts."""
+        return Cost(
+            queries=self.queries,
+            keys=self.keys,
+            kept=int(counts.row_counts.sum()),
+            most=int(counts.row_counts.max()),
+            empty=int((counts.row_counts == 0).sum()),
+            cached=int(cache_sizes(counts.last).max()) if self.queries == self.keys else None,
+            block=self.block,
+            blocks=self.blocks,
+            blocks_kept=int(counts.occupied.sum()),
+            blocks_full=counts.full_blocks(self.queries, self.keys, self.block),
+        )
 
 
 def _operations(mask: Mask, queries: int, keys: int) -> int:
@@ -112,7 +278,7 @@ def _count_pairs(mask: Mask, queries: int, keys: int, head: int, block: int) -> 
     """Counts any mask pair by pair, in blocks of rows."""
     bound, key = mask.bind(queries, keys, head + 1), torch.arange(keys)
     row_counts, last = np.zeros(queries, int), np.full(keys, -1)
-    occupied = np.zeros((-(-queries // block), -(-keys // block)), bool)
+    occupied, masked = (np.zeros((-(-queries // block), -(-keys // block)), bool) for _ in range(2))
     step = max(1, 2**16 // keys)  # what fits in the cache of a core
     for first in range(0, queries, step):
         query = np.arange(first, min(first + step, queries))
@@ -120,5 +286,6 @@ def _count_pairs(mask: Mask, queries: int, keys: int, head: int, block: int) -> 
         allowed = bound(*positions).expand(query.size, keys).numpy()
         row_counts[query] = allowed.sum(1)
         last = np.where(allowed.any(0), query[-1] - allowed[::-1].argmax(0), last)
-        np.logical_or.at(occupied, query // block, np.logical_or.reduceat(allowed, range(0, keys, block), axis=1))
-    return Counts(row_counts, occupied, last)
+        for blocks, holds in ((occupied, allowed), (masked, ~allowed)):
+            np.logical_or.at(blocks, query // block, np.logical_or.reduceat(holds, range(0, keys, block), axis=1))
+    return Counts(row_counts, occupied, masked, last)

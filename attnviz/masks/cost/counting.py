@@ -1,4 +1,4 @@
-"""Counting of row intervals: keys of each query, non-empty blocks, and how long each key is cached."""
+"""Counting of row intervals: keys of each query, blocks, and how long each key is cached."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,21 @@ class Counts:
 
     row_counts: np.ndarray  # for each query, how many keys it sees
     occupied: np.ndarray  # for each block, whether a pair in it is allowed
+    masked: np.ndarray  # for each block, whether a pair in it is masked
     last: np.ndarray  # for each key, the last query that sees it; -1 if none does
 
-    def peak_cache(self) -> int:
-        """Returns the largest number of keys that are cached at once, each from its own time to that of the last query
-        that attends to it."""
-        key = np.flatnonzero(self.last >= np.arange(self.last.size))
-        come, gone = (np.bincount(time, minlength=self.last.size + 1) for time in (key, self.last[key] + 1))
-        return int((come - gone).cumsum().max())
+    def full_blocks(self, queries: int, keys: int, block: int) -> int:
+        """Returns the number of blocks whose pairs are all allowed; blocks that reach over an edge are none of them, as
+        in FlexAttention."""
+        return int((~self.masked[: queries // block, : keys // block]).sum())
+
+
+def cache_sizes(last: np.ndarray) -> np.ndarray:
+    """Returns the number of keys that are cached at each time: each from its own time to that of the last query that
+    attends to it."""
+    key = np.flatnonzero(last >= np.arange(last.size))
+    come, gone = (np.bincount(time, minlength=last.size + 1) for time in (key, last[key] + 1))
+    return (come - gone).cumsum()[:-1]
 
 
 class IntervalCounter:
@@ -34,19 +41,20 @@ class IntervalCounter:
         self.until = np.zeros(queries, int)  # the last query for which one stands
         self.until[distinct_rows] = np.append(distinct_rows[1:], queries) - 1
         self.row_counts = np.zeros(queries, int)
-        self.changes = np.zeros((-(-queries // block) + 1, -(-keys // block) + 1), np.int32)
+        shape = -(-queries // block) + 1, -(-keys // block) + 1
+        self.occupied, self.masked = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         lines = -(-keys // period)
         # For rectangles of 2^i lines and 2^j columns: at [i, line, j, column] the last query for which one begins.
         self.last = np.full((lines.bit_length(), lines, period.bit_length(), period), -1, np.int32)
 
-    def add(self, pieces: np.ndarray) -> None:
-        """Adds intervals."""
-        query, rectangles = self.rectangles(pieces)
+    def add(self, allowed: np.ndarray, masked: np.ndarray) -> None:
+        """Adds intervals that are allowed, and all others of the same queries."""
+        query, rectangles = self.rectangles(allowed)
         first, after, left, right = rectangles
-        until = self.until.take(query)
         np.add.at(self.row_counts, query, (after - first) * (right - left))
-        self.paint(rectangles, until)
-        self.mark(rectangles, query // self.block, until // self.block + 1)
+        self.paint(rectangles, self.until.take(query))
+        self.mark(self.occupied, query, rectangles)
+        self.mark(self.masked, *self.rectangles(masked))
 
     def rectangles(self, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the query of each rectangle, and the rectangles."""
@@ -75,8 +83,9 @@ class IntervalCounter:
                 place = ((tall * lines + line) * widths + wide) * columns + column
                 np.maximum.at(self.last.reshape(-1), place, query)
 
-    def mark(self, rectangles: np.ndarray, top: np.ndarray, bottom: np.ndarray) -> None:
-        """Records the non-empty blocks of these rectangles, from block row `top` to before `bottom`."""
+    def mark(self, changes: np.ndarray, query: np.ndarray, rectangles: np.ndarray) -> None:
+        """Records the blocks of these rectangles: where their number changes from one block to the next."""
+        top, bottom = query // self.block, self.until.take(query) // self.block + 1
         first, after, left, right = rectangles
         if self.period > self.block:
             # Lines may lie farther apart than a block: each for itself. Rectangles of neighbors mostly overlap.
@@ -88,16 +97,16 @@ class IntervalCounter:
         left = (first * self.period + left) // self.block
         right = ((after - 1) * self.period + right - 1) // self.block + 1
         for row, column, step in ((top, left, 1), (top, right, -1), (bottom, left, -1), (bottom, right, 1)):
-            np.add.at(self.changes.reshape(-1), row * self.changes.shape[1] + column, np.int32(step))
+            np.add.at(changes.reshape(-1), row * changes.shape[1] + column, np.int32(step))
 
     def counts(self) -> Counts:
         """Returns the counts of all intervals."""
         row_counts = np.repeat(
             self.row_counts[self.distinct_rows], self.until[self.distinct_rows] - self.distinct_rows + 1
         )
-        occupied = self.changes.cumsum(0).cumsum(1)[:-1, :-1] > 0
+        occupied, masked = (each.cumsum(0).cumsum(1)[:-1, :-1] > 0 for each in (self.occupied, self.masked))
         last = _spread(np.moveaxis(_spread(self.last), 0, 2)).T.reshape(-1)
-        return Counts(row_counts, occupied, last[: self.keys].astype(int))
+        return Counts(row_counts, occupied, masked, last[: self.keys].astype(int))
 
 
 def _spread(sizes: np.ndarray) -> np.ndarray:

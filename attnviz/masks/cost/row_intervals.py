@@ -46,7 +46,7 @@ class RowIntervals:
         first, step = 0, 2**14
         while first < distinct_rows.size:
             try:
-                counter.add(self.allowed_pieces(distinct_rows[first : first + step]))
+                counter.add(*self.pieces(distinct_rows[first : first + step]))
                 first += step
             except _TooManyPieces:
                 if step == 1:
@@ -65,10 +65,10 @@ class RowIntervals:
                 changes[1:] |= np.diff(np.broadcast_to(values, query.shape)) != 0
         return np.flatnonzero(changes)
 
-    def allowed_pieces(self, query: np.ndarray) -> np.ndarray:
-        """Returns the intervals that the rule allows for these queries."""
+    def pieces(self, query: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the intervals that the rule allows for these queries, and the others."""
         zero = np.zeros_like(query)
-        return self.split(self.rule, np.stack([query, zero, zero + self.keys, zero, zero + self.period]))[0]
+        return self.split(self.rule, np.stack([query, zero, zero + self.keys, zero, zero + self.period]))
 
     def split(self, rule: NormalForm, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Splits intervals into those that the rule allows, and the others."""

@@ -36,11 +36,6 @@ class Comparison:
         return self.selection.head
 
     @property
-    def mask_head(self) -> int:
-        """The head whose mask is shown; head 0 for an aggregate of heads."""
-        return self.head if isinstance(self.head, int) else 0
-
-    @property
     def allowed(self) -> tuple[Bool[np.ndarray, "queries keys"], Bool[np.ndarray, "queries keys"]]:
         before, after = self.maps
         return ~np.isnan(before.weights), ~np.isnan(after.weights)

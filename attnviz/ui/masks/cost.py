@@ -4,60 +4,93 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.formatting import byte_size, percent
+from attnviz.formatting import byte_size, flop_count, percent
+from attnviz.inputs import Inputs
 from attnviz.masks import Full
-from attnviz.masks.cost import Cost, cost
+from attnviz.masks.cost import LayerCost, attention_flops, layer_cost
 from attnviz.ui import cache
 from attnviz.ui.html import Markup, table
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.comparison import SIDES, Comparison
+from attnviz.ui.masks.length import choose_length
 
-LENGTHS = (128, 512, 1_024, 4_096, 16_384, 65_536, 131_072)
-BYTES = 2  # of a number in half precision, as models are served
+BLOCKS = ("64", "128", "256")
+NUMBER_BYTES = {"fp32": 4, "fp16 or bf16": 2, "fp8 or int8": 1}  # of a number in the cache
+MOST_LISTED = 6  # heads of a rule, and rules
 
 
 def show(comparison: Comparison) -> None:
-    """Draws what each mask computes, and what a decoder has to cache."""
+    """Draws what each mask computes in all heads, and what a decoder has to cache."""
     inputs = comparison.inputs
-    here = f"this example ({inputs.queries} × {inputs.keys})"
-    length = st.select_slider("Tokens", [here, *(f"{n:,}" for n in LENGTHS)], here, key="tokens", bind="query-params")
-    queries, keys = (inputs.queries, inputs.keys) if length == here else (int(length.replace(",", "")),) * 2
-    costs: dict[str, Cost] = {}
-    head = comparison.mask_head
+    queries, keys = choose_length(inputs)
+    with st.container(horizontal=True):
+        block = st.segmented_control(
+            "Block of a kernel", BLOCKS, default="128", required=True, key="block", bind="query-params"
+        )
+        number = st.segmented_control(
+            "Numbers in the cache", list(NUMBER_BYTES), default="fp16 or bf16", required=True, key="cache-type",
+            bind="query-params",
+        )  # fmt: skip
+    costs: dict[str, LayerCost] = {}
     masks = dict(zip((*SIDES, "Full"), (*(each.mask for each in comparison.mechanisms), Full()), strict=True))
+    sizes = {"heads": inputs.heads, "kv_heads": inputs.key.shape[0], "block": int(block)}
     for side, mask in masks.items():
         try:
             costs[side] = cache.once(
-                partial(cost, mask, queries, keys, head=head),
-                *("cost", mask, queries, keys, head),
-                work=queries * keys,
+                partial(layer_cost, mask, queries, keys, **sizes),
+                *("cost", mask, queries, keys, sizes),
+                work=inputs.heads * queries * keys,
             )
         except ValueError as problem:
             st.info(plain(f"{side}: {problem}"))
     if not costs:
         return
-    token_bytes = inputs.key.shape[0] * (inputs.key.shape[-1] + inputs.value.shape[-1]) * BYTES
-    st.html(_cost_table(costs, token_bytes))
+    st.html(_cost_table(costs, inputs, NUMBER_BYTES[number]))
+    st.caption(plain(" ".join(_sum_sentence(side, cost) for side, cost in costs.items() if side != "Full")))
+    width = inputs.key.shape[-1] + inputs.value.shape[-1]
     st.caption(
-        f"Blocks are squares of 128 × 128 cells that hold anything: what a block-sparse kernel computes. The cache is "
-        f"what a decoder must hold of this layer's keys and values at its fullest, in half precision: "
-        f"{token_bytes:,} bytes a token, for key heads: {inputs.key.shape[0]}."
-        f"{' Counted for head 0; a mask that looks at the head differs in others.' * (comparison.head != head)}"
+        f"Blocks are squares of {block} × {block} cells, counted as FlexAttention counts them: full ones allow every "
+        f"cell, in partial ones the mask is computed, and all others are left out. The cache is what a decoder must "
+        f"hold of this layer's keys and values at its fullest: {width * NUMBER_BYTES[number]:,} bytes a key, in "
+        f"each key head that a query still looks at. FLOPs are 2 × (d_k + d_v) = {attention_flops(1, width, 0):,} "
+        f"for each pair: query · key, and weight · value."
     )
 
 
-def _cost_table(costs: dict[str, Cost], token_bytes: int) -> Markup:
-    columns = [_entries(each, token_bytes) for each in costs.values()]
-    return table(["", *costs], ([name, *(column[name] for column in columns)] for name in columns[0]))
+def _cost_table(costs: dict[str, LayerCost], inputs: Inputs, number_bytes: int) -> Markup:
+    columns = [_entries(each, inputs.key.shape[-1], inputs.value.shape[-1], number_bytes) for each in costs.values()]
+    heading = f"{inputs.heads} head{'s' * (inputs.heads > 1)}"
+    return table([heading, *costs], ([name, *(column[name] for column in columns)] for name in columns[0]))
 
 
-def _entries(cost: Cost, token_bytes: int) -> dict[str, str]:
-    cache = "–" if cost.cached is None else f"{cost.cached:,} keys, {byte_size(cost.cached * token_bytes)}"
+def _entries(cost: LayerCost, d_k: int, d_v: int, number_bytes: int) -> dict[str, str]:
+    size = byte_size((cost.cached or 0) * (d_k + d_v) * number_bytes)
     return {
-        "kept pairs": f"{cost.kept:,}",
-        "density": percent(cost.density),
-        "blocks computed": f"{cost.blocks_kept:,} of {cost.blocks:,} ({percent(cost.blocks_density)})",
+        "kept pairs": f"{cost.kept:,} ({percent(cost.kept / cost.pairs)})",
+        "blocks computed": f"{cost.blocks_kept:,} of {cost.blocks:,} ({percent(cost.blocks_kept / cost.blocks)})",
+        "full and partial blocks": f"{cost.blocks_full:,} and {cost.blocks_partial:,}",
+        "FLOPs of kept pairs": flop_count(attention_flops(cost.kept, d_k, d_v)),
+        "FLOPs of blocks computed": flop_count(attention_flops(cost.pairs_computed, d_k, d_v)),
         "most keys a query sees": f"{cost.most:,}",
         "queries that see nothing": f"{cost.empty:,}",
-        "cache of a decoder": cache,
+        "cache of a decoder": "–" if cost.cached is None else f"{cost.cached:,} keys, {size}",
     }
+
+
+def _sum_sentence(side: str, cost: LayerCost) -> str:
+    """Returns over which heads a cost is summed, and what each rule of them takes."""
+    if len(cost.rules) == 1:
+        return f"{side}: the mask is the same in all heads ({cost.heads}); the numbers are their sum."
+    parts = [
+        f"{_heads(rule.heads)} keep{'s' * (len(rule.heads) == 1)} {rule.cost.kept:,} pairs"
+        + (f" and {rule.cost.cached:,} keys" if rule.cost.cached is not None else "")
+        + " each" * (len(rule.heads) > 1)
+        for rule in cost.rules[:MOST_LISTED]
+    ]
+    more = f"; and {len(cost.rules) - MOST_LISTED} more" if len(cost.rules) > MOST_LISTED else ""
+    return f"{side}: the mask differs by head; the numbers are the sum of {cost.heads} heads: {'; '.join(parts)}{more}."
+
+
+def _heads(heads: tuple[int, ...]) -> str:
+    listed = ", ".join(map(str, heads[:MOST_LISTED])) + ", …" * (len(heads) > MOST_LISTED)
+    return f"head {listed}" if len(heads) == 1 else f"{len(heads)} heads ({listed})"

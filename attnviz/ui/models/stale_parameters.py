@@ -19,6 +19,9 @@ def clear(selection: ModelSelection) -> None:
     if model_picker.REFUSED in st.session_state:
         return
     inputs, queries, first = selection.layer.inputs, selection.query_names, selection.first_row
+    pinned_query.take_older_names(pinned_query.KEY, queries)
+    pinned_query.take_older_names(products.KEY, selection.key_names)
+    pinned_query.take_older_names(aggregation.TOKENS, queries, several=True)
     _only(
         pinned_query.KEY, [pinned_query.NO_QUERY, *queries], pinned_query.NO_QUERY if first is None else queries[first]
     )
