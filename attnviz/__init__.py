@@ -17,6 +17,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Imports `attnviz.capture` when it is first used, because transformers takes seconds to import."""
     if name != "capture":

@@ -2,6 +2,7 @@
 
 import math
 import unicodedata
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 SPACE = "␣"  # a space that belongs to a token
@@ -50,6 +51,15 @@ def percent(share: float | int, digits: int = 3) -> str:
         return "100%"
     text = significant(100 * share, digits)
     return f"{math.floor(1000 * share) / 10}%" if float(text) >= 100 else f"{text}%"
+
+
+def dimensions(shape: Iterable[int]) -> str:
+    """Formats the shape of an array.
+
+    >>> dimensions((12, 5, 32))
+    '12 × 5 × 32'
+    """
+    return " × ".join(map(str, shape))
 
 
 def byte_size(count: float | int) -> str:

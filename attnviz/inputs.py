@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.formatting import dimensions
+
 # A dot product of two vectors with entries below this stays far from float32's limit, whatever scales it.
 LARGEST = 1e12
 
@@ -72,6 +74,10 @@ class Inputs:
                 raise ValueError(f"{name} must name {count} tokens, one for each vector; it names {len(tokens)}.")
         if len(self.key_ids) not in (0, keys):
             raise ValueError(f"key_ids must hold {keys} ids, one for each key, or none; it holds {len(self.key_ids)}.")
+
+    def __repr__(self) -> str:
+        query, key, value = (dimensions(tensor.shape) for tensor in (self.query, self.key, self.value))
+        return f"Inputs(query {query}, key {key}, value {value})"
 
     @property
     def heads(self) -> int:

@@ -64,6 +64,11 @@ class Layer:
     fidelity: Fidelity | None = None  # None where nothing was captured from a model
     locked_reason: str = ""  # why the mechanism cannot be changed, as a sentence; empty where it can
 
+    def __repr__(self) -> str:
+        heads, queries, keys = self.inputs.heads, self.inputs.queries, self.inputs.keys
+        fidelity = f", {self.fidelity}" if self.fidelity else ""
+        return f"Layer({self.name}: {self.kind}, {heads} heads, {queries} queries × {keys} keys{fidelity})"
+
     @property
     def name(self) -> str:
         return str(self.id)
@@ -87,6 +92,12 @@ class Trace(Sequence[Layer]):
     def __getitem__(self, index: slice) -> tuple[Layer, ...]: ...
     def __getitem__(self, index: int | slice) -> Layer | tuple[Layer, ...]:
         return self.layers[index]
+
+    def __repr__(self) -> str:
+        names = [layer.name for layer in self.layers]
+        some = names if len(names) < 4 else [names[0], "…", names[-1]]
+        missing = f"; {len(self.missing)} missing" if self.missing else ""
+        return f"Trace({len(names)} layers: {', '.join(some)}{missing})"
 
     def __len__(self) -> int:
         return len(self.layers)

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnviz.biases import Bias
+from attnviz.formatting import dimensions
 from attnviz.inputs import Inputs
 from attnviz.masks import Full, Mask
 from attnviz.normalizers import Normalizer, Softmax
@@ -36,6 +37,9 @@ class Attention:
     query_tokens: tuple[str, ...] = ()  # of the rows; empty where the tokens are not known
     key_tokens: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Attention(weights {dimensions(self.weights.shape)}, output {dimensions(self.output.shape)})"
+
     @property
     def maps(self) -> Float[Tensor, "*heads rows keys"]:
         """The weights with NaN where not allowed, as figures draw them.
@@ -54,7 +58,8 @@ class Attention:
 class Mechanism:
     """How to attend: a score, biases, a mask and a normalizer, without any of the example's numbers.
 
-    Attention(Q, K, V) = normalizer(mask(biases(score(Q, K)))) V, after Vaswani et al. 2017.
+    Attention(Q, K, V) = normalizer(mask(biases(score(Q, K)))) V, after Vaswani et al. 2017. Raises ValueError for parts
+    that are none, such as the text of a mask, which `attnviz.masks.parse` reads.
 
     Example:
         >>> from attnviz.masks import Causal
@@ -67,6 +72,15 @@ class Mechanism:
     biases: tuple[Bias, ...] = ()
     mask: Mask = Full()
     normalizer: Normalizer = Softmax()
+
+    def __post_init__(self) -> None:
+        _check_part("score", self.score, Score, "scores.ScaledDot()")
+        _check_part("mask", self.mask, Mask, 'masks.Causal() or masks.parse("causal")')
+        _check_part("normalizer", self.normalizer, Normalizer, "normalizers.Softmax()")
+        if not isinstance(self.biases, tuple):
+            raise ValueError(f"biases must be a tuple, such as (biases.ALiBi(),); it is {self.biases!r}.")
+        for i, bias in enumerate(self.biases):
+            _check_part(f"biases[{i}]", bias, Bias, "biases.ALiBi()")
 
     def __call__(self, inputs: Inputs, *, heads: Pick = slice(None), rows: Pick = slice(None)) -> Attention:
         """Returns the attention of one example, for the heads and query rows picked by a slice or by positions.
@@ -134,6 +148,12 @@ class Mechanism:
                 f"{width} cannot be cut so. Choose another normalizer, or another number of heads."
             )
         return vectors if count == 1 else torch.stack(vectors.chunk(count, dim=-1))
+
+
+def _check_part(name: str, part: object, kind: type, example: str) -> None:
+    """Raises ValueError if a part of a mechanism is not an instance of `kind`, but a text or a class."""
+    if not isinstance(part, kind):
+        raise ValueError(f"{name} must be a {kind.__name__}, such as {example}; it is {part!r}.")
 
 
 def _by_group(

@@ -8,9 +8,9 @@ import streamlit as st
 from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, presentation, source_picker
 from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
 from attnviz.ui.head_map import check_maps
+from attnviz.ui.heading import heading
 
-st.subheader("Explore", anchor=False)
-st.caption("What does each token look at, in every head? Type a sentence, or bring vectors of your own.")
+heading("Explore", "What does each token look at, in every head? Type a sentence, or bring vectors of your own.")
 
 selection, places = source_picker.choose_selection()
 with st.sidebar:

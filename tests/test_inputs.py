@@ -108,3 +108,8 @@ def test_inputs_are_equal_only_to_themselves():
 def test_what_is_no_tensor_of_one_real_type_is_refused(key, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         Inputs(torch.ones(1, 2, 3), key, torch.ones(1, 2, 3), ("a", "b"), ("a", "b"))
+
+
+def test_the_repr_is_one_line_with_shapes():
+    inputs = Inputs(torch.zeros(4, 3, 8), *torch.zeros(2, 2, 3, 8), tuple("abc"), tuple("abc"))
+    assert repr(inputs) == "Inputs(query 4 × 3 × 8, key 2 × 3 × 8, value 2 × 3 × 8)"

@@ -391,3 +391,25 @@ def test_one_position_is_a_list_of_one(random_inputs):
     one, same = Mechanism()(inputs, heads=1, rows=-1), Mechanism()(inputs, heads=[1], rows=[3])
     assert torch.equal(one.weights, same.weights)
     assert one.weights.shape == (1, 1, inputs.keys)
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        ({"mask": "causal"}, r"mask must be a Mask, such as .*masks\.parse\(\"causal\"\); it is 'causal'\."),
+        ({"mask": Causal}, r"mask must be a Mask, such as masks\.Causal\(\).*; it is <class"),
+        ({"score": "dot"}, r"score must be a Score, such as scores\.ScaledDot\(\); it is 'dot'\."),
+        ({"normalizer": None}, r"normalizer must be a Normalizer, such as normalizers\.Softmax\(\); it is None\."),
+        ({"biases": "alibi"}, r"biases must be a tuple, such as \(biases\.ALiBi\(\),\); it is 'alibi'\."),
+        ({"biases": ("alibi",)}, r"biases\[0\] must be a Bias, such as biases\.ALiBi\(\); it is 'alibi'\."),
+    ],
+)
+@pytest.mark.usefixtures("as_installed")
+def test_a_part_that_is_a_text_or_a_class_is_refused_where_the_mechanism_is_made(parts, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Mechanism(**parts)
+
+
+def test_the_repr_of_attention_is_one_line_with_shapes():
+    inputs = Inputs(torch.zeros(2, 3, 8), torch.zeros(2, 4, 8), torch.zeros(2, 4, 5), tuple("abc"), tuple("wxyz"))
+    assert repr(Mechanism()(inputs)) == "Attention(weights 2 × 3 × 4, output 2 × 3 × 5)"

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from attnviz.formatting import dimensions
+
 ArrayMap = Float[Tensor, "queries keys"] | Float[np.ndarray, "queries keys"]
 Row = Float[Tensor, " keys"] | Float[np.ndarray, " keys"]
 
@@ -152,6 +154,6 @@ def _sorted_masses(mass: Float[Tensor, " keys"], is_included: Tensor) -> tuple[t
 def _as_tensors(a: Tensor | np.ndarray, b: Tensor | np.ndarray) -> tuple[Tensor, Tensor]:
     a, b = torch.as_tensor(a), torch.as_tensor(b)
     if a.shape != b.shape:
-        shapes = " and ".join(" × ".join(map(str, x.shape)) for x in (a, b))
+        shapes = " and ".join(dimensions(x.shape) for x in (a, b))
         raise ValueError(f"Only weights of the same queries and keys can be compared; these are {shapes}.")
     return a, b

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from attnviz.formatting import dimensions
 from attnviz.layer import Layer
 from attnviz.lessons.steps import TranslatorExample
 from attnviz.masks import Full
@@ -184,7 +185,7 @@ def tensor_table(tensors: Mapping[str, NamedTensor]) -> str:
 
 def size(one: NamedTensor) -> str:
     """Returns the size of a tensor, such as 7 × 16."""
-    return " × ".join(map(str, one.shape))
+    return dimensions(one.shape)
 
 
 def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) -> html.Markup:
