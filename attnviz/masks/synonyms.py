@@ -46,7 +46,7 @@ SYNONYMS = {
     "swin": "shifted_window_2d",
     "medusa": "tree",
     "speculative": "tree",
-    "offset": "shifted(causal, 4)",
+    "offset": "shifted, as in shifted(causal, 4)",
     "q_idx": "q",
     "query": "q",
     "query_idx": "q",
