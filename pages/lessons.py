@@ -4,6 +4,7 @@ import streamlit as st
 
 from attnviz.lessons.lesson_files import FOLDER, Lesson, read_lessons
 from attnviz.ui import presentation
+from attnviz.ui.heading import heading
 from attnviz.ui.html import Markup, element, join
 from attnviz.ui.markdown import plain
 
@@ -20,10 +21,10 @@ def card(number: int, lesson: Lesson) -> Markup:
     return element("article", element("span", number, class_="attnviz-number"), about, class_="attnviz-lesson")
 
 
-st.subheader("Lessons", anchor=False)
-st.caption(
+heading(
+    "Lessons",
     "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the right state; "
-    "come back for its questions, think, and unfold the answers."
+    "come back for its questions, think, and unfold the answers.",
 )
 good, broken = read_lessons(FOLDER)
 for problem in broken:

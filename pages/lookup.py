@@ -2,10 +2,12 @@
 
 import streamlit as st
 
+from attnviz.ui.heading import heading
 from attnviz.ui.lookup import controls, dictionary_table, gradient_table, plane, softness_table, weighted_sum
 
-st.subheader("Lookup", anchor=False)
-st.caption("How is attention a soft dictionary? Ask for a key that is there, then for one in between, and soften.")
+heading(
+    "Lookup", "How is attention a soft dictionary? Ask for a key that is there, then for one in between, and soften."
+)
 
 left, right = st.columns(2, gap="large")
 selection = controls.choose_lookup(left, right)

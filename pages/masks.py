@@ -6,6 +6,7 @@ from functools import partial
 import streamlit as st
 
 from attnviz.ui import cache, mechanism_controls, pinned_query, source_picker
+from attnviz.ui.heading import heading
 from attnviz.ui.masks import (
     charts,
     conventions,
@@ -17,10 +18,10 @@ from attnviz.ui.masks import (
     mass_shift,
     receptive_field,
 )
+from attnviz.ui.masks.arrangement import choose_arrangement
 from attnviz.ui.masks.comparison import SIDES, compare
 
-st.subheader("Masks", anchor=False)
-st.caption("What do two masks do to the same scores, and where do they disagree?")
+heading("Masks", "What do two masks do to the same scores, and where do they disagree?")
 
 selection, places = source_picker.choose_selection()
 with st.sidebar:
@@ -32,12 +33,11 @@ with st.sidebar:
 if places.show_locked(selection.layer, "A mask would only hide some of them. Bring queries and keys to compare masks."):
     st.stop()
 
-columns = st.columns(3, gap="medium")
 mechanisms = []
-for side, column in zip(SIDES, columns, strict=False):
-    with column.container():
+for side, column in zip(SIDES, st.columns(2, gap="medium"), strict=True):
+    with column:
         mechanisms.append(mask_editor.choose_side(side, shared))
-legend = columns[2].container()
+summary = st.container(horizontal=True, vertical_alignment="center", key="summary")
 
 comparison = cache.or_last_good(
     "comparison",
@@ -46,13 +46,15 @@ comparison = cache.or_last_good(
     places.notes,
 )
 if comparison:
-    with legend:
-        charts.show_legend(comparison)
-    maps = st.columns(3, gap="medium")
     names, first = comparison.selection.query_names, comparison.selection.first_row
+    with summary:
+        charts.show_legend(comparison)
+        arrangement = choose_arrangement()
+    maps = st.container()
     with st.container(width=320):
         row = pinned_query.menu(names, len(names) // 2 if first is None else first)
-    charts.show(comparison, maps, row, lambda clicked: pinned_query.toggle(names, clicked))
+    with maps:
+        charts.show(comparison, arrangement, row, lambda clicked: pinned_query.toggle(names, clicked))
     views: dict[str, Callable[[], None]] = {
         "Where it went": partial(mass_shift.show, comparison, row),
         "Cost": partial(cost.show, comparison),
@@ -62,7 +64,9 @@ if comparison:
         "Code": partial(export.show, comparison),
         "Gallery": gallery.show,
     }
-    for tab, show in zip(st.tabs(list(views), key="look", bind="query-params"), views.values(), strict=True):
+    with st.container(key="views"):
+        tabs = st.tabs(list(views), key="look", bind="query-params")
+    for tab, show in zip(tabs, views.values(), strict=True):
         if tab.open:
             with tab:
                 show()

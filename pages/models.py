@@ -3,10 +3,12 @@
 import streamlit as st
 
 from attnviz.ui import presentation
+from attnviz.ui.heading import heading
 from attnviz.ui.models import aggregation, controls, head_metrics, overview, side_by_side, what_if
 
-st.subheader("Models", anchor=False)
-st.caption("What do the heads of any Hugging Face model do? Take one that is here, or name another, and type a text.")
+heading(
+    "Models", "What do the heads of any Hugging Face model do? Take one that is here, or name another, and type a text."
+)
 
 choices = st.container()
 notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are

@@ -3,10 +3,12 @@
 import streamlit as st
 
 from attnviz.ui import mechanism_controls, pinned_query, source_picker
+from attnviz.ui.heading import heading
 from attnviz.ui.scores import normalizers, similarities
 
-st.subheader("Scores", anchor=False)
-st.caption("What changes with another similarity of queries and keys, or with another way from scores to weights?")
+heading(
+    "Scores", "What changes with another similarity of queries and keys, or with another way from scores to weights?"
+)
 
 selection, places = source_picker.choose_selection()
 with st.sidebar:

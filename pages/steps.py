@@ -2,10 +2,10 @@
 
 import streamlit as st
 
+from attnviz.ui.heading import heading
 from attnviz.ui.steps import controls, prediction, walkthrough, why_scale
 
-st.subheader("Steps", anchor=False)
-st.caption("Where does each number come from? All of attention in matrices small enough to be read.")
+heading("Steps", "Where does each number come from? All of attention in matrices small enough to be read.")
 
 notes = st.container()  # one place for what comes and goes, so that what is below stays what it is
 selection = controls.choose_steps(notes)

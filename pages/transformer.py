@@ -2,10 +2,13 @@
 
 import streamlit as st
 
+from attnviz.ui.heading import heading
 from attnviz.ui.transformer import controls, decoding, notation, three_uses, training, training_dynamics, what_if
 
-st.subheader("Transformer", anchor=False)
-st.caption("How does a transformer use attention three ways? A small one translates English into French, word by word.")
+heading(
+    "Transformer",
+    "How does a transformer use attention three ways? A small one translates English into French, word by word.",
+)
 
 selection = decoding.show(controls.select())
 tabs = {

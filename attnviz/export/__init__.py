@@ -1,13 +1,16 @@
 """A mechanism as a Python script: for FlexAttention, for scaled_dot_product_attention, or in plain NumPy.
 
 Each script runs on random example inputs, and defines `attention(query, key, value)` for arrays of shape (batch, heads,
-tokens, width). It contains only numbers and the code in this folder; the mask's description is in a comment.
+tokens, width). Then it compares its weights with a dense reference (checks.py). It contains only numbers and the code
+in this folder; the mask's description is in a comment.
 """
 
 from collections.abc import Callable
 
+from attnviz.export.checks import dense_scores, numpy_check, torch_check
 from attnviz.export.formulas import ROOT, BiasCode, ScoreCode, bias_code, normalizer_code, score_code
 from attnviz.export.layout import (
+    MANY_SCORES,
     NUMPY,
     TORCH,
     Library,
@@ -33,10 +36,10 @@ DEVICE = 'device = "cuda" if torch.cuda.is_available() else "cpu"'
 COMPILE = """\
 # On a GPU, compile it once; as it stands it runs anywhere, but holds every score in memory:
 # flex_attention = torch.compile(flex_attention)"""
-IDENTITY = """\
-# It does not return its weights, but with the identity as values the output is the weights.
-identity = torch.eye({keys}, device=device).expand(1, {heads}, -1, -1)
-print("weights", tuple(attention(query, key, identity).shape))"""
+COMPILED = """\
+# The scores are too many to hold in memory, so they are computed in blocks, by a compiled kernel.
+flex_attention = torch.compile(flex_attention)
+create_block_mask = torch.compile(create_block_mask)"""
 
 
 def flex_attention(
@@ -76,10 +79,14 @@ def flex_attention(
         scale = quotient(scale, temperature)
     returned = call("flex_attention", _arguments(options, scale, target))
     body.append(function("attention(query, key, value)", [OUTPUT, *compared.lines, *returned]))
+    allowed = ["allowed = mask_mod(b, h, q_idx, kv_idx)"] if rule else []
+    body.append(dense_scores(compared, bias_codes, allowed, target))
     makers = [name for name in ("create_block_mask", "create_mask") if any(f"{name}(" in part for part in body)]
     imports = f"import torch\nfrom torch.nn.attention.flex_attention import {', '.join([*makers, 'flex_attention'])}"
-    head = [DEVICE, COMPILE, *_definitions(compared, rule, bias_codes)]
-    return script("PyTorch's FlexAttention", imports, head, body, target)
+    compiled = COMPILE if target.cells <= MANY_SCORES else COMPILED if rule else COMPILED.rsplit("\n", 1)[0]
+    head = [DEVICE, compiled, *_definitions(compared, rule, bias_codes)]
+    check = torch_check(mechanism, temperature, target)
+    return script("PyTorch's FlexAttention", imports, head, body, target, check)
 
 
 def sdpa(
@@ -97,7 +104,8 @@ def sdpa(
     target = _target(mechanism, queries, keys, heads, kv_heads, width, TORCH)
     rule = mask_code(mechanism.mask, queries, keys, heads, TORCH)
     compared, bias_codes, temperature = _fused("scaled_dot_product_attention", mechanism, rule, target)
-    lines, options = [*compared.lines, *_allowed_lines(mechanism.mask, rule)], []
+    allowed = _allowed_lines(mechanism.mask, rule)
+    lines, options = [*compared.lines, *allowed], []
     if rule:
         options = ["attn_mask=allowed"]
     if bias_codes:
@@ -114,11 +122,14 @@ def sdpa(
     scale = quotient(compared.scale, temperature)
     lines += call("scaled_dot_product_attention", _arguments(options, scale, target))
     positions = position_definitions(lines, "torch.arange({}, device=device)")
-    body = [function("attention(query, key, value)", [OUTPUT, *positions, *lines])]
+    body = [
+        function("attention(query, key, value)", [OUTPUT, *positions, *lines]),
+        dense_scores(compared, bias_codes, allowed, target),
+    ]
     imports = "import torch\nfrom torch.nn.functional import scaled_dot_product_attention"
     head = [DEVICE, *_definitions(compared, rule, bias_codes)]
-    more = IDENTITY.format(keys=keys, heads=target.kv_heads).splitlines()
-    return script("PyTorch's scaled_dot_product_attention", imports, head, body, target, more)
+    check = torch_check(mechanism, temperature, target)
+    return script("PyTorch's scaled_dot_product_attention", imports, head, body, target, check)
 
 
 def numpy(
@@ -148,9 +159,8 @@ def numpy(
         function("attention_weights(query, key)", [WEIGHTS, *position_definitions(lines, "np.arange({})"), *lines]),
         function("attention(query, key, value)", [OUTPUT, f"return attention_weights(query, key) @ {value}"]),
     ]
-    more = ['print("weights", attention_weights(query, key).shape)']
     head = _definitions(compared, rule, bias_codes)
-    return script("plain NumPy", "import numpy as np", head, body, target, more)
+    return script("plain NumPy", "import numpy as np", head, body, target, numpy_check(mechanism, target))
 
 
 # The order of the menu.

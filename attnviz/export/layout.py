@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from attnviz.formatting import byte_size
+
 COLUMNS = 100
+MANY_SCORES = 2**27  # 512 MB
 MOST_NUMBERS = 2048  # of weights that are written out
 
 
@@ -59,6 +62,11 @@ class Target:
         """The number of query heads that share one kv head."""
         return self.heads // self.kv_heads
 
+    @property
+    def cells(self) -> int:
+        """The number of scores."""
+        return self.heads * self.queries * self.keys
+
     def lines(self) -> list[str]:
         """Returns lines that make random query, key and value, and the output."""
         shapes = {
@@ -80,7 +88,10 @@ def script(
 ) -> str:
     """Returns a whole script: imports, definitions, functions, and an example with more lines after it."""
     counts = f"{_count(target.queries, 'query', 'queries')} and {_count(target.keys, 'key', 'keys')}"
-    top = f"# Attention of {counts}, {_count(target.heads, 'head', 'heads')}, with {title}.\n{imports}"
+    top = f"# Attention of {counts}, {_count(target.heads, 'head', 'heads')}, with {title}.\n"
+    if target.cells > MANY_SCORES:
+        top += f"# All scores in single precision take {byte_size(4 * target.cells)} of memory.\n"
+    top += imports
     blocks = ["\n\n".join([top, "\n".join(head)]) if head else top, *body]
     main = "\n".join(['if __name__ == "__main__":', *indented([*target.lines(), *more])])
     return "\n\n\n".join([*blocks, main]) + "\n"

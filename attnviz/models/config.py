@@ -115,7 +115,9 @@ def limited_modules(name: str, tensors: int) -> Iterator[None]:
             hook.remove()
 
 
-def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, str, tuple[Any, ...], Any]:
+def build(
+    name: str, config_json: dict[str, Any], tensors: int, dtype: torch.dtype = torch.float32
+) -> tuple[Any, str, tuple[Any, ...], Any]:
     """Returns the config, the attention implementation, the classes to try, and the model of the first of them on
     the meta device. Raises ValueError for what cannot be built."""
     kind, plain, base = CONFIG_MAPPING[config_json["model_type"]], safe_config(config_json), transformers.AutoModel
@@ -133,7 +135,7 @@ def build(name: str, config_json: dict[str, Any], tensors: int) -> tuple[Any, st
                     kind.from_dict(plain),
                     trust_remote_code=False,
                     attn_implementation=implementation,
-                    dtype=torch.float32,
+                    dtype=dtype,
                 )
 
         try:

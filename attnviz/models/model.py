@@ -143,7 +143,7 @@ class Model:
                 raise ValueError(
                     f"{self.name} does not say how large the pictures are that it sees, up to 4,096 pixels."
                 )
-            batch["pixel_values"] = self.image_inputs.pixels(image)
+            batch["pixel_values"] = self.image_inputs.pixels(image).to(self.model.dtype)
             if modality == "picture" or hasattr(self.model.config, "text_config"):  # the patches stand by themselves
                 patches = self.image_inputs.patches
         elif image is not None:

@@ -18,12 +18,8 @@ from attnviz.ui.widgets import (
     configure,
     field_state,
     fits_widgets,
-    grouped_menu,
-    help_text,
-    title,
 )
 
-WRITTEN_BELOW = "Written below"  # the choice of a mask that is not in the catalogue by itself
 MASK_MENU: dict[str, type[Mask]] = {
     name: kind
     for group, kinds in GROUPS.items()
@@ -61,27 +57,22 @@ def choose_biases(label: str, start: Sequence[Bias], prefix: str = "") -> tuple[
     return tuple(choose_several(label, BIASES, start, prefix, "What is done to the scores before the mask."))
 
 
-def choose_unlinked_mask(key: str, label: str, text: str, mask: Mask) -> Mask:
-    """Draws a menu of masks and the widgets of its parameters, none of them in the link; returns the mask.
+def choose_unlinked_parameters(key: str, text: str, mask: Mask) -> Mask:
+    """Draws the widgets of a mask's parameters, none of them in the link; returns the mask with their values.
 
-    They show `mask`, which was parsed from `text`, whenever the text is new and was not written by them.
+    They show `mask`, which was parsed from `text`, whenever the text is new and was not written by them. A mask that is
+    not in the catalogue by itself has none.
     """
-    kind, followed_text = type(mask), f"{key} followed"
-    other = not isinstance(mask, MASKS) or not fits_widgets(mask)
-    follow = st.session_state.get(followed_text) != text or f"{key}-menu" not in st.session_state
-    st.session_state[followed_text] = text
-    if follow:
-        st.session_state[f"{key}-menu"] = WRITTEN_BELOW if other else title(kind)
-    menu: dict[str, type[Mask]] = {**({WRITTEN_BELOW: kind} if other else {}), **MASK_MENU}
-    name = grouped_menu(label, menu, 0, f"{key}-menu", help_text(kind))
-    start = mask
-    if menu[name] is not kind:
-        start, follow = menu[name](), True
-    if name == WRITTEN_BELOW:
-        return start
-    if follow:
-        st.session_state.update(field_state(start, key))
-    chosen = configure(start, key, linked=False)
-    if chosen != mask:
-        st.session_state[followed_text] = str(chosen)  # the widgets show it already
+    if not is_in_menu(mask):
+        return mask
+    followed_text = f"{key} followed"
+    if st.session_state.get(followed_text) != text:
+        st.session_state.update(field_state(mask, key))
+    chosen = configure(mask, key, linked=False)
+    st.session_state[followed_text] = text if chosen == mask else str(chosen)
     return chosen
+
+
+def is_in_menu(mask: Mask) -> bool:
+    """Returns whether a mask is one of the catalogue, with parameters that widgets can hold."""
+    return isinstance(mask, MASKS) and fits_widgets(mask)

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 from playwright.sync_api import expect
 
 from attnviz.export import flex_attention
@@ -13,6 +14,7 @@ from attnviz.sources import Pretrained
 from tests.support.browser import Browser, Masks, opened
 
 COLUMNS = 16  # of the example
+ON_TOP = "([x, y, side]) => Boolean(document.elementFromPoint(x, y).closest(`.st-key-map-${side}`))"
 
 
 def weights(mask) -> np.ndarray:
@@ -76,7 +78,9 @@ def test_zooming_one_map_zooms_all_three_and_back(masks: Masks) -> None:
 
 def test_cells_are_painted_by_dragging_and_undone(masks: Masks) -> None:
     masks.open()
-    masks.page.locator(".st-key-paint-b label").first.click()
+    masks.page.get_by_role("button", name="tune").nth(1).click()
+    masks.page.get_by_text("Paint cells in the map").last.click()
+    masks.page.keyboard.press("Escape")
     expect(masks.b.locator(".attnviz-paints")).to_be_visible()
     masks.painted()
     masks.drag((2, 5), (2, 9), masks.b)
@@ -148,9 +152,62 @@ def test_the_code_is_copied_as_it_was_made(masks: Masks) -> None:
     assert code.inner_text().strip() == script.strip()
 
 
+SENTENCE = "the old keeper of the lighthouse wrote that the storm had taken both boats and nobody was on them again"
+
+
+def test_the_maps_are_above_the_fold_and_every_token_has_its_label(masks: Masks) -> None:
+    for link in ("?mask-b=sliding_window(4)", "?maps=Wipe"):
+        masks.open(f"{link}&text={SENTENCE}&special-tokens=Shown").painted(rows=22)
+        for chart in (masks.a, masks.b, masks.change):
+            box = chart.locator(".attnviz-stage").bounding_box()
+            assert box
+            assert box["y"] + box["height"] <= 800
+            labels = chart.locator(".attnviz-graph").evaluate(
+                "e => [...e.querySelectorAll('.xtick, .ytick')].map(t => t.textContent)"
+            )
+            assert len(labels) == 44
+    assert "again" in labels
+
+
+def test_a_tab_never_moves_the_maps(masks: Masks) -> None:
+    masks.open()
+    masks.page.get_by_role("tab", name="Gallery", exact=True).scroll_into_view_if_needed()
+    before = masks.a.bounding_box()
+    for tab in ("Gallery", "Empty rows", "Code", "Cost", "Where it went"):
+        masks.look(tab)
+        expect(masks.page.get_by_role("tab", name=tab, selected=True)).to_be_visible()
+        masks.painted()
+        assert masks.a.bounding_box() == before
+
+
+def test_a_slider_wipes_from_one_map_to_the_other(masks: Masks) -> None:
+    masks.open("?maps=Wipe").painted(rows=16)
+    slider = masks.page.get_by_role("slider", name="How much of A")
+    point = masks.cell(2, 8, masks.b)  # masked in B, in the middle of the map
+    assert masks.cell(2, 8, masks.a) == pytest.approx(point, abs=0.1)
+    for value, side in (("0.25", "b"), ("0.75", "a")):
+        slider.fill(value)
+        assert masks.page.evaluate(ON_TOP, [*point, side])
+        masks.page.mouse.move(*point)
+        expect(masks.b.locator(".attnviz-sentence")).to_have_text("animal may not look at street.")
+        expect(masks.a.locator(".attnviz-sentence")).to_contain_text("of its attention to street")
+        expect(masks.change.locator(".attnviz-sentence")).to_contain_text("no longer sees street")
+    masks.page.get_by_role("button", name="B alone").click()
+    assert masks.page.evaluate(ON_TOP, [*masks.cell(2, 0, masks.b), "b"])
+    masks.page.mouse.click(*masks.cell(6, 3, masks.b))
+    masks.expect_in_link("pinned", "6+%C2%B7+cross")
+    masks.page.get_by_text("Side by side").click()
+    masks.painted()
+    expect(slider).to_have_count(0)
+    assert masks.cell(2, 8, masks.a) != masks.cell(2, 8, masks.b)
+
+
 def test_a_phone_shows_all_three_maps_without_sideways_scrolling(browser: Browser, address: str) -> None:
     with opened(browser, address, 390, 844, "dark", touch=True, kind=Masks) as masks:
         masks.open("?mask-b=sliding_window(4)")
+        first = masks.a.locator(".attnviz-graph").bounding_box()
+        assert first
+        assert first["y"] < 844 * 0.65
         for chart in (masks.a, masks.b, masks.change):
             box = chart.bounding_box()
             assert box

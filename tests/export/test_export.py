@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from attnviz import Inputs, Mechanism, export
 from attnviz.biases import BIASES, KERPLE, ALiBi, Bias, Sandwich, SoftCap, SSMax, T5Buckets
-from attnviz.export import EXPORTS
+from attnviz.export import EXPORTS, checks
 from attnviz.masks import (
     MASKS,
     Band,
@@ -60,28 +60,41 @@ pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module i
 
 FLEX, SDPA, NUMPY = EXPORTS
 
-# For each folder, runs one script as a person would, and then the others on the numbers that lie beside them.
+# For each folder, runs all scripts as a person would, and then on the numbers that lie beside them.
 RUN = """
-import contextlib, importlib, pathlib, runpy, sys
-for folder in map(pathlib.Path, sys.argv[1:]):
-    with open(folder / "said.txt", "w") as said, contextlib.redirect_stdout(said):
-        runpy.run_path(str(folder / "alone.py"), run_name="__main__")
+import sys
+def run(path):
+    # As the main module, where the compiler of torch looks for names.
+    names = vars(sys.modules["__main__"])
+    for name in set(names) - kept:
+        del names[name]
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
+    return names["attention"]
+def run_all(folder):
+    import contextlib
+    with open(folder / "said.txt", "w", encoding="utf-8") as said, contextlib.redirect_stdout(said):
+        run(folder / "alone.py")
     import numpy as np
-    sys.path.insert(0, str(folder))
     for path in sorted(folder.glob("*_*.py")):
-        attention = importlib.import_module(path.stem).attention
-        given = [np.load(path.with_suffix(".npz"))[name] for name in ("query", "key", "value")]
-        if path.stem.startswith("NumPy"):
-            output = attention(*given)
-            assert "torch" not in sys.modules
-        else:
+        convert = np.asarray
+        if not path.stem.startswith("NumPy"):
             import torch
             from torch.nn.attention import flex_attention
             torch.set_num_threads(1)
             torch._dynamo.reset()
+            flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True
+            convert = torch.from_numpy
+        with contextlib.redirect_stdout(None):
+            attention = run(path)
+        if convert is not np.asarray:
             flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = "quick" in path.stem
-            output = attention(*map(torch.from_numpy, given)).numpy()
-        np.save(path.with_suffix(".npy"), output)
+        given = [convert(np.load(path.with_suffix(".npz"))[name]) for name in ("query", "key", "value")]
+        np.save(path.with_suffix(".npy"), np.asarray(attention(*given)))
+        assert convert is not np.asarray or "torch" not in sys.modules
+import pathlib
+kept = {*globals(), "kept"}
+for folder in sys.argv[1:]:
+    run_all(pathlib.Path(folder))
 """
 
 
@@ -271,7 +284,45 @@ def test_what_a_function_cannot_do_is_refused_in_words(kind, name):
 def test_a_script_runs_by_itself_and_says_its_shapes(ran, kind):
     said = (ran[kind] / "said.txt").read_text(encoding="utf-8")
     assert "output (1, 4, 5, 8)\n" in said
-    assert ("weights (1, 4, 5, 7)\n" in said) == (kind != FLEX)
+    assert ("weights (1, 4, 5, 7)\n" in said) == (kind == NUMPY)
+    agreement = "weights of 5 queries and 7 keys agree with a dense softmax\n"
+    assert (agreement in said) == (kind != NUMPY)
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+@pytest.mark.parametrize(("right", "wrong"), [("kv_idx <= q_idx", "kv_idx < q_idx"), ("0.25", "0.26")])
+def test_a_script_whose_weights_are_wrong_fails(kind, right, wrong, tmp_path):
+    """A mistake in the function alone shows in the weights; one in the rule of the mask, in the count of pairs."""
+    path = tmp_path / "script.py"
+    text = EXPORTS[kind](Mechanism(biases=(ALiBi(),), mask=Causal()), 6, 6, heads=4, width=8)
+    assert right in text
+    before, reference, after = text.partition("def dense_scores")
+    slopes = before.replace("slopes[h]", "2 * slopes[h]") if right == "0.25" else before
+    path.write_text(text.replace(right, wrong) if slopes == before else slopes + reference + after, encoding="utf-8")
+    command = [sys.executable, "-I", "-W", "ignore", str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 1
+    assert "AssertionError" in ran.stderr
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+def test_a_long_script_compares_some_of_its_weights_or_none(kind, tmp_path):
+    mechanism = Mechanism(biases=(ALiBi(),), mask=Causal())
+    path = tmp_path / "script.py"
+    path.write_text(EXPORTS[kind](mechanism, 1500, 1500, heads=2, width=8), encoding="utf-8")
+    command = [sys.executable, "-I", "-W", "ignore", str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    agreement = {NUMPY: "weights (1, 2, 1500, 1500)"}.get(kind, "weights of 500 queries and 63 keys agree with a dense")
+    assert agreement in ran.stdout
+
+
+def test_scores_that_do_not_fit_in_memory_are_computed_by_a_compiled_kernel():
+    for kind, write in EXPORTS.items():
+        for mask, names in ((Full(), ["flex_attention"]), (Causal(), ["flex_attention", "create_block_mask"])):
+            text = write(Mechanism(mask=mask), 131_072, 131_072, heads=12, width=64)
+            assert "All scores in single precision take 768 GB of memory." in text
+            compiled = re.findall(r"^(\w+) = torch.compile\((\w+)\)$", text, re.MULTILINE)
+            assert compiled == [(name, name) for name in names if kind == FLEX]
 
 
 def test_scripts_are_lint_clean(folders):
@@ -292,11 +343,21 @@ WORDS = set(
         score_mod b h q_idx kv_idx query key value score scores allowed bias weight weights output block_mask identity
         greatest total seen factor place slopes common wavelengths bucket learned query_weight key_weight vector
         from_query from_key table __name__ astype full zeros range _ low high middle over last sort logaddexp left
-        cumsum sink
+        cumsum sink dense_scores rows columns expected softmax nan_to_num testing assert_close assert_allclose mean
+        dtype repeat_interleave compile
         """,
     )
 )
-TEXTS = {"cuda", "cpu", "__main__", "output", "weights", export.OUTPUT.strip('"'), export.WEIGHTS.strip('"')}
+TEXTS = {
+    "cuda",
+    "cpu",
+    "__main__",
+    "output",
+    "weights",
+    "the mean of weight × position agrees with attnviz in every head",
+}
+TEXTS |= {text.strip('"') for text in (export.OUTPUT, export.WEIGHTS, checks.SCORES)}
+AGREEMENT = re.compile("weights of [0-9]+ queries and [0-9]+ keys agree with a dense softmax")
 
 
 @pytest.mark.parametrize(("kind", "name"), WRITTEN)
@@ -306,7 +367,7 @@ def test_a_script_is_made_of_numbers_and_known_words(kind, name):
             case ast.Name(word) | ast.Attribute(attr=word) | ast.FunctionDef(word) | ast.arg(word):
                 assert re.sub(r"_\d+$", "", word) in WORDS
             case ast.Constant(str(text)):
-                assert text in TEXTS
+                assert text in TEXTS or AGREEMENT.fullmatch(text)
             case ast.Constant(value):
                 assert value in (None, ...) or isinstance(value, int | float)
             case ast.ImportFrom(module) | ast.Import([ast.alias(module)]):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.masks import MASKS
+from attnviz.masks import MASKS, Strided
 from attnviz.masks.language import parse
 from tests.support.app import contents, healthy, open_page
 
@@ -25,6 +25,10 @@ def in_words(app: AppTest, side: str):
     return app.text_input(key=f"mask-{side}")
 
 
+def menu(app: AppTest, side: str):
+    return app.menu_button(key=f"mask-{side}-menu")
+
+
 def test_begins_with_full_and_causal_and_counts_four_kinds_of_cells() -> None:
     app = with_charts(page())
     assert (in_words(app, "a").value, in_words(app, "b").value) == ("full", "causal")
@@ -33,9 +37,16 @@ def test_begins_with_full_and_causal_and_counts_four_kinds_of_cells() -> None:
     assert "Under B <b>it</b> no longer sees 5 keys" in contents(app)
 
 
+def test_painting_takes_the_maps_apart() -> None:
+    app = page(maps="Wipe")
+    assert "A: Every query sees every key." in contents(with_charts(app))
+    app.toggle(key="paint-b").set_value(True).run()
+    assert "A: Every query" not in contents(with_charts(app))
+
+
 def test_equal_masks_change_nothing() -> None:
     app = with_charts(page(mask_a="causal", mask_b="sliding_window(100)"))
-    assert "<b>136</b> kept by both, as they were" in contents(app)
+    assert "<b>136</b> kept as they were" in contents(app)
     assert "Nothing changes for <b>it</b>" in contents(app)
 
 
@@ -56,7 +67,7 @@ def test_every_mask_of_the_catalogue_can_be_compared_taken_away_and_costed(mask:
 
 def test_menu_words_and_parameters_are_one_state() -> None:
     app = page()
-    app.selectbox(key="mask-b-menu").select("Sliding window").run()
+    menu(app, "b").click("Sliding window").run()
     assert in_words(app, "b").value == "sliding_window(4)"
     app.number_input(key="mask-b.size").set_value(2).run()
     assert in_words(app, "b").value == "sliding_window(2)"
@@ -64,9 +75,10 @@ def test_menu_words_and_parameters_are_one_state() -> None:
     assert app.number_input(key="mask-b.size").value == 7
     assert app.selectbox(key="mask-b.counts").value == "steps back"
     in_words(app, "b").set_value("causal | k < 2").run()
-    assert app.selectbox(key="mask-b-menu").value == "Written below"
-    app.selectbox(key="mask-b-menu").select("— Sparse —").run()
-    assert app.selectbox(key="mask-b-menu").value == "Strided"
+    assert menu(app, "b").label == "Menu"
+    menu(app, "b").click("— Sparse —").run()
+    assert menu(app, "b").label == "Strided"
+    assert in_words(app, "b").value == str(Strided())
     with_charts(app)
 
 
@@ -90,7 +102,7 @@ BROKEN = (
 @pytest.mark.parametrize("text", BROKEN)
 def test_a_mistake_is_said_with_its_place_and_the_last_good_mask_stays(text: str) -> None:
     app = page(mask_b="band(2)")
-    kept = contents(app)[contents(app).index("What changes") :]
+    kept = contents(app)[contents(app).index("attnviz-kinds") :]
     in_words(app, "b").set_value(text).run()
     with_charts(app)
     assert "The picture shows band(2)." in contents(app)
@@ -129,7 +141,7 @@ def test_a_pasted_and_an_uploaded_grid_become_the_mask() -> None:
 def test_biases_of_one_side_leave_the_other_alone() -> None:
     app = page(mask_b="full")
     app.multiselect(key="biases-b").select("ALiBi").run()
-    assert "<b>0</b> kept by both, as they were" in contents(with_charts(app))
+    assert "<b>0</b> kept as they were" in contents(with_charts(app))
     assert "another normalizer, or other scores" not in contents(app)
 
 
@@ -161,7 +173,7 @@ def test_masks_are_kept_while_another_page_is_open() -> None:
     app.switch_page("../../pages/explore.py").run()
     app.switch_page("../../pages/masks.py").run()
     assert (in_words(app, "a").value, in_words(app, "b").value) == ("band(1)", "sinks(3)")
-    assert app.selectbox(key="mask-b-menu").value == "Sinks"
+    assert menu(app, "b").label == "Sinks"
 
 
 def test_undo_takes_back_a_mistake_first() -> None:
@@ -217,3 +229,18 @@ def test_blocks_and_the_numbers_of_the_cache_can_be_chosen() -> None:
     found = [re.search("at its fullest: ([0-9]+) bytes a key", contents(app)) for app in halves]
     largest, *others = (int(size[1]) for size in found if size)
     assert others == [largest // 2, largest // 4]
+
+
+def test_code_can_be_had_at_the_length_chosen_in_cost() -> None:
+    app = page(look="Code", mask_b="causal(bottom_right)", tokens="4,096")
+    assert "# Attention of 4096 queries and 4096 keys, 12 heads, with PyTorch's FlexAttention." in app.code[0].value
+    app.select_slider(key="tokens").set_value("128").run()
+    assert "# Attention of 128 queries and 128 keys" in app.code[0].value
+    assert not app.error
+
+
+def test_a_script_with_very_many_numbers_is_only_downloaded() -> None:
+    app = page(look="Code", mask_b="big_bird(2, 8)", tokens="4,096")
+    assert not app.code
+    assert "This script is long" in contents(app)
+    assert app.get("download_button")

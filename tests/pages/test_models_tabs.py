@@ -238,7 +238,7 @@ def test_several_tokens_are_summed_over_their_keys(drawn) -> None:
     marked = [label for label in drawn["together-map"].spec.query_labels if "●" in label]
     assert marked == ["<b>it ●</b>", "<b>tired ●</b>"]
     # The tokens of another text: those that are there are still chosen, with the numbers of the new one.
-    app.text_input(key="text").set_value(WIDE).run()
+    app.text_area(key="text").set_value(WIDE).run()
     assert "it: " in contents(ok(app))
     near(np.nan_to_num(drawn["together-sum"].figure.data[0].y), ran(WIDE)[0].mean((0, 1))[10])
 
@@ -314,7 +314,7 @@ def test_two_texts_have_one_range_of_colors_and_are_linked(drawn) -> None:
     most = max(ran()[0][3, 1].max(), ran(WIDE)[0][3, 1].max())
     assert [chart.figure.layout.coloraxis.cmax for chart in (left, right)] == pytest.approx([most, most])
     assert left.spec.link == right.spec.link != ""
-    app.text_input(key="right-text").set_value("Another text, of its own.").run()
+    app.text_area(key="right-text").set_value("Another text, of its own.").run()
     assert not drawn["left-map"].spec.link
     assert "do not stand for the same tokens" in contents(ok(app))
 
@@ -323,7 +323,7 @@ def test_the_difference_is_right_minus_left_with_both_tokens(drawn) -> None:
     app = ok(page("Side by side", layer="encoder 3", head="Head 1", difference="true"))
     near(cells(drawn["sides-difference"]), ran(WIDE)[0][3, 1] - ran()[0][3, 1])
     assert drawn["sides-difference"].spec.query_tokens[13] == "tired / wide"
-    app.text_input(key="right-text").set_value("Another text, of its own.").run()
+    app.text_area(key="right-text").set_value("Another text, of its own.").run()
     assert not ok(app).toggle
 
 
@@ -347,7 +347,7 @@ def test_a_model_that_is_not_there_is_named_and_the_last_stays(drawn, monkeypatc
 
 def test_no_text_on_the_right_is_said() -> None:
     app = page("Side by side")
-    app.text_input(key="right-text").set_value(" ").run()
+    app.text_area(key="right-text").set_value(" ").run()
     assert "There is no text yet." in contents(healthy(app))
 
 

@@ -267,7 +267,7 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     typed = model.tokenizer.decode(read.batch["decoder_input_ids"][0, 1:])
     assert typed.startswith("the cat")
     assert f"The decoder has written “{typed}”, as you typed. What may come next?" in contents(app)
-    app.text_input(key="second").set_value("").run()
+    app.text_area(key="second").set_value("").run()
     written = " ".join(model.encode(TEXT).target.tokens[1:])  # [1] and the like, which the tokenizer does not know
     assert f"{written[-20:]}” by itself, without the change. What may come next?" in contents(ok(app))
     names = list(drawn["if-moved"].figure.layout.yaxis.ticktext)

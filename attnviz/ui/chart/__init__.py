@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import plotly.io
@@ -24,6 +24,9 @@ SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an 
 
 # Every figure of the app has a template of its own; plotly would copy its default, which is large, into each before.
 plotly.io.templates.default = None
+
+
+Stack = Literal["", "lower", "upper", "beside"]
 
 
 class Cells(NamedTuple):
@@ -47,6 +50,7 @@ def chart(
     grows: bool = True,
     hint: str = "",
     title: str = "",
+    stack: Stack = "",
     on_click: Callable[[int, int], None] | None = None,
     on_stroke: Callable[[np.ndarray, bool], None] | None = None,
     on_drag: Callable[[float, float], None] | None = None,
@@ -62,8 +66,9 @@ def chart(
     is called where it is dropped, in the units of the axes. With `on_view` a zoom asks for a picture of the viewport:
     it is called with the first and the last row and column of it, or with None to go back to the whole map.
     `pinned` marks a row of a heatmap, `hint` tells what can be done with the picture, and with `grows` it is higher
-    where the window has room. The root element has data-ready="true" once the picture is painted, and data-rows and
-    data-columns, the size of the map.
+    where the window has room. In a container whose key begins with “stack”, a `lower` and an `upper` chart of the same
+    size lie over each other, and a slider wipes between them; a chart `beside` them is aligned with them. The root
+    element has data-ready="true" once the picture is painted, and data-rows and data-columns, the size of the map.
     """
     figure, spec = picture.figure, picture.spec
     figure_json = {
@@ -117,6 +122,7 @@ def chart(
                 "paints": on_stroke is not None,
                 "drags": on_drag is not None,
                 "views": on_view is not None,
+                "stack": stack,
                 "dragStamp": drag_stamp,
                 "drop": st.session_state.get(f"{key} drop", 0),  # the last that this figure knows of
                 "key": key,

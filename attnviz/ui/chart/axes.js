@@ -5,6 +5,9 @@
 /** @typedef {{ labels: string[], widths: number[], range: Pair }} Axis the widths of the labels are in pixels */
 
 const GAP = 3; // pixels between a label and the map
+const PITCH = 15 / 14; // of labels that can all be read, as a multiple of their size
+export const MOST = 24; // labels that all stand at an axis, in smaller letters where they must
+const LEAST = 9; // pixels of such letters
 const BETWEEN = 10; // pixels between two horizontal labels
 const LINE = 1.3; // times the size of letters
 const TITLE = 1.2 * 1.15; // times the size of the labels, as plotly has it
@@ -27,12 +30,12 @@ export function widths(labels, size, family) {
 
 /**
  * The pixels that labels and title need at the left of a map.
- * @param {Axis} axis
- * @param {number} standoff of the title
+ * @param {Pick<Axis, "widths">} axis
+ * @param {number | null} standoff of the title; null without one
  * @param {number} size of the letters
  */
 export function leftMargin({ widths }, standoff, size) {
-  return Math.ceil(GAP + Math.max(...widths) + standoff + TITLE * size);
+  return Math.ceil(2 * GAP + Math.max(...widths) + (standoff === null ? 0 : standoff - GAP + TITLE * size));
 }
 
 /**
@@ -47,32 +50,49 @@ export function bottomMargin({ widths }, angle, standoff, size) {
 }
 
 /**
- * As many labels as fit the range, at least a line apart.
+ * The labels of an axis: all of them, as far as letters can be made small enough, or as many as fit.
  * @param {Pick<Axis, "labels" | "range">} axis
  * @param {number} pixels
- * @param {number} lineHeight
+ * @param {number} size of the letters
  */
-export function ticks({ labels, range }, pixels, lineHeight) {
+export function ticks({ labels, range }, pixels, size) {
   const [from, to] = [Math.min(...range), Math.max(...range)];
-  const step = Math.max(1, Math.ceil((lineHeight * (to - from)) / pixels));
-  const tickvals = labels.map((_, i) => i).filter((i) => i % step === 0 && i >= from && i <= to);
-  return { tickvals, ticktext: tickvals.map((i) => labels[i]) };
+  const visible = labels.map((_, i) => i).filter((i) => i >= from && i <= to);
+  const most = Math.floor((2 * pixels) / (to - from) / PITCH) / 2; // the size at which neighbors do not touch
+  const fitted = visible.length <= MOST && most >= LEAST ? Math.min(size, most) : size;
+  const step = Math.max(1, Math.ceil((PITCH * fitted * (to - from)) / pixels - 1e-9));
+  const tickvals = visible.filter((i) => i % step === 0);
+  return { tickvals, ticktext: tickvals.map((i) => labels[i]), tickfont: { size: fitted } };
 }
 
 /**
  * The labels below a map: horizontal where they fit side by side, else upright.
  * @param {Axis} axis
  * @param {number} pixels
- * @param {number} lineHeight
+ * @param {number} size of the letters
  */
-export function keyTicks(axis, pixels, lineHeight) {
+export function keyTicks(axis, pixels, size) {
   const { widths, range } = axis;
-  const { tickvals, ticktext } = ticks(axis, pixels, lineHeight);
+  const labels = ticks(axis, pixels, size);
   const cell = pixels / Math.abs(range[1] - range[0]);
-  const ends = tickvals.map((i) => {
+  const ends = labels.tickvals.map((i) => {
     const middle = (i - Math.min(...range)) * cell;
-    return { left: middle - widths[i] / 2, right: middle + widths[i] / 2 };
+    const half = (widths[i] * labels.tickfont.size) / size / 2;
+    return { left: middle - half, right: middle + half };
   });
   const fits = ends.every(({ right }, n) => right + BETWEEN < (ends[n + 1]?.left ?? pixels + BETWEEN + GAP));
-  return { tickvals, ticktext, tickangle: fits ? 0 : 90 };
+  return { ...labels, tickangle: fits ? 0 : 90 };
+}
+
+/**
+ * Labels that are at most so wide; the end of a longer one is left out.
+ * @param {string[]} labels
+ * @param {number[]} widths
+ * @param {number} limit in pixels
+ */
+export function shorten(labels, widths, limit) {
+  return labels.map((label, i) => {
+    if (widths[i] <= limit || label.includes("<") || label.includes("&")) return label;
+    return `${[...label].slice(0, Math.max(1, Math.floor(([...label].length * limit) / widths[i]) - 1)).join("")}…`;
+  });
 }

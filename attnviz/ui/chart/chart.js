@@ -9,11 +9,14 @@ import { PaintingController } from "./painting.js";
 import { PlaneController } from "./plane.js";
 import { Graph, load } from "./plotly_adapter.js";
 import { PointsController } from "./points.js";
+import { wipe } from "./wipe.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 15; // pixels between two labels of 14 pixels that can both be read
 const WIDE = 560; // pixels from which there is room beside a map
 const PHONE = 640;
+const STACK_MARGIN = 32; // pixels at the right of stacked charts, for a button of the slider
+const STACK_TOP = 70; // pixels that the slider and another line take
 const TOP = 330; // pixels of a window that a chart leaves to what else is on a page
 const MODES = {
   plain: Controller,
@@ -125,6 +128,7 @@ export class Chart {
       if (run !== this.runs) return;
       this.#wire();
       this.drawn = true;
+      for (const [side, pixels] of Object.entries(this.graph.area ?? {})) this.root.style.setProperty(`--map-${side}`, `${pixels}px`);
       await controller.drawn();
       this.root.dataset.rows = String(controller.size.rows ?? "");
       this.root.dataset.columns = String(controller.size.columns ?? "");
@@ -151,7 +155,9 @@ export class Chart {
   }
 
   /** @param {import("./types").Header} header */
-  #label({ paints, drags, label, title, description, key }) {
+  #label({ paints, drags, label, title, description, key, stack }) {
+    this.root.dataset.stack = stack;
+    if (stack === "upper" && !this.root.querySelector(".attnviz-wipe")) this.stage.before(wipe(this.root));
     this.theme = isDark(getComputedStyle(this.root).getPropertyValue("--st-background-color")) ? "dark" : "light";
     this.root.dataset.theme = this.theme;
     this.stage.classList.toggle("attnviz-paints", paints);
@@ -171,11 +177,14 @@ export class Chart {
   #measure(header, controller) {
     const { width } = this;
     this.root.classList.toggle("attnviz-small", controller.isSmall);
-    const room = header.grows && window.innerWidth > PHONE ? Math.min(controller.greatestHeight, window.innerHeight - TOP) : 0;
-    const limit = controller.aspect ? controller.aspect * width + 40 : Infinity;
-    const height = Math.min(Math.max(header.height, room), limit);
     // In a presentation the page's own letters are larger, and the chart's follow.
     const large = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+    const { greatestHeight, leastHeight } = controller;
+    const inWindow = Math.min(greatestHeight, window.innerHeight - TOP - (header.stack ? STACK_TOP : 0));
+    const wanted = window.innerWidth <= PHONE ? leastHeight : large > 1 ? Math.max(inWindow, leastHeight) : inWindow;
+    const room = header.grows ? wanted : 0;
+    const limit = controller.aspect ? controller.aspect * width + 40 : Infinity;
+    const height = Math.min(Math.max(header.height, room), limit);
     const grown = this.isWide || controller.growsLetters ? Math.min(1.5, height / header.height, width / 340) : 1;
     this.letters = Math.max(large, grown);
     this.root.style.setProperty("--letters", String(this.letters));
@@ -199,6 +208,7 @@ export class Chart {
     });
     // A finger that drags wants to scroll the page.
     if (header.paints || matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
+    if (header.stack) layout.margin.r += STACK_MARGIN;
     this.hint = header.hint + (header.views && layout.dragmode ? " Drag to zoom." : "");
     controller.arrange(layout);
     return layout;

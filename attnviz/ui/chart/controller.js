@@ -49,6 +49,11 @@ export class Controller {
     return 900;
   }
 
+  /** The height in pixels that all labels need. */
+  get leastHeight() {
+    return 0;
+  }
+
   /** The greatest height for the width; null where there is no limit. @returns {number | null} */
   get aspect() {
     return /** @type {any} */ (this.spec).aspect ?? null;

@@ -2,7 +2,7 @@
 // weights of its query. Maps of one link share the cell and the part in view. A map can be zoomed; of a downsampled map
 // a zoom asks for the figure of its viewport.
 
-import { bottomMargin, keyTicks, leftMargin, ticks, widths } from "./axes.js";
+import { bottomMargin, keyTicks, leftMargin, MOST, shorten, ticks, widths } from "./axes.js";
 import { changeOf, strongest } from "./change.js";
 import { ReadingController } from "./controller.js";
 import { drawFan } from "./fan.js";
@@ -13,6 +13,8 @@ import { number } from "./number.js";
 /** @typedef {import("./types").Pair} Pair */
 /** @typedef {import("./types").Header & { spec: import("./types").HeatmapSpec }} HeatmapHeader */
 
+const LABEL_WIDTH = 0.26; // of a small map's chart, for the labels of its queries
+const AROUND = 120; // pixels above and below a map, for its color bar and the labels of keys
 const DOUBLE_CLICK = 300; // milliseconds, as plotly has it
 const AXES = /** @type {const} */ (["xaxis", "yaxis"]);
 /** @type {Set<HeatmapController>} */
@@ -27,8 +29,9 @@ export class HeatmapController extends ReadingController {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   waiting; // a click that may be the first half of a double click
   released = 0;
-  /** @type {{ x: number[], y: number[] }} of the labels, in pixels */
-  widths = { x: [], y: [] };
+  fontSize = 0; // of the labels, in pixels
+  /** @type {Omit<Axis, "range">[]} of keys and queries */
+  labels = [];
   /** @type {Map<string, string>} */
   cellSentences = new Map();
 
@@ -68,8 +71,12 @@ export class HeatmapController extends ReadingController {
   // The picture ----------------------------------------------------------------------------------------------------
 
   get greatestHeight() {
-    // Without a fan it is about as wide as high.
-    return this.spec.fan ? 900 : Math.max(this.header.height, this.chart.width);
+    if (this.spec.fan) return 900;
+    return Math.max(this.header.height, this.chart.width, this.leastHeight); // about as wide as high
+  }
+
+  get leastHeight() {
+    return this.spec.fan ? 0 : AROUND + this.chart.lineHeight * Math.min(this.size.rows, MOST);
   }
 
   get isSmall() {
@@ -88,16 +95,21 @@ export class HeatmapController extends ReadingController {
     if (spec.zoomKey === this.zoomKey && !chart.reset.hidden) this.#keepZoom(layout);
     this.zoomKey = spec.zoomKey;
     const { margin, xaxis, yaxis, font, template } = layout;
-    this.widths = {
-      x: widths(spec.keyLabels, font.size, template.layout.font.family),
-      y: widths(spec.queryLabels, font.size, template.layout.font.family),
-    };
+    this.fontSize = font.size;
+    const { family } = template.layout.font;
+    this.labels = [spec.keyLabels, spec.queryLabels].map((labels) => ({ labels, widths: widths(labels, font.size, family) }));
+    if (this.isSmall) {
+      const [, queries] = this.labels;
+      queries.labels = shorten(queries.labels, queries.widths, chart.width * LABEL_WIDTH);
+      queries.widths = widths([...queries.labels, yaxis.title.text], font.size, family);
+      moveTitleUp(layout);
+    }
     const [keys, queries] = this.#axes(xaxis.range, yaxis.range);
-    margin.l = leftMargin(queries, yaxis.title.standoff, font.size);
+    margin.l = leftMargin(queries, this.isSmall ? null : yaxis.title.standoff, font.size);
     const width = chart.width - margin.l - margin.r;
-    Object.assign(xaxis, keyTicks(keys, width, chart.lineHeight), { automargin: false });
+    Object.assign(xaxis, keyTicks(keys, width, font.size), { automargin: false });
     margin.b = this.below + bottomMargin(keys, xaxis.tickangle, xaxis.title.standoff, font.size);
-    Object.assign(yaxis, ticks(queries, chart.height - margin.t - margin.b, chart.lineHeight), { automargin: false });
+    Object.assign(yaxis, ticks(queries, chart.height - margin.t - margin.b, font.size), { automargin: false });
   }
 
   /**
@@ -106,10 +118,10 @@ export class HeatmapController extends ReadingController {
    * @returns {[Axis, Axis]} those of keys and queries
    */
   #axes(x, y) {
-    const { keyLabels, queryLabels } = this.spec;
+    const [keys, queries] = this.labels;
     return [
-      { labels: keyLabels, widths: this.widths.x, range: x },
-      { labels: queryLabels, widths: this.widths.y, range: y },
+      { ...keys, range: x },
+      { ...queries, range: y },
     ];
   }
 
@@ -141,15 +153,17 @@ export class HeatmapController extends ReadingController {
       chart.reset.hidden = isHome && !spec.downsampled?.viewport;
       const { w = 0, h = 0 } = graph.area ?? {};
       const [keys, queries] = this.#axes(graph.range("xaxis"), graph.range("yaxis"));
-      const [x, y] = [keyTicks(keys, w, chart.lineHeight), ticks(queries, h, chart.lineHeight)];
+      const [x, y] = [keyTicks(keys, w, this.fontSize), ticks(queries, h, this.fontSize)];
       if (String([graph.tickvals("xaxis"), graph.tickvals("yaxis")]) !== String([x.tickvals, y.tickvals])) {
         this.isRelabelling = true;
         await graph.relayout({
           "xaxis.tickvals": x.tickvals,
           "xaxis.ticktext": x.ticktext,
           "xaxis.tickangle": x.tickangle,
+          "xaxis.tickfont.size": x.tickfont.size,
           "yaxis.tickvals": y.tickvals,
           "yaxis.ticktext": y.ticktext,
+          "yaxis.tickfont.size": y.tickfont.size,
         });
         this.isRelabelling = false;
       }
@@ -349,6 +363,19 @@ export class HeatmapController extends ReadingController {
     if (height > 0 && height < 6) [top, height] = [top - 3, height + 6]; // around a thin row, not over it
     if (height > 0 && right > left) this.chart.add("rect", { x: left, y: top, width: right - left, height, ...style });
   }
+}
+
+/**
+ * Writes the title of the queries above their labels, where it takes no width from the map.
+ * @param {import("./types").Layout} layout
+ */
+function moveTitleUp(layout) {
+  const { text } = layout.yaxis.title;
+  const font = { size: layout.font.size * 0.85 }; // below the buttons
+  layout.yaxis.title = { text: "", standoff: 0 };
+  layout.margin.t += 4;
+  const place = { xref: "paper", yref: "paper", x: 0, xanchor: "right", xshift: -3, y: 1, yanchor: "bottom" };
+  layout.annotations = [...(layout.annotations ?? []), { ...place, text, font, showarrow: false }];
 }
 
 /**

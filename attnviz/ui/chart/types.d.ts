@@ -67,7 +67,7 @@ export type Spec = PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec
 
 interface Axis {
   range: Pair;
-  title: { standoff: number };
+  title: { text: string; standoff: number };
   [name: string]: any;
 }
 interface Template {
@@ -81,6 +81,7 @@ export interface Layout {
   font: { size: number };
   template: Template;
   coloraxis: { cmax?: number };
+  annotations?: object[];
   dragmode?: string | false;
   [name: string]: unknown;
 }
@@ -104,6 +105,7 @@ export interface Header {
   paints: boolean;
   drags: boolean;
   views: boolean;
+  stack: "" | "lower" | "upper" | "beside";
   dragStamp: number;
   drop: number;
   key: string;

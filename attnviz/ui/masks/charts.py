@@ -1,52 +1,51 @@
 """The three maps, A, B and B − A, and the number of cells of each outcome."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import streamlit as st
 import torch
-from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.difference import ADDED, REMOVED, outcome_counts
 from attnviz.figures.difference import difference_heatmap
-from attnviz.ui.chart import chart
+from attnviz.ui.chart import Stack, chart
 from attnviz.ui.head_map import zoom_key
 from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks import mask_editor
+from attnviz.ui.masks.arrangement import WIPE
 from attnviz.ui.masks.comparison import SIDES, Comparison
 
 HEIGHT = 330
 LINK_GROUP = "masks"
-KINDS = {
-    "kept": "kept by both, as they were",
-    "re-weighted": "kept by both, re-weighted only",
-    "removed": "removed: only A allows them",
-    "added": "added: only B allows them",
+STACK: tuple[Stack, ...] = ("lower", "upper", "beside")
+OUTCOMES = {
+    "kept": ("kept as they were", "Both masks allow these cells, with the same weight."),
+    "re-weighted": ("re-weighted", "Both masks allow these cells, with another weight."),
+    "removed": ("removed", "Only A allows these cells."),
+    "added": ("added", "Only B allows these cells."),
 }
 
 
 def show_legend(comparison: Comparison) -> None:
-    """Draws the outcomes with their numbers of cells."""
+    """Draws the outcomes with their numbers of cells, in one line."""
     count = outcome_counts(torch.from_numpy(comparison.outcomes))
     items = (
-        element("li", element("b", f"{count[kind]:,}"), f" {meaning}", class_=f"attnviz-{kind}")
-        for kind, meaning in KINDS.items()
+        element("li", element("b", f"{count[kind]:,}"), f" {name}", class_=f"attnviz-{kind}", title=meaning)
+        for kind, (name, meaning) in OUTCOMES.items()
     )
-    st.html(
-        element("p", "What changes from A to B", class_="attnviz-change")
-        + element("ul", *items, class_="attnviz-kinds")
-    )
+    st.html(element("ul", *items, class_="attnviz-kinds"))
 
 
-def show(
-    comparison: Comparison, places: Sequence[DeltaGenerator], pinned: int | None, toggle: Callable[[int], None]
-) -> None:
-    """Draws A, B and B − A, linked, each in its place."""
-    sides = zip(SIDES, comparison.mechanisms, comparison.maps, comparison.allowed, places[:2], strict=True)
-    for side, mechanism, head_map, allowed, place in sides:
-        painting, sentence = mask_editor.is_painting(side), mask_editor.describe_mask(mechanism)
-        with place:
+def show(comparison: Comparison, arrangement: str, pinned: int | None, toggle: Callable[[int], None]) -> None:
+    """Draws A, B and B − A, linked."""
+    wipes = arrangement == WIPE
+    columns = st.columns(2 if wipes else 3, gap="medium")
+    stack = columns[0].container(key="stack") if wipes else None
+    sides = zip(SIDES, comparison.mechanisms, comparison.maps, comparison.allowed, strict=True)
+    for i, (side, mechanism, head_map, allowed) in enumerate(sides):
+        painting, sentence = mask_editor.is_painting(side) and not wipes, mask_editor.describe_mask(mechanism)
+        with stack or columns[i]:
             chart(
                 head_map.chart(largest=comparison.largest, link=LINK_GROUP),
                 f"map-{side.lower()}",
@@ -59,15 +58,17 @@ def show(
                 hint="Drag over cells to paint them."
                 if painting
                 else "Point at a cell: it is marked in all three maps.",
+                stack=STACK[i] if wipes else "",
                 on_click=None if painting else lambda row, _: toggle(row),
                 on_stroke=partial(mask_editor.paint, side, allowed) if painting else None,
             )
-            st.caption(plain(sentence))
+        with columns[0 if wipes else i]:
+            st.caption(plain(f"{side}: {sentence}" if wipes else sentence))
     difference_chart = difference_heatmap(
         comparison.change, comparison.outcomes == REMOVED, comparison.outcomes == ADDED, *comparison.maps[0].labels,
         charts=("map-a", "map-b"), zoom_key=zoom_key(comparison.inputs), link=LINK_GROUP,
     )  # fmt: skip
-    with places[2]:
+    with columns[-1]:
         chart(
             difference_chart,
             "change",
@@ -78,5 +79,6 @@ def show(
             height=HEIGHT,
             pinned=pinned,
             hint="More attention in B is blue, less is brown.",
+            stack=STACK[-1] if wipes else "",
             on_click=lambda row, _: toggle(row),
         )

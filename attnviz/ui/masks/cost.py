@@ -66,7 +66,7 @@ def _cost_table(costs: dict[str, LayerCost], inputs: Inputs, number_bytes: int) 
 def _entries(cost: LayerCost, d_k: int, d_v: int, number_bytes: int) -> dict[str, str]:
     size = byte_size((cost.cached or 0) * (d_k + d_v) * number_bytes)
     return {
-        "kept pairs": f"{cost.kept:,} of {cost.pairs:,} ({percent(cost.kept / cost.pairs)})",
+        "kept pairs": f"{cost.kept:,} ({percent(cost.kept / cost.pairs)})",
         "blocks computed": f"{cost.blocks_kept:,} of {cost.blocks:,} ({percent(cost.blocks_kept / cost.blocks)})",
         "full and partial blocks": f"{cost.blocks_full:,} and {cost.blocks_partial:,}",
         "FLOPs of kept pairs": flop_count(attention_flops(cost.kept, d_k, d_v)),

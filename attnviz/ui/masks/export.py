@@ -1,28 +1,46 @@
 """The export of a mechanism as a script."""
 
+from functools import partial
+
 import streamlit as st
 
 from attnviz.export import EXPORTS
+from attnviz.formatting import byte_size
+from attnviz.ui import cache
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.comparison import SIDES, Comparison
+from attnviz.ui.masks.length import choose_length
+
+LONGEST = 100_000  # characters that are shown
 
 
 def show(comparison: Comparison) -> None:
-    """Draws a script for one of the two mechanisms, in one of three libraries."""
+    """Draws a script for one of the two mechanisms, in one of three libraries, at the length that is chosen."""
     inputs = comparison.inputs
+    queries, keys = choose_length(inputs)
     with st.container(horizontal=True):
         side = st.segmented_control("Mechanism", SIDES, default="B", required=True, key="code-of", bind="query-params")
         kind = st.segmented_control(
             "Library", list(EXPORTS), default=next(iter(EXPORTS)), required=True, key="code-in", bind="query-params"
         )
+    mechanism = comparison.mechanisms[SIDES.index(side)]
+    sizes = {"heads": inputs.heads, "kv_heads": inputs.key.shape[0], "width": inputs.query.shape[-1]}
     try:
-        script = EXPORTS[kind](
-            comparison.mechanisms[SIDES.index(side)], inputs.queries, inputs.keys,
-            heads=inputs.heads, kv_heads=inputs.key.shape[0], width=inputs.query.shape[-1],
-        )  # fmt: skip
+        script = cache.once(
+            partial(EXPORTS[kind], mechanism, queries, keys, **sizes),
+            *("script", kind, mechanism, queries, keys, sizes),
+            work=inputs.heads * queries * keys,
+        )
     except ValueError as problem:
         st.info(plain(str(problem)))
         return
-    st.code(script, language="python")
+    if len(script) > LONGEST:
+        st.info(f"This script is long: it holds the numbers of the mask ({byte_size(len(script))}). Download it.")
+    else:
+        st.code(script, language="python")
     name = f"attention_{kind.lower()}.py"
     st.download_button("Download", script, name, icon=":material/download:", on_click="ignore")
+    st.caption(
+        "When it runs, it compares its weights of a random example with a dense reference; a difference is an error. "
+        "Of a long text it compares some queries and keys, in NumPy none."
+    )

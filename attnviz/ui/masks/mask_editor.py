@@ -1,6 +1,7 @@
-"""The mask and biases of one side of a comparison: chosen from the menu, written, painted or uploaded as a grid.
+"""The mask and biases of one side of a comparison, in one line: written, chosen from the menu, and undone.
+A popover has the parameters, painting, biases, and grids to paste or upload.
 
-The text of the mask is the state, and in the link; the menu, its parameters, painting, files and the gallery write it.
+The text of the mask is the state, and in the link; the menu, parameters, painting, files and the gallery write it.
 """
 
 from collections.abc import Callable
@@ -11,10 +12,12 @@ import streamlit as st
 
 from attnviz.masks import Grid, Mask, MaskError, parse
 from attnviz.mechanism import Mechanism
-from attnviz.ui import mechanism_controls, widgets
+from attnviz.ui import mechanism_controls
 from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
+from attnviz.ui.masks.arrangement import show_side_by_side
 from attnviz.ui.masks.comparison import SIDES
+from attnviz.ui.widgets import GROUP, help_text, title
 
 START = dict(zip(SIDES, ("full", "causal"), strict=True))
 MOST_UNDONE = 50
@@ -29,38 +32,43 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
     """Draws the widgets of one side; returns the shared mechanism with the mask and biases of this side."""
     key, text = _key(side), _text(side)
     good, problem = _read(side, text)
-    with st.container(horizontal=True, vertical_alignment="bottom", key=f"side-{side.lower()}"):
-        chosen = mechanism_controls.choose_unlinked_mask(key, f"Mask {side}", text, good)
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key=f"side-{side.lower()}"):
+        st.html(element("span", side, class_="attnviz-side"), width="content")
+        written = st.container()  # filled once the parameters are known, which write the text
+        st.menu_button(
+            title(type(good)) if mechanism_controls.is_in_menu(good) else "Menu",
+            list(mechanism_controls.MASK_MENU), key=f"{key}-menu", help=f"Masks of the catalogue, for {side}",
+            format_func=_menu_line, on_click=_choose_from_menu, args=(side,),
+        )  # fmt: skip
+        undo = st.container(width="content")
+        with st.popover("", icon=":material/tune:", help=f"Parameters, painting, biases and grids of {side}"):
+            st.markdown(f"**{title(type(good))}**", help=help_text(type(good)))
+            chosen = mechanism_controls.choose_unlinked_parameters(key, text, good)
+            st.toggle("Paint cells in the map", key=_paint_key(side), on_change=show_side_by_side)
+            biases = mechanism_controls.choose_biases(f"Biases {side}", shared.biases, side)
+            _choose_grid(side)
+            with st.expander("How to write a mask"):
+                st.markdown(LANGUAGE)
     if chosen != good:
         good, problem = chosen, None
         set_mask(side, str(chosen))
     if not problem:
         _remember(side)
-    st.text_input(
-        f"Mask {side} in words", START[side], key=key, bind="query-params",
-        label_visibility="collapsed", icon=":material/edit:",
+    written.text_input(f"Mask {side} in words", START[side], key=key, bind="query-params", label_visibility="collapsed")
+    undo.button(
+        "", key=f"undo-{side}", icon=":material/undo:", help="Undo",
+        disabled=len(_history(side)) < 2 and not problem, on_click=_undo, args=(side,),
     )  # fmt: skip
     if problem:
         sentence = f"{problem} The picture shows {good}."
         st.html(element("div", element("pre", problem.pointer), sentence, class_="attnviz-mistake", role="alert"))
     st.session_state[f"{key} good"] = good
-    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-        st.toggle("Paint", key=f"paint-{side.lower()}")
-        st.button(
-            "", key=f"undo-{side}", icon=":material/undo:", help="Undo",
-            disabled=len(_history(side)) < 2 and not problem, on_click=_undo, args=(side,),
-        )  # fmt: skip
-        with st.popover("", icon=":material/tune:", help="Biases, and a grid of your own"):
-            biases = mechanism_controls.choose_biases(f"Biases {side}", shared.biases, side)
-            _choose_grid(side)
-        with st.popover("", icon=":material/help:", help="How to write a mask"):
-            st.markdown(LANGUAGE)
     return replace(shared, mask=good, biases=biases)
 
 
 def describe_mask(mechanism: Mechanism) -> str:
     """Returns the mask and the biases as a sentence."""
-    biases = " and ".join(widgets.title(type(bias)) for bias in mechanism.biases)
+    biases = " and ".join(title(type(bias)) for bias in mechanism.biases)
     return mechanism.mask.describe() + f" With {biases}." * bool(biases)
 
 
@@ -70,7 +78,7 @@ def set_mask(side: str, text: str) -> None:
 
 
 def is_painting(side: str) -> bool:
-    return bool(st.session_state[f"paint-{side.lower()}"])
+    return bool(st.session_state[_paint_key(side)])
 
 
 def paint(side: str, allowed: np.ndarray, cells: np.ndarray, value: bool) -> None:
@@ -82,6 +90,20 @@ def paint(side: str, allowed: np.ndarray, cells: np.ndarray, value: bool) -> Non
 
 def _key(side: str) -> str:
     return f"mask-{side.lower()}"
+
+
+def _paint_key(side: str) -> str:
+    return f"paint-{side.lower()}"
+
+
+def _menu_line(name: str) -> str:
+    """Returns a line of the menu; the name of a group, which chooses its first mask, is bold."""
+    return f"**{name.strip(GROUP)}**" if name.startswith(GROUP) else name
+
+
+def _choose_from_menu(side: str) -> None:
+    name = st.session_state[f"{_key(side)}-menu"]
+    set_mask(side, str(mechanism_controls.MASK_MENU[name]()))
 
 
 def _text(side: str) -> str:

@@ -11,6 +11,7 @@ from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, RemoteModel, allowed_models, model_id
 from attnviz.models.image_inputs import FORMATS
 from attnviz.models.model import Model
+from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.settings import MB, upload_bytes
 from attnviz.sources.source import MissingInput
@@ -20,6 +21,7 @@ from attnviz.ui import cache, head_controls
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import download
 from attnviz.ui.models.model_source import ModelSource, UploadedPictureSource
+from attnviz.ui.models.text_box import choose_text, not_linked_note
 from attnviz.ui.scheduling import computation
 
 ANOTHER = (
@@ -52,7 +54,7 @@ def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
     with st.sidebar:
         name = _choose_model()
         facts = st.container()
-    place = st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="given")
+    place = st.container(horizontal=True, gap="small", key="given")
     with notes, st.spinner("Loading the model …", show_time=True):
         problem = _load(name)
     with place:
@@ -67,6 +69,8 @@ def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
         st.session_state[SESSION] = list(dict.fromkeys([*st.session_state.get(SESSION, []), name]))
     _keep_link(name, problem, layers)
     facts.caption(plain(_model_facts(source, layers)))
+    if note := not_linked_note(chosen.text, chosen.pair):
+        notes.caption(note)
     for note in model_notes(source.model(), layers):
         notes.info(plain(note))
     return source, layers
@@ -108,7 +112,8 @@ def _model_facts(source: ModelSource, layers: Trace) -> str:
     limit = f"; {reader} reads at most {model.limit:,} tokens" if "text" in model.modality else ""
     name = shortened_path(source.name) if model_cache.is_path(source.name) else model.name
     title = f"{name} ({type(model.model).__name__})"
-    return f"{title}: {len(layers)} attention layers of {head_counts} heads, {parameters:,} parameters{limit}"
+    dtype = "" if model.model.dtype is torch.float32 else f" in {type_name(model.model.dtype)}"
+    return f"{title}: {len(layers)} attention layers of {head_counts} heads, {parameters:,} parameters{dtype}{limit}"
 
 
 def shortened_path(path: str) -> str:
@@ -229,7 +234,7 @@ def _choose_input(name: str, facts: DeltaGenerator) -> ModelSource:
     """Draws the widgets of the model's inputs."""
     model, source = model_cache.model(name, model_cache.HUB), ModelSource("" if name == MINILM else name, "")
     if "text" in model.modality:
-        source = replace(source, text=st.text_input("Text", EXAMPLE, key="text", bind="query-params"))
+        source = replace(source, text=choose_text("Text", EXAMPLE, "text"))
         source = replace(source, pair=_choose_pair(model))
     picture = _choose_picture(model, facts) if "picture" in model.modality else None
     return UploadedPictureSource(source.name, source.text, source.pair, picture) if picture else source
@@ -261,4 +266,4 @@ def _choose_pair(model: Model) -> str:
     label, about = "Second text", "Another sentence, which the model reads after the first."
     if model.is_encoder_decoder:
         label, about = "Written so far", "What the decoder has written; without it, it writes by itself."
-    return st.text_input(label, key="second", bind="query-params", help=about, width=260)
+    return choose_text(label, "", "second", help=about, width=260)
