@@ -142,7 +142,7 @@ def test_a_decoders_three_kinds_of_attention_have_their_names(saved, drawn) -> N
         assert [use for use in USES if use in contents(app)] == list(USES)
         framed = [key for key in ("heads-0", "heads-1", "heads-2") if drawn[key].figure.layout.shapes]
         assert framed == [f"heads-{[*expected, 'decoder 1 cross'].index(layer)}"]
-    assert app.text_area(key="second").label == "Written so far"
+    assert app.text_area(key="second").label == "Decoder’s input"
 
 
 def test_a_model_that_keeps_its_queries_to_itself_is_shown_by_its_own_weights(tmp_path, drawn) -> None:
