@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Real
 from torch import Tensor
 
 from attnviz.formatting import dimensions
 
 # A dot product of two vectors with entries below this stays far from float32's limit, whatever scales it.
 LARGEST = 1e12
+# Types in which vectors can be held, but not computed with: a head is converted to float32 when it is computed.
+COMPACT = (torch.uint8, torch.int8, torch.int16, torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,8 +19,8 @@ class Inputs:
     """The queries, keys and values of one example, for all heads of one layer.
 
     Heads may share keys and values: query head h uses key head h // (heads / kv_heads) (grouped-query attention,
-    Ainslie et al. 2023). Values may be float16 while queries and keys have another type; `value_of` converts them.
-    Raises ValueError if shapes disagree or a number is not finite.
+    Ainslie et al. 2023). Each may be held in a type of COMPACT, such as uint8 or float16: then heads are converted to
+    `dtype` when they are computed. Raises ValueError if shapes disagree or a number is not finite.
 
     Example:
         >>> inputs = Inputs(torch.zeros(4, 3, 8), *torch.zeros(2, 2, 3, 8), tuple("abc"), tuple("abc"))
@@ -26,9 +28,9 @@ class Inputs:
         (4, 3, 3, 1)
     """
 
-    query: Float[Tensor, "heads queries d_q"]
-    key: Float[Tensor, "kv_heads keys d_k"]
-    value: Float[Tensor, "kv_heads keys d_v"]
+    query: Real[Tensor, "heads queries d_q"]
+    key: Real[Tensor, "kv_heads keys d_k"]
+    value: Real[Tensor, "kv_heads keys d_v"]
     query_tokens: tuple[str, ...]  # what a person reads on the axes
     key_tokens: tuple[str, ...]
     special_queries: tuple[int, ...] = ()  # positions of tokens that a tokenizer added, such as [CLS]
@@ -41,7 +43,7 @@ class Inputs:
                 raise ValueError(f"{name} must be a torch tensor; it is a {type(array).__name__}. Use torch.as_tensor.")
             if array.ndim != 3:
                 raise ValueError(f"{name} must have 3 axes (heads, tokens, width); it has shape {tuple(array.shape)}.")
-            if not array.is_floating_point():
+            if not (array.is_floating_point() or array.dtype in COMPACT):
                 raise ValueError(f"{name} must hold real numbers, such as float32; it holds {array.dtype}.")
             if 0 in array.shape:
                 raise ValueError(f"{name} is empty: its shape is {tuple(array.shape)}. Give at least one of each.")
@@ -51,7 +53,7 @@ class Inputs:
                     f"{name} holds numbers that are not finite, or larger than {LARGEST:.0e}. "
                     "Replace NaN and infinity, or scale the vectors down."
                 )
-        if self.query.dtype != self.key.dtype or self.value.dtype not in (self.key.dtype, torch.float16):
+        if len(self._dtypes) > 1:
             types = f"{self.query.dtype}, {self.key.dtype} and {self.value.dtype}"
             raise ValueError(f"query, key and value must be of one type; they are {types}. Use .float() on each.")
         heads, queries, _ = self.query.shape
@@ -80,6 +82,15 @@ class Inputs:
         return f"Inputs(query {query}, key {key}, value {value})"
 
     @property
+    def _dtypes(self) -> set[torch.dtype]:
+        return {tensor.dtype for tensor in (self.query, self.key, self.value)} - {*COMPACT}
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type in which heads are computed: float32 where all are held in types of COMPACT."""
+        return next(iter(self._dtypes), torch.float32)
+
+    @property
     def heads(self) -> int:
         return self.query.shape[0]
 
@@ -95,12 +106,20 @@ class Inputs:
         """Returns the key and value head that query head `head` uses."""
         return head * self.key.shape[0] // self.heads
 
+    def query_of(self, head: int) -> Float[Tensor, "queries d_q"]:
+        """Returns the queries of head `head`, in the type in which it is computed."""
+        return self.query[head].to(self.dtype)
+
+    def key_of(self, head: int) -> Float[Tensor, "keys d_k"]:
+        """Returns the keys that query head `head` uses, in the type in which it is computed."""
+        return self.key[self.kv_head(head)].to(self.dtype)
+
     def value_of(self, head: int) -> Float[Tensor, "keys d_v"]:
-        """Returns the values that query head `head` uses, in the type of the queries."""
-        return self.value[self.kv_head(head)].to(self.query.dtype)
+        """Returns the values that query head `head` uses, in the type in which it is computed."""
+        return self.value[self.kv_head(head)].to(self.dtype)
 
 
-def cut_heads(vectors: Float[Tensor, "tokens width"], heads: int) -> Float[Tensor, "heads tokens d_head"]:
+def cut_heads(vectors: Real[Tensor, "tokens width"], heads: int) -> Real[Tensor, "heads tokens d_head"]:
     """Splits vectors into `heads` parts of equal width, as in multi-head attention (Vaswani et al. 2017). Raises
     ValueError if the width is not divisible by `heads`.
 

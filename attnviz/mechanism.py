@@ -96,10 +96,9 @@ class Mechanism:
         # Of all heads, none that they share is copied.
         kv_heads = heads if shared == 1 or heads == slice(None) else h[heads] // shared
         bound = self.bind(inputs.queries, inputs.keys, inputs.heads)
-        value = inputs.value[kv_heads].to(inputs.query.dtype)
-        attention = bound.stages(
-            inputs.query[heads][:, rows], inputs.key[kv_heads], value, bound.mask(*positions), positions
-        )
+        vectors = inputs.query[heads][:, rows], inputs.key[kv_heads], inputs.value[kv_heads]
+        query, key, value = (one.to(inputs.dtype) for one in vectors)
+        attention = bound.stages(query, key, value, bound.mask(*positions), positions)
         names = inputs.query_tokens
         query_tokens = names[rows] if isinstance(rows, slice) else tuple(names[i] for i in rows)
         return replace(attention, query_tokens=query_tokens, key_tokens=inputs.key_tokens)

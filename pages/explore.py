@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, presentation, source_picker
-from attnviz.ui.downloads import downloads
+from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
 from attnviz.ui.head_map import check_maps
 from attnviz.ui.heading import heading
 
@@ -28,7 +28,7 @@ if drawn:
     presentation.show_title(drawn.title)
     table, take = st.columns([0.8, 0.2])
     with take:
-        downloads(head_map, figure, private=drawn.source.private)
+        downloads(head_map, figure, not_linked=FILE_NOT_LINKED if drawn.source.private else "")
     if table.toggle("Show the numbers as a table", key="table", bind="query-params"):
         st.dataframe(pd.DataFrame(head_charts.as_table(head_map)).round(4), hide_index=True)
     st.caption(

@@ -83,7 +83,7 @@ def rollout(
                 "Choose another normalizer."
             )
     inputs = layers[0].inputs
-    share = torch.eye(size, dtype=inputs.query.dtype, device=inputs.query.device)[rows]
+    share = torch.eye(size, dtype=inputs.dtype, device=inputs.query.device)[rows]
     for layer, mechanism in zip(reversed(layers), reversed(mechanisms), strict=True):
         below = torch.zeros_like(share)
         for first in range(0, size, BLOCK):

@@ -73,7 +73,7 @@ def downsample(
     cells, device = torch.arange(height), inputs.query.device
     start, end = cells * len(q) // height, -(-(cells + 1) * len(q) // height)
     most = torch.arange(min(BLOCK, int((end - start).max())))
-    weights = torch.full((height, width), -torch.inf, dtype=inputs.query.dtype, device=device)
+    weights = torch.full((height, width), -torch.inf, dtype=inputs.dtype, device=device)
     query, key = (torch.full((height, width), -1, device=device) for _ in range(2))
     done = 0
     for first in range(q[0] - q[0] % BLOCK, q[-1] + 1, BLOCK):

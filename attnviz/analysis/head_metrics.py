@@ -276,7 +276,7 @@ def layer_metrics(
     tokens = KeyTokens(torch.tensor([numbers[one] for one in identities]).to(device), special.to(device))
     k = torch.arange(inputs.keys, device=device)
 
-    dtype = torch.promote_types(inputs.query.dtype, torch.float32)  # half precision cannot count far enough
+    dtype = inputs.dtype
     sums = torch.zeros(2, len(metrics), inputs.heads, dtype=torch.float64, device=device)
     for first in range(0, inputs.queries, BLOCK):
         q = torch.arange(first, min(first + BLOCK, inputs.queries), device=device)

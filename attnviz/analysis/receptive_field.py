@@ -1,9 +1,10 @@
-"""The receptive field of stacked attention: which keys a query depends on through several layers of one mask.
+"""The receptive field of stacked attention: which keys a query depends on through several layers.
 
 A query attends to keys, which depend on other keys in the layer below, so its receptive field grows with depth. Each
 position also depends on itself through the residual connection, whatever the mask.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,30 +15,47 @@ from torch import Tensor
 BLOCK = 128  # queries at a time, so that memory stays small
 
 
-def layers_needed(
-    allowed: Bool[Tensor, "queries keys"] | Bool[np.ndarray, "queries keys"], layers: int
-) -> Int[Tensor, "queries keys"]:
+Allowed = Bool[Tensor, "queries keys"] | Bool[np.ndarray, "queries keys"]
+
+
+def layers_needed(allowed: Allowed | Sequence[Allowed], layers: int) -> Int[Tensor, "queries keys"]:
     """Returns the fewest layers through which each query depends on each key; 0 if more than `layers` are needed.
 
-    A position depends on itself from the first layer on, also if the mask does not allow it (the residual connection).
-    Raises ValueError if the numbers of queries and keys differ, or if there is no layer.
+    `allowed` is the mask of every layer, or a sequence of masks: of the first layer, the second and so on, repeated
+    from the beginning over all layers. A position depends on itself from the first layer on, also if the mask does not
+    allow it (the residual connection). Raises ValueError if the numbers of queries and keys differ, if the masks differ
+    in size, or if there is no layer or no mask.
+
+    Example:
+        >>> from attnviz.masks import Causal, SlidingWindow
+        >>> local, whole = SlidingWindow(2).matrix(5, 5), Causal().matrix(5, 5)
+        >>> layers_needed(local, 3)[4]
+        tensor([0, 3, 2, 1, 1], dtype=torch.int32)
+        >>> layers_needed([local, whole], 3)[4]
+        tensor([2, 2, 2, 1, 1], dtype=torch.int32)
     """
-    allowed = torch.as_tensor(allowed)
-    if allowed.shape[0] != allowed.shape[1]:
+    single = isinstance(allowed, Tensor | np.ndarray)
+    masks = [torch.as_tensor(one) for one in ([allowed] if single else allowed)]
+    if not masks or len({mask.shape for mask in masks}) > 1:
+        sizes = ", ".join(" × ".join(map(str, mask.shape)) for mask in masks) or "none"
+        raise ValueError(f"Give at least one mask, and masks of one size; it got {sizes}.")
+    queries, keys = masks[0].shape
+    if queries != keys:
         raise ValueError(
             "Layers can be stacked where the queries of one are the keys of the next, so there must be as many of "
-            f"both; here there are {allowed.shape[0]} queries and {allowed.shape[1]} keys."
+            f"both; here there are {queries} queries and {keys} keys."
         )
     if layers < 1:
         raise ValueError(f"Give at least 1 layer; it got {layers}.")
-    direct = allowed.cpu().numpy() | np.eye(len(allowed), dtype=bool)
-    needed, reached = direct.astype(np.int32), direct
+    direct = [mask.cpu().numpy() | np.eye(queries, dtype=bool) for mask in masks]
+    needed, reached, latest = direct[0].astype(np.int32), direct[0], 1
     for layer in range(2, layers + 1):
-        further = _one_layer_more(direct, reached)
+        further = _one_layer_more(direct[(layer - 1) % len(direct)], reached)
         new = further & ~reached
-        if not new.any():
+        if new.any():
+            needed[new], reached, latest = layer, further, layer
+        elif layer - latest == len(direct):  # no layer of the sequence adds anything
             break
-        needed[new], reached = layer, further
     return torch.from_numpy(needed)
 
 

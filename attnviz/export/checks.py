@@ -21,7 +21,7 @@ from attnviz.mechanism import Mechanism
 MOST_CELLS = 2**21  # scores of the reference
 MOST_WEIGHTS = 2**19  # that are computed here, for a script to compare with
 MOST_COLUMNS = 64  # keys whose weights are compared
-SCORES = '"""The scores of the queries at these rows with all keys, −∞ where they are masked."""'
+SCORES = '"""The scores of the queries at these rows with all keys, −∞ where they may not attend."""'
 
 
 def dense_scores(compared: ScoreCode, codes: list[BiasCode], allowed: list[str], target: Target) -> str:
@@ -85,8 +85,8 @@ def _range(count: int, most: int) -> range:
 
 def _arange(positions: range) -> str:
     numbers = [positions.start, positions.stop, positions.step]
-    given = numbers if positions.step > 1 else numbers[1:2]
-    return f"torch.arange({comma_separated(given)}, device=device)"
+    arguments = numbers if positions.step > 1 else numbers[1:2]
+    return f"torch.arange({comma_separated(arguments)}, device=device)"
 
 
 def _count_allowed(mechanism: Mechanism, rows: range, target: Target) -> int:

@@ -14,6 +14,9 @@ to tight:
     q, k, h, n_q, n_k      the positions of query, key and head, and how many queries and keys there are
     causal, band(2), …     every mask of the catalogue, with its parameters in order or by name
 
+A mask_mod of FlexAttention that is one expression of comparisons is read, too: `lambda b, h, q, kv: q >= kv`, or
+`def causal(b, h, q_idx, kv_idx): return q_idx >= kv_idx`. In it & and | bind as in Python.
+
 `str(mask)` writes what `parse` reads.
 """
 
@@ -31,6 +34,7 @@ from attnviz.masks.comparisons import COMPARISONS
 from attnviz.masks.grid import Bits, Grid
 from attnviz.masks.mask import PRECEDENCE as MASK_PRECEDENCE
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, Or, Shifted, choice_word, snake_case
+from attnviz.masks.synonyms import how_to_write
 from attnviz.masks.terms import ATOM, POSITION_BOUNDS, Arithmetic, Bounds, Function, Number, Term, Variable
 from attnviz.masks.terms import PRECEDENCE as TERM_PRECEDENCE
 
@@ -67,6 +71,9 @@ TOKEN = re.compile(
     r"\s+|(?P<number>[0-9][\w.]*)|(?P<name>[^\W0-9]\w*)"
     r"|(?P<sign>//|<=|>=|==|!=|\*\*|<<|>>|<>|&&|\|\||:=|[-+*%<>&|~=(),\[\]≤≥≠¬∧∨−])|(?P<other>\S)"
 )
+# The head of a mask_mod: its parameters, up to where its expression begins.
+FUNCTION_HEAD = re.compile(r"\s*(?:(?:\w+\s*=\s*)?lambda\b([^:]*):|def\s+\w+\s*\(([^()]*)\)\s*:\s*return\b)")
+FUNCTION_FORMS = "“lambda b, h, q, kv: q >= kv” or “def causal(b, h, q, kv): return q >= kv”"
 
 
 class MaskError(ValueError):
@@ -132,6 +139,7 @@ class _Parsed(NamedTuple):
     expression: Mask | Term
     start: int
     height: int  # how many parts stand inside each other in it
+    is_enclosed: bool = False  # whether it stands in parentheses
 
 
 class _Parser:
@@ -139,18 +147,33 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = _tokens(text)
+        self.names = {name: name for name in POSITIONS}  # and what they stand for
+        self.head = FUNCTION_HEAD.match(text)
+        self.tokens = _tokens(text, self.head.end() if self.head else 0)
         self.token = next(self.tokens)
         self.later = next(self.tokens, self.token)
         self.depth = self.count = 0
 
     def whole(self) -> Mask:
+        if self.head:
+            self.read_parameters(self.head)
+        elif self.token.word in ("lambda", "def"):
+            self.refuse(f"A function is read if it is one expression of four positions, such as {FUNCTION_FORMS}.")
         if self.token.kind == "end":
             self.refuse("There is nothing here yet. Write a mask, such as causal or q - k < 4.")
         piece = self.expression()
         if self.token.kind != "end":
             self.unexpected("an operator, such as & or |, or the end")
         return self.mask(piece)
+
+    def read_parameters(self, head: re.Match[str]) -> None:
+        """Gives the four parameters of a mask_mod, whatever their names, the meaning of b, h, q and k."""
+        group = 1 if head[1] is not None else 2
+        parameters = [name.strip() for name in head[group].split(",")]
+        if len(set(parameters)) != 4 or len(parameters) != 4 or not all(name.isidentifier() for name in parameters):
+            sentence = f"A mask_mod has four parameters, for batch, head, query and key, as in {FUNCTION_FORMS}."
+            raise MaskError(self.text, head.start(group), sentence)
+        self.names |= dict(zip(parameters, "bhqk", strict=True))
 
     def expression(self, binding: int = 1) -> _Parsed:
         """Parses up to an operator that binds less tightly than `binding`."""
@@ -167,7 +190,10 @@ class _Parser:
         token = self.token
         if self.sign() == "~":
             self.advance()
+            opening = self.token.word
             piece = self.expression(NOT)
+            if self.head and opening != "(" and isinstance(piece.expression, Compare):
+                self.refuse("In Python, ~ binds more tightly than a comparison. Write ~( … ).", token)
             return self.part(Not(self.mask(piece, "~")), token.start, piece)
         if self.sign() == "-":
             self.advance()
@@ -180,7 +206,7 @@ class _Parser:
             self.advance()
             piece = self.expression()
             self.close(")", token)
-            return piece._replace(start=token.start)
+            return piece._replace(start=token.start, is_enclosed=True)
         if token.kind == "number":
             return self.part(Number(self.number()), token.start)
         if token.kind == "name" and token.word not in WORDS:
@@ -203,22 +229,33 @@ class _Parser:
         token = self.advance()
         right = self.expression(PRECEDENCE[sign] + 1)
         if sign in ("&", "|"):
+            if self.head:
+                self.check_enclosed(token, left, right)
             kind = And if sign == "&" else Or
             return self.part(kind(self.mask(left, sign), self.mask(right, sign)), left.start, left, right)
         piece = self.computed(Arithmetic(sign, self.term(left, sign), self.term(right, sign)), token, left, right)
         return piece._replace(start=left.start)
 
+    def check_enclosed(self, sign: _Token, *pieces: _Parsed) -> None:
+        """Raises MaskError for a comparison beside & or | that Python would read otherwise than this language."""
+        for piece in pieces:
+            if isinstance(piece.expression, Compare) and not piece.is_enclosed:
+                sentence = f"In Python, {sign.word} binds more tightly than a comparison. Put this one in parentheses."
+                raise MaskError(self.text, piece.start, sentence)
+
     def name(self) -> _Parsed:
         """Parses a position, a function or a mask of the catalogue."""
         token = self.advance()
-        if token.word in POSITIONS:
+        if position := self.names.get(token.word):
+            if position == "b":
+                self.refuse(f"{token.word} is the position in the batch. A mask here is the same in all of it.", token)
             if self.token.word == "(":
                 self.refuse(f"{token.word} is a number and takes nothing in parentheses. To multiply, write *.")
-            return self.part(Variable(token.word), token.start)
+            return self.part(Variable(position), token.start)
         if token.word in FUNCTIONS:
             return self.function(token)
         if token.word not in names():
-            known = [*names(), *POSITIONS, *FUNCTIONS]
+            known = [*names(), *self.names, *FUNCTIONS]
             self.unknown(token, f"There is no mask called “{_shortened(token.word)}”", known)
         return self.catalogue(token)
 
@@ -251,7 +288,7 @@ class _Parser:
         if opening.word == "(":
             self.advance()
             while self.token.word != ")" or values:
-                name = self.parameter(token.word, parameters, values)
+                name = self.parameter(token, parameters, values)
                 one, kinds = parameters[name]
                 values[name] = self.value(f"{name} of {token.word}", one, kinds, inside)
                 if self.token.word != ",":
@@ -259,7 +296,7 @@ class _Parser:
                 self.advance()
             self.close(")", opening)
         if missing := [name for name, (one, _) in parameters.items() if name not in values and _is_required(one)]:
-            self.refuse(f"{token.word} takes {_enumerate(parameters)}; {_enumerate(missing)} must be given.", token)
+            self.refuse(f"{_signature(token.word)}; {_enumerate(missing)} must be given.", token)
         try:
             mask = names()[token.word](**values)
         except ValueError as error:
@@ -268,9 +305,9 @@ class _Parser:
             self.check(mask, token)
         return self.part(mask, token.start, *inside)
 
-    def parameter(self, mask: str, parameters: Collection[str], values: Collection[str]) -> str:
+    def parameter(self, mask: _Token, parameters: Collection[str], values: Collection[str]) -> str:
         """Returns the parameter that comes next: the one that is named, or the next in order."""
-        takes = f"{mask} takes {_enumerate(parameters) or 'no parameters'}"
+        takes = _signature(mask.word)
         token = self.token
         if token.kind == "name" and self.later.word == "=":
             if token.word not in parameters:
@@ -282,10 +319,20 @@ class _Parser:
             return token.word
         before = list(parameters)[: len(values)]
         if len(values) == len(parameters):
-            self.refuse(f"{takes}. Leave this out.")
+            self.superfluous(mask)
         if list(values) != before:
             self.refuse(f"What follows a parameter with a name needs its name too. {takes}.")
         return list(parameters)[len(values)]
+
+    def superfluous(self, mask: _Token) -> NoReturn:
+        """Raises MaskError for a value after the last parameter of a mask."""
+        before = self.text[mask.start : self.token.start].rstrip().removesuffix(",").rstrip()
+        inside = before.partition("(")[2].strip()
+        more = re.match(r"[^,()\[\]]*", self.text[self.token.start :])
+        value = (more and more[0].strip()) or "more"
+        got = f" It got {_shortened(inside)} and {_shortened(value)}:" if inside and self.token.word != ")" else ""
+        mend = f"{_shortened(before)})" if inside else f"{mask.word} alone"
+        self.refuse(f"{_signature(mask.word)}.{got} {'write' if got else 'Write'} {mend}.")
 
     def value(self, name: str, one: Field, kinds: Sequence[Any], inside: list[_Parsed]) -> Any:
         """Parses the value of a parameter, of a kind that its annotation allows."""
@@ -430,6 +477,10 @@ class _Parser:
     def sign(self) -> str:
         """Returns the next operator in its normal form; empty if there is none."""
         if self.token.kind == "name":
+            if self.head and self.token.word in WORDS:
+                sign = WORDS[self.token.word]
+                example = "~(q < k)" if sign == "~" else f"(q >= kv) {sign} (q - kv < 4)"
+                self.refuse(f"In a mask_mod, “{self.token.word}” fails on tensors. Write {sign}, as in {example}.")
             return WORDS.get(self.token.word, "")
         return UNICODE.get(self.token.word, self.token.word) if self.token.kind == "sign" else ""
 
@@ -459,6 +510,8 @@ class _Parser:
 
     def unknown(self, token: _Token, sentence: str, known: Collection[str]) -> NoReturn:
         self.plain(token)
+        if mend := how_to_write(token.word[:40]):
+            self.refuse(f"{sentence}. {mend}", token)
         close = difflib.get_close_matches(token.word[:40].lower(), known, 1)
         self.refuse(f"{sentence}{f'; did you mean {close[0]}?' if close else '.'}", token)
 
@@ -472,8 +525,8 @@ class _Parser:
                 raise MaskError(self.text, place, f"{subject} {name}, which the language does not have. {mend}")
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    for match in TOKEN.finditer(text):
+def _tokens(text: str, start: int) -> Iterator[_Token]:
+    for match in TOKEN.finditer(text, start):
         if kind := match.lastgroup:
             yield _Token(kind, match[kind], match.start())
     yield _Token("end", "", len(text))
@@ -492,6 +545,15 @@ def _settable_fields(name: str) -> dict[str, tuple[Field, tuple[Any, ...]]]:
         if NoneType not in kinds:
             parameters[one.name] = one, kinds
     return parameters
+
+
+def _signature(name: str) -> str:
+    """Returns a clause that says which parameters a mask takes."""
+    parameters = _settable_fields(name)
+    if len(parameters) == 1:
+        ((only, (_, kinds)),) = parameters.items()
+        return f"{name} takes one {'number' if kinds == (int,) else 'parameter'}, its {only}"
+    return f"{name} takes {_enumerate(parameters) or 'no parameters'}"
 
 
 def _is_required(one: Field) -> bool:

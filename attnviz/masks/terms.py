@@ -154,8 +154,9 @@ class Arithmetic(Term):
     def bounds(self, ranges: Mapping[str, Bounds] = POSITION_BOUNDS) -> Bounds:
         (a, b), (c, d) = self.left.bounds(ranges), self.right.bounds(ranges)
         if self.sign in ("//", "%") and c <= 0 <= d:
-            mend = f"Write max({self.right}, 1) instead." if d else "Divide by another number."
-            raise ValueError(f"The divisor {self.right} may be 0. {mend}")
+            if c == d:
+                raise ValueError(f"{self} divides by 0. Write another number after {self.sign}, as in q {self.sign} 2.")
+            raise ValueError(f"The divisor {self.right} may be 0. Write max({self.right}, 1) instead.")
         if self.sign == "%":
             # A remainder has the sign of the divisor, and what is smaller than the divisor stays as it is.
             if c > 0:

@@ -6,7 +6,9 @@ import math
 import os
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +112,26 @@ def _settings(file: Path) -> Iterator[tuple[str, Any]]:
     yield from (read_object(file, TOKENIZER_BYTES) if file.is_file() else {}).items()
 
 
-def weight_sizes(path: Path, name: str) -> tuple[int, int, int]:
-    """Returns the number of tensors and parameters of the weights, and their bytes as float32, from the headers of
-    the files."""
+@dataclass(frozen=True)
+class WeightSizes:
+    """The sizes of the weights in the files of a model."""
+
+    tensors: int
+    parameters: dict[str, int]  # how many there are of each type, such as "BF16"
+
+    @property
+    def common_type(self) -> str:
+        """The type of most of the real numbers."""
+        real = {kind: count for kind, count in self.parameters.items() if "F" in kind}
+        return max(real, key=lambda kind: real[kind], default="F32")
+
+    def memory(self, width: int) -> int:
+        """Returns their bytes in memory, where real numbers take `width` bytes each."""
+        return sum(count * (width if "F" in kind else TYPES[kind]) for kind, count in self.parameters.items())
+
+
+def weight_sizes(path: Path, name: str) -> WeightSizes:
+    """Returns the sizes of the weights, from the headers of the files."""
     whole, index = path / "model.safetensors", path / "model.safetensors.index.json"
     if whole.exists():
         files = {whole}
@@ -129,8 +148,11 @@ def weight_sizes(path: Path, name: str) -> tuple[int, int, int]:
             files.add(path / shard)
     else:
         raise _no_safetensors(path, name)
-    tensors = [tensor for file in files for tensor in _header(file)]
-    return len(tensors), sum(count for count, _ in tensors), sum(count * width for count, width in tensors)
+    tensors, parameters = 0, Counter[str]()
+    for count, kind in (tensor for file in sorted(files) for tensor in _header(file)):
+        tensors += 1
+        parameters[kind] += count
+    return WeightSizes(tensors, dict(parameters))
 
 
 def _no_safetensors(path: Path, name: str) -> ValueError:
@@ -149,8 +171,8 @@ def _no_safetensors(path: Path, name: str) -> ValueError:
     )
 
 
-def _header(file: Path) -> Iterator[tuple[int, int]]:
-    """Yields the number of parameters and the bytes in memory of each tensor, checked against the file's size."""
+def _header(file: Path) -> Iterator[tuple[int, str]]:
+    """Yields the number of parameters and the type of each tensor, checked against the file's size."""
     size = file.stat().st_size
     with file.open("rb") as opened_file:
         first = opened_file.read(8)
@@ -183,7 +205,7 @@ def _header(file: Path) -> Iterator[tuple[int, int]]:
                 f"{quoted(file.name)} says that it holds {count:,} numbers in the bytes {start:,} to {end:,}, but "
                 f"{data_size:,} bytes of numbers are there. It was damaged or cut off; download it again."
             )
-        yield count, 4 if "F" in kind else TYPES[kind]
+        yield count, kind
     if sum(end - start for _, _, start, end in entries) != data_size:
         raise ValueError(f"The header of {quoted(file.name)} does not describe the {data_size:,} bytes that follow it.")
 

@@ -205,6 +205,11 @@ def _is_complete(folder: Path) -> bool:
         return False
 
 
+def is_minilm(name: str) -> bool:
+    """Returns whether a name is that of the model that is installed with attnviz, as an empty name is."""
+    return name in ("", MINILM)
+
+
 def model_id(text: str) -> str:
     """Returns the id of a model from its address on the hub; any other text is returned unchanged.
 

@@ -14,10 +14,11 @@ import transformers
 
 from attnviz.formatting import byte_size, quoted
 from attnviz.models.bounded_json import CONFIG_BYTES, read_object
-from attnviz.models.config import build, check_config, safe_config, too_large
+from attnviz.models.config import CLASSIFIERS, OUTPUTS, build, check_config, safe_config, too_large
 from attnviz.models.config_trial import check_trial
 from attnviz.models.folder import VOCABULARY, check_tokenizer, open_folder, pooling, weight_sizes
 from attnviz.models.model import Model
+from attnviz.models.number_types import HALF_TYPES, computing_type, type_name
 from attnviz.models.refusals import as_value_error
 from attnviz.models.tokenizer_process import TokenizerProcess
 from attnviz.settings import model_bytes
@@ -25,6 +26,7 @@ from attnviz.settings import model_bytes
 SAFE_OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 # Comes after all attention, or is nothing but zeros; many models are published without it.
 OPTIONAL_WEIGHTS = re.compile(r"(^|\.)(pooler\..*|final_logits_bias)$")
+POOLER = re.compile(r"(^|\.)pooler\.")  # which gives a classifier its input
 # How many bytes a model may take: so many, and so many for each byte in the files. Weights that are tied stand there
 # once, tables that are computed not at all.
 MOST_BYTES = 64 << 20, 4
@@ -47,12 +49,13 @@ class ModelFolder:
     path: Path
     name: str
     parameters: int
-    size: int  # bytes in memory, as float32
+    size: int  # bytes in memory
+    dtype: torch.dtype  # in which it is computed
     config_json: dict[str, Any] = field(repr=False)  # without the keys that are unsafe
     config: Any = field(repr=False)
     implementation: str  # of attention, in plain forwards: "sdpa", or "eager" where the model has no other
     classes: tuple[Any, ...] = field(repr=False)  # to be tried in this order: with a head, without one
-    outputs: str  # what the first of them gives: "next token" · "sentence vector" · ""
+    outputs: str  # what the first of them gives: "next token" · "labels" · "token labels" · "sentence vector" · ""
     pooling: str
     strict: bool  # weights that find no place are refused too
     notes: tuple[str, ...] = ()
@@ -83,7 +86,7 @@ class ModelFolder:
             model, info = auto.from_pretrained(
                 self.path,
                 config=self.config,
-                dtype=torch.float32,
+                dtype=self.dtype,
                 attn_implementation=self.implementation,
                 use_safetensors=True,
                 weights_only=True,
@@ -92,6 +95,8 @@ class ModelFolder:
                 **SAFE_OPTIONS,
             )
         missing = {key for key in info["missing_keys"] if not OPTIONAL_WEIGHTS.search(key)}
+        if auto in CLASSIFIERS:
+            missing |= {key for key in info["missing_keys"] if POOLER.search(key)}
         missing |= {key for key, *_ in info["mismatched_keys"]}
         if self.strict:  # what belongs to a part of the model, and has no place there
             modules = {name for name, _ in (*model.named_children(), *model.base_model.named_children())}
@@ -117,6 +122,15 @@ class ModelFolder:
         )
 
 
+def _memory(meta: Any) -> int:
+    """Returns the bytes of a model's tensors, some of which transformers keeps in float32."""
+    kept = {*(meta._keep_in_fp32_modules or ()), *(meta._keep_in_fp32_modules_strict or ())}
+    tensors = [*meta.named_parameters(), *meta.named_buffers()]
+    return sum(
+        max(tensor.nbytes, 4 * tensor.numel() * (not kept.isdisjoint(name.split(".")))) for name, tensor in tensors
+    )
+
+
 def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     """Returns what a folder holds, without reading its weights.
 
@@ -128,17 +142,19 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     config_json = read_object(path / "config.json", CONFIG_BYTES)
     check_config(name, config_json)
     check_tokenizer(path)
-    tensors, parameters_in_files, size_in_files = weight_sizes(path, name)
+    sizes = weight_sizes(path, name)
+    dtype = computing_type(sizes.common_type)
+    parameters_in_files, size_in_files = sum(sizes.parameters.values()), sizes.memory(dtype.itemsize)
     check_size(name, parameters_in_files, size_in_files)
-    check_trial(name, config_json, tensors)
-    config, implementation, classes, meta = build(name, config_json, tensors)
+    check_trial(name, config_json, sizes.tensors)
+    config, implementation, classes, meta = build(name, config_json, sizes.tensors, dtype)
     if meta.main_input_name not in ("input_ids", "pixel_values"):
         raise ValueError(
             f"{quoted(name)} reads neither text nor a picture: what it takes is called "
             f"{quoted(meta.main_input_name)}. In a notebook, attnviz.capture takes a batch of any kind."
         )
     parameters = max(parameters_in_files, sum(parameter.numel() for parameter in meta.parameters()))
-    size = max(size_in_files, sum(tensor.nbytes for tensor in (*meta.parameters(), *meta.buffers())))
+    size = max(size_in_files, _memory(meta))
     check_size(name, parameters, size)
     if size > MOST_BYTES[0] + MOST_BYTES[1] * size_in_files:
         raise too_large(name)
@@ -150,12 +166,17 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
             f"{name} comes with code of its own, which was not run: {type(meta).__name__} of transformers "
             "stands in for it.",
         )
-    outputs = "next token" if classes[0] is not transformers.AutoModel else "sentence vector" if pooling_mode else ""
+    if dtype is torch.float32 and (stored := HALF_TYPES.get(sizes.common_type)):
+        notes += (
+            f"The weights of {name} are {type_name(stored)}, in which torch does not compute here: float32 it is.",
+        )
+    outputs = OUTPUTS.get(classes[0], "sentence vector" if pooling_mode else "")
     return ModelFolder(
         path,
         name,
         parameters,
         size,
+        dtype,
         safe_config(config_json),
         config,
         implementation,

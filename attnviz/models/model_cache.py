@@ -4,17 +4,20 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 from attnviz.formatting import quoted
-from attnviz.models.hub import MINILM, Hub, allowed_models, check_allowed, model_id
+from attnviz.models.hub import MINILM, Hub, allowed_models, check_allowed, is_minilm, model_id
 from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.minilm import minilm
 from attnviz.models.model import Model
 from attnviz.settings import kept_models, model_bytes
 
 HUB = Hub()
+Turn: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
 class NotDownloaded(ValueError):
@@ -32,11 +35,12 @@ class ModelCache:
         self._models: OrderedDict[Hashable, tuple[Model, int]] = OrderedDict()
         self._reading, self._loading = threading.Lock(), threading.Lock()
 
-    def get(self, key: Hashable, inspect: Callable[[], ModelFolder]) -> Model:
-        """Returns the model with this key; loads it from the folder that `inspect` returns if it is not in memory."""
+    def get(self, key: Hashable, inspect: Callable[[], ModelFolder], turn: Turn = nullcontext) -> Model:
+        """Returns the model with this key; loads it from the folder that `inspect` returns if it is not in memory,
+        inside of the context that `turn` returns."""
         if (model := self._find(key)) is not None:
             return model
-        with self._loading:
+        with turn(), self._loading:
             if (model := self._find(key)) is not None:  # loaded by another thread meanwhile
                 return model
             folder = inspect()
@@ -74,25 +78,25 @@ def shared_cache() -> ModelCache:
     return ModelCache(kept_models(), model_bytes())
 
 
-def model(name: str, hub: Hub = HUB) -> Model:
+def model(name: str, hub: Hub = HUB, turn: Turn = nullcontext) -> Model:
     """Returns a model by the id or address on the hub, or by the path of a local folder (absolute, or starting with ~
-    or .).
+    or .). One that is not in memory is loaded inside of the context that `turn` returns.
 
     Raises NotDownloaded for a model of the hub that is not on this computer, and ValueError for one that cannot be
     loaded or, on a hosted instance, is not allowed.
     """
     name = model_id(name)
-    if name in ("", MINILM):
+    if is_minilm(name):
         return minilm()
     if allowed_models() is not None or not is_path(name):
         check_allowed(name)
     if is_path(name):
         path = Path(os.path.realpath(Path(name).expanduser()))
-        return shared_cache().get((path, _last_modified(path)), lambda: inspect_folder(name))
+        return shared_cache().get((path, _last_modified(path)), lambda: inspect_folder(name), turn)
     folder = hub.folder(name)
     if folder is None:
         raise NotDownloaded(f"{quoted(name)} is not on this computer yet. It has to be downloaded first.")
-    return shared_cache().get((name, folder), lambda: inspect_folder(folder, name))
+    return shared_cache().get((name, folder), lambda: inspect_folder(folder, name), turn)
 
 
 def available_models(hub: Hub = HUB) -> list[str]:

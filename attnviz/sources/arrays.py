@@ -3,16 +3,37 @@
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from attnviz.formatting import quoted
 from attnviz.inputs import LARGEST
 from attnviz.text import LONGEST_TOKEN
 
 MOST_TOKENS = 1_024  # more rows than this are no picture any more
+# Types of at most 2 bytes a number, in which arrays stay in memory; in others, they are converted to float32.
+NARROW_TENSORS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.float16)
+NARROW_ARRAYS = {"b1": "u1", "u1": "u1", "i1": "i1", "i2": "i2", "f2": "f2"}
+
+
+def numpy_array(tensor: Tensor) -> np.ndarray:
+    """Returns a tensor as an array; one of a type in which arrays do not stay, or which NumPy has not, as float32."""
+    tensor = tensor.detach().cpu()
+    return (tensor if tensor.dtype in NARROW_TENSORS or tensor.is_complex() else tensor.float()).numpy()
+
+
+def storage_type(dtype: np.dtype) -> np.dtype:
+    """Returns the type in which an array stays in memory.
+
+    Example:
+        >>> storage_type(np.dtype(">f2")), storage_type(np.dtype("?")), storage_type(np.dtype("f8"))
+        (dtype('float16'), dtype('uint8'), dtype('float32'))
+    """
+    return np.dtype(NARROW_ARRAYS.get(dtype.str[1:], "f4"))
 
 
 def check_array(name: str, array: np.ndarray) -> np.ndarray:
-    """Returns an array of 2 to 4 axes as float32.
+    """Returns a copy of an array of 2 to 4 axes, in the type of `storage_type`.
 
     Raises ValueError if it has other axes or another type, or a number that is not finite or beyond ±1e12.
 
@@ -22,9 +43,9 @@ def check_array(name: str, array: np.ndarray) -> np.ndarray:
     """
     check_array_header(name, array.dtype, array.shape)
     with np.errstate(over="ignore"):
-        converted = array.astype(np.float32)
+        converted = array.astype(storage_type(array.dtype))
     if not -LARGEST <= float(converted.min()) <= float(converted.max()) <= LARGEST:
-        wrong = np.unravel_index(np.argmax(~(np.abs(converted) <= LARGEST)), array.shape)
+        wrong = np.unravel_index(np.argmax(~(np.abs(converted.astype("f4")) <= LARGEST)), array.shape)
         raise ValueError(
             f"{element_name(name, wrong)} is {quoted(array[wrong])}. "
             f"Replace NaN and infinity, and keep numbers between ±{LARGEST:.0e}."

@@ -23,7 +23,7 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class FileContents:
-    """The content of a file: arrays as float32 with 2 to 4 axes, by lower-case name, and tokens."""
+    """The content of a file: arrays with 2 to 4 axes in the type of `storage_type`, by lower-case name, and tokens."""
 
     arrays: dict[str, np.ndarray]  # a matrix without a name is called "vectors"
     tokens: dict[str, tuple[str, ...]]  # "tokens" and "key_tokens", where given

@@ -23,12 +23,22 @@ import safetensors.torch
 
 from attnviz.formatting import byte_size, quoted
 from attnviz.npy import read_npy
-from attnviz.sources.arrays import MOST_TOKENS, check_array_header, check_tokens_header, element_name
+from attnviz.sources.arrays import (
+    MOST_TOKENS,
+    NARROW_TENSORS,
+    check_array_header,
+    check_tokens_header,
+    element_name,
+    numpy_array,
+    storage_type,
+)
 from attnviz.text import LONGEST_TOKEN
 
 MOST_ARRAYS = 100  # in one file
 LARGEST_HEADER = 1 << 20  # bytes of a safetensors file that describe the others
 PARQUET_SECONDS = 30  # seconds that a parquet file may take
+PARQUET_READER = 128 << 20  # bytes that its reader takes itself
+MOST_PACKED = 16  # how many times as large as a parquet file its numbers may be
 REFUSED = 3  # exit status of parquet.py when it has written a sentence
 TOKEN_NAMES = {"token": "tokens", "tokens": "tokens", "query_tokens": "tokens", "key_tokens": "key_tokens"}
 
@@ -80,7 +90,7 @@ def _array(name: str, data: bytes, budget: Budget) -> np.ndarray:
     """Returns the array in the bytes of a .npy file."""
     check = check_tokens_header if name.lower() in TOKEN_NAMES else check_array_header
     array = read_npy(data, partial(check, name), quoted(name))
-    budget.spend(max(array.size * 4 - len(data), 0))  # what float32 takes beyond the bytes that are here
+    budget.spend(max(array.size * storage_type(array.dtype).itemsize - len(data), 0))  # beyond the bytes that are here
     return array
 
 
@@ -112,8 +122,8 @@ def _read_safetensors(data: bytes, budget: Budget) -> NamedArrays:
             raise ValueError("too long a header")
         tensors = safetensors.torch.load(data)
     for name, tensor in tensors.items():
-        budget.spend(tensor.numel() * 4)
-        yield name, (tensor if tensor.is_complex() else tensor.float()).numpy()
+        budget.spend(tensor.numel() * (tensor.element_size() if tensor.dtype in NARROW_TENSORS else 4))
+        yield name, numpy_array(tensor)
     for name, text in _parse_json(data[8 : 8 + size], budget).get("__metadata__", {}).items():
         if name.lower() in TOKEN_NAMES:
             yield name, _parse_json(text.encode(), budget, f"The metadata {quoted(name)}")
@@ -221,10 +231,17 @@ def _nested(name: str, value: object) -> np.ndarray:
     return np.array(level, np.float64).reshape(shape)
 
 
+def parquet_bytes(size: int, unpacked: int) -> int:
+    """Returns the memory that a process may take to read a parquet file of `size` bytes, in bytes: for the reader, and
+    three times for what it unpacks, which is at most `unpacked`."""
+    return PARQUET_READER + 3 * min(unpacked, MOST_PACKED * size + PARQUET_READER // 4)
+
+
 def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
     """Reads the file in a separate process, because Arrow may crash the process that it runs in."""
     program = [sys.executable, "-I", str(Path(__file__).with_name("parquet.py"))]
-    limits = [str(MOST_TOKENS), str(LONGEST_TOKEN), str(budget.left)]
+    memory = parquet_bytes(len(data), budget.left)
+    limits = [str(MOST_TOKENS), str(LONGEST_TOKEN), str(budget.left), str(memory)]
     # Another pool takes 1 GB at once, used or not, and NumPy starts threads that are never used.
     environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
     try:

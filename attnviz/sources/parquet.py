@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 REFUSED = 3
 TOKENS = ("token", "tokens", "query_tokens", "key_tokens")
 TOO_LARGE = "This file would take more than {:,} MB of memory. Upload fewer columns."
-READER = 128 << 20  # bytes for the reader itself, beside what it unpacks
 
 
 class Refused(Exception):
@@ -78,8 +77,8 @@ def _item(kind: pa.DataType) -> pa.DataType:
 
 
 def _confine(size: int) -> None:
-    """Limits the memory that this process may still allocate, on Linux; elsewhere only the sizes in the footer are
-    checked."""
+    """Limits the memory that this process may still allocate to so many bytes, on Linux; elsewhere only the sizes in
+    the footer are checked."""
     if sys.platform == "linux":
         import resource
 
@@ -89,8 +88,8 @@ def _confine(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def main(rows: int, length: int, limit: int) -> None:
-    _confine(READER + 3 * limit)
+def main(rows: int, length: int, limit: int, memory: int) -> None:
+    _confine(memory)
     try:
         parts = list(arrays(sys.stdin.buffer.read(), rows, length, limit))
         if sum(array.nbytes for _, array in parts) > limit:

@@ -17,10 +17,10 @@ from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Identity
 from attnviz.positional_encodings import Rotary, rotated
 from attnviz.scores import Dot
-from attnviz.settings import upload_bytes
-from attnviz.sources.arrays import MOST_TOKENS, check_array
+from attnviz.settings import unpacked_bytes, upload_bytes
+from attnviz.sources.arrays import MOST_TOKENS, check_array, numpy_array
 from attnviz.sources.files import read_file
-from attnviz.sources.formats import READERS
+from attnviz.sources.formats import READERS, parquet_bytes
 from attnviz.sources.source import MissingInput, Source
 
 MOST_LAYERS = 64
@@ -81,6 +81,12 @@ class Upload(Source):
     def work(self) -> int:
         return 2 * len(self.file.data) if self.file else 0
 
+    @property
+    def reader_bytes(self) -> int:
+        """The most memory that a process takes to read the file, where this process does not read it, in bytes."""
+        is_parquet = self.file is not None and self.file.name.lower().endswith(".parquet")
+        return parquet_bytes(len(self.file.data), unpacked_bytes()) if is_parquet and self.file else 0
+
     def layers(self) -> list[Layer]:
         """Returns the layers in the file. Raises ValueError if there are none, MissingInput without a file."""
         if self.file is None:
@@ -122,7 +128,7 @@ def from_arrays(
         role = ROLES.get(name.lower(), name.lower())
         if role in by_role:
             raise ValueError(f"{quoted(role)} is given twice. Keep one of the two.")
-        by_role[role] = check_array(name, array.detach().cpu().float().numpy() if isinstance(array, Tensor) else array)
+        by_role[role] = check_array(name, numpy_array(array) if isinstance(array, Tensor) else array)
     if set(by_role) == {"weights"}:
         return _weights_only_layers(_split_layers("weights", by_role["weights"], 1), tokens, key_tokens)
     if len(by_role) == 1 and not by_role.keys() & set(ROLES.values()):
@@ -149,11 +155,13 @@ def from_arrays(
     queries, keys = query[0].shape[1], key[0].shape[1]
     itself = query is key or (queries == keys and key_tokens is None)
     texts = _token_names(tokens, key_tokens, queries, keys)
+    if rotary != "none":
+        query, key = ([rotated(one.float(), rotary) for one in vectors] for vectors in (query, key))
     return [
         Layer(
             LayerId(index=i),
             Kind.SELF if itself else Kind.CROSS,
-            Inputs(rotated(q, rotary), rotated(k, rotary), v, *texts),
+            Inputs(q, k, v, *texts),
             Mechanism(),
         )
         for i, (q, k, v) in enumerate(zip(query, key, value, strict=True))

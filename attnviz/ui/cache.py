@@ -120,7 +120,7 @@ def _layers(_source: Source, key: str) -> Sequence[Layer]:
         if not isinstance(_source, Upload) or _source.file is None:
             return _source.layers()
         size = len(_source.file.data)
-        _uploads.check(size)
-        layers = _source.layers()
+        with _uploads.reserve(size + _source.reader_bytes):
+            layers = _source.layers()
         _uploads.hold(layers, size)
         return layers

@@ -18,13 +18,14 @@ from attnviz.ui.head_map import HeadMap
 SAMPLES = sorted(
     path for path in (Path(__file__).parents[2] / "assets" / "samples").iterdir() if path.suffix in READERS
 )
+FILE_NOT_LINKED = "The uploaded file stays in this session: it is not in the link."
 
 
-def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, private: bool) -> None:
+def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, not_linked: str = "") -> None:
     """Draws buttons for the weights as CSV and .npz and for the figure as HTML, and the link.
 
-    PNG and SVG are made in the browser by the chart. The note explains the numbers if they are not the whole map. A
-    `private` source is not in the link.
+    PNG and SVG are made in the browser by the chart. The note explains the numbers if they are not the whole map;
+    `not_linked` says what is not in the link.
     """
     columns = (head_map.weights, *head_map.labels)
     with st.popover("Take away", icon=":material/download:", width="stretch"):
@@ -40,8 +41,8 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, private: 
             st.caption(note)
         st.caption("PNG and SVG: the buttons above the picture. Link to this state:")
         st.code(link(), language=None, wrap_lines=True)
-        if private:
-            st.caption("The uploaded file stays in this session: it is not in the link.")
+        if not_linked:
+            st.caption(not_linked)
 
 
 def samples() -> None:

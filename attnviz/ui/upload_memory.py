@@ -3,7 +3,8 @@
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from attnviz.formatting import byte_size
 from attnviz.layer import Layer
@@ -23,26 +24,37 @@ class UploadMemory:
     def total(self) -> int:
         """The bytes of all uploads."""
         with self._lock:
-            while self._releases:
-                self._total -= self._releases.popleft()
-            return self._total
+            return self._released_total()
 
-    def check(self, size: int) -> None:
-        """Raises ValueError if so many bytes more are beyond the limit."""
-        if (total := self.total) + size > self.limit():
-            raise ValueError(
-                f"The uploads of all visitors together may take {byte_size(self.limit())}. They take "
-                f"{byte_size(total)} now, and this one needs {byte_size(size)}. "
-                "Upload a smaller file, or try again in a few minutes."
-            )
+    @contextmanager
+    def reserve(self, size: int) -> Iterator[None]:
+        """Counts so many bytes while an upload is read. Raises ValueError if they are beyond the limit."""
+        self._add(size)
+        try:
+            yield
+        finally:
+            self._releases.append(size)
 
     def hold(self, layers: Sequence[Layer], size: int) -> None:
         """Counts layers and `size` other bytes that stay with them. Raises ValueError if they are beyond the limit."""
         size += layer_bytes(layers)
-        self.check(size)
-        with self._lock:
-            self._total += size
+        self._add(size)
         weakref.finalize(layers[0], self._releases.append, size).atexit = False
+
+    def _add(self, size: int) -> None:
+        with self._lock:
+            if (total := self._released_total()) + size > self.limit():
+                raise ValueError(
+                    f"The uploads of all visitors together may take {byte_size(self.limit())}. They take "
+                    f"{byte_size(total)} now, and this one needs {byte_size(size)}. "
+                    "Upload a smaller file, or try again in a few minutes."
+                )
+            self._total += size
+
+    def _released_total(self) -> int:
+        while self._releases:
+            self._total -= self._releases.popleft()
+        return self._total
 
 
 def layer_bytes(layers: Sequence[Layer]) -> int:

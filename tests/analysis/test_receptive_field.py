@@ -45,6 +45,38 @@ def test_every_mask_of_the_menu(mask):
     assert layers_needed(allowed, 5).tolist() == slow_reach(allowed.tolist(), 5)
 
 
+def slow_stack(masks, layers):
+    """Layer by layer, the positions of the first that each position of the last is made of."""
+    n = len(masks[0])
+    needed, fields = [[0] * n for _ in range(n)], [{query} for query in range(n)]
+    for layer in range(1, layers + 1):
+        allowed = masks[(layer - 1) % len(masks)]
+        seen = [[key for key in range(n) if allowed[query][key]] for query in range(n)]
+        fields = [fields[query].union(*(fields[key] for key in seen[query])) for query in range(n)]
+        for query, field in enumerate(fields):
+            for key in field:
+                needed[query][key] = needed[query][key] or layer
+    return needed
+
+
+@given(st.integers(1, 8), st.integers(1, 9), st.integers(1, 4), st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 0.3]))
+def test_a_sequence_of_masks_is_repeated_over_the_layers(n, layers, count, seed, share):
+    masks = torch.rand(count, n, n, generator=torch.Generator().manual_seed(seed)) < share
+    assert layers_needed(list(masks), layers).tolist() == slow_stack(masks.tolist(), layers)
+
+
+def test_a_global_layer_after_five_local_ones_reaches_everything():
+    local, whole = grid(SlidingWindow(3), 40), grid(Causal(), 40)
+    each = field_sizes(layers_needed([local] * 5 + [whole], 7), 7).each[:, -1]
+    assert each.tolist() == [3, 5, 7, 9, 11, 40, 40]
+
+
+def test_masks_of_several_sizes_or_none_are_refused():
+    for masks, words in (([], "none"), ([grid(Full(), 3), grid(Full(), 4)], "3 × 3, 4 × 4")):
+        with pytest.raises(ValueError, match=f"Give at least one mask, and masks of one size; it got {words}."):
+            layers_needed(masks, 2)
+
+
 @pytest.mark.parametrize("size", [0, 1, 2, 4])
 @pytest.mark.parametrize("layers", [1, 2, 5, 40])
 def test_a_sliding_window_grows_by_its_size_less_one_with_each_layer(size, layers):

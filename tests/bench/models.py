@@ -154,7 +154,7 @@ def opened_to_painted(browser: Browser, folder: str) -> None:
 def _typed(page: Page, text: str, rows: int) -> float:
     box = page.get_by_label("Text", exact=True)
     box.fill(text)
-    return _painted(page, "keydown", lambda: box.press("Enter"), CHARTS, rows)
+    return _painted(page, "keydown", lambda: box.press("Control+Enter"), CHARTS, rows)
 
 
 def _quiet(page: Page) -> None:

@@ -121,7 +121,7 @@ def test_a_cell_is_marked_on_both_sides(models: Models) -> None:
     expect(models.sentence_of("right-map")).to_contain_text("of its attention to animal.")
     assert models.sentence_of("left-map").inner_text() != models.sentence_of("right-map").inner_text()
     models.page.get_by_label("Text on the right").fill("A text of its own.")
-    models.page.get_by_label("Text on the right").press("Enter")
+    models.page.get_by_label("Text on the right").press("Control+Enter")
     models.expect_in_link("right-text", "A+text+of+its+own.")
     expect(right).to_have_attribute("data-rows", "8")
     models.page.mouse.move(*models.cell(3, 2, left))

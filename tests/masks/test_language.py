@@ -13,8 +13,9 @@ from torch.nn.attention.flex_attention import create_mask
 
 from attnviz.masks import MASKS, Causal, Compare, Documents, Mask, Padding, Shifted, SlidingWindow
 from attnviz.masks.grid import Grid
-from attnviz.masks.language import DEEPEST, LONGEST, MaskError, names, parse
+from attnviz.masks.language import DEEPEST, LONGEST, POSITIONS, MaskError, names, parse
 from attnviz.masks.mask import And, Not, Or, choice_word, rule
+from attnviz.masks.synonyms import SYNONYMS
 from attnviz.masks.terms import Arithmetic, Function, Lookup, Number, Variable
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
@@ -74,6 +75,36 @@ PRECEDENCE = [
     ("causal()", "causal"),
     ("documents([3, 4], inner=causal | full)", "documents([3, 4], (causal) | (full))"),
 ]
+
+# Masks of FlexAttention as people write them.
+FUNCTIONS = [
+    "lambda b, h, q, kv: q >= kv",
+    "lambda b,h,i,j:(i>=j)&(i-j<4)",
+    "causal = lambda batch, head, row, col: row >= col",
+    "lambda b, h, kv, q: kv >= q",
+    "lambda b, h, q, k: (q >= k) & ((q - k < 4) | (k < 2)) & ~(abs(q - k) == 1)",
+    "lambda b, h, q, k: (q // 2 == k // 2) | ((q - k) % 2 * (h + 1) * -1 <= -2 * q)",
+    "lambda b, h, n_q, n_k: ~((n_q + 1) % 3 < n_k)",
+    "def mask_mod(b, h, q_idx, kv_idx):\n    return (q_idx >= kv_idx) | (h == 1)\n",
+]
+
+
+@pytest.mark.parametrize("text", FUNCTIONS)
+@pytest.mark.parametrize("head", [0, 1])
+def test_a_function_of_comparisons_is_read_as_python_means_it(text, head):
+    names = {}
+    exec(text if text.startswith(("def", "causal")) else f"f = {text}", names)
+    (function,) = (value for name, value in names.items() if name != "__builtins__")
+    theirs = create_mask(function, 1, 2, QUERIES, KEYS, device="cpu")[0, head]
+    assert torch.equal(cells(parse(text), head=head), theirs)
+    assert parse(str(parse(text))) == parse(text)
+
+
+def test_every_synonym_names_what_there_is():
+    for name, written in SYNONYMS.items():
+        assert name not in names()
+        words = re.split(r",? or |, | for | as in ", written)
+        assert any(word in POSITIONS or word in names() or isinstance(attempt(word), Mask) for word in words), name
 
 
 @pytest.mark.parametrize(("text", "whole"), PRECEDENCE)
@@ -383,7 +414,7 @@ def test_a_term_stays_within_its_bounds_and_divides_by_no_zero(term, q, k):
         least, greatest = term.bounds({"q": q, "k": k})
     except ValueError as error:
         said = str(error)
-        assert re.match("The divisor .* may be 0. ", said)
+        assert re.match("The divisor .* may be 0. |.* divides by 0. ", said)
         return
     values = [term.value({"q": i, "k": j}) for i in range(q[0], q[1] + 1) for j in range(k[0], k[1] + 1)]
     assert least <= min(values)
@@ -457,8 +488,8 @@ REFUSED = [
     ("'causal'", 0, "Here stands “'”"),
     ('"causal"', 0, 'Here stands “"”'),
     ("f'{q}'", 0, "no mask called “f”"),
-    ("lambda: causal", 0, "no mask called “lambda”"),
-    ("lambda q: q < 3", 0, "no mask called “lambda”"),
+    ("lambda: causal", 6, "A mask_mod has four parameters"),
+    ("lambda q: q < 3", 6, "A mask_mod has four parameters"),
     ("causal if q else full", 7, "Here stands “if” where an operator"),
     ("q ** 2 < 9", 2, "The language has no “**” here. Multiply instead"),
     ("q << 2 < 9", 2, "The language has no “<<” here. Multiply by 2"),
@@ -507,7 +538,11 @@ REFUSED = [
     ("causal and or full", 11, "Here stands “or” where a mask"),
     ("causal full", 7, "Here stands “full” where an operator"),
     ("q < < k", 4, "Here stands “<” where a mask"),
-    ("sliding_window(4, steps_back, 3)", 30, "sliding_window takes size and counts. Leave this out."),
+    (
+        "sliding_window(4, steps_back, 3)",
+        30,
+        "size and counts. It got 4, steps_back and 3: write sliding_window(4, steps_back).",
+    ),
     ("sliding_window(width=3)", 15, "sliding_window takes size and counts, but no “width”"),
     ("sliding_window(siz=3)", 15, "did you mean size?"),
     ("sliding_window(size=3, size=4)", 23, "size is given twice"),
@@ -547,7 +582,40 @@ REFUSED = [
     ("grid(2, 2)", 0, "cells must be given"),
     ("q % k < 2", 2, "The divisor k may be 0. Write max(k, 1) instead."),
     ("q // (k - 1) < 2", 2, "The divisor k - 1 may be 0. Write max(k - 1, 1) instead."),
-    ("q % 0 == 1", 2, "The divisor 0 may be 0. Divide by another number."),
+    ("q % 0 == 1", 2, "q % 0 divides by 0. Write another number after %, as in q % 2."),
+    ("(q + k) // (2 - 2) < 1", 8, "divides by 0. Write another number after //"),
+    ("sinks(2, 3)", 9, "sinks takes one number, its size. It got 2 and 3: write sinks(2)."),
+    ("sinks(2, -3 + 1)", 9, "It got 2 and -3 + 1: write sinks(2)."),
+    ("sinks(2,)", 8, "sinks takes one number, its size. Write sinks(2)."),
+    ("full(3)", 5, "full takes no parameters. Write full alone."),
+    ("padding(3, (4))", 11, "padding takes one parameter, its keys. It got 3 and more: write padding(3)."),
+    ("tril", 0, "There is no mask called “tril”. Here it is called causal."),
+    ("causal & Local(3)", 9, "Here it is called sliding_window for what is before the query, or band for both sides."),
+    ("document_mask", 0, "Here it is called documents."),
+    ("lookahead_mask", 0, "Here it is called causal."),
+    ("q_idx >= kv_idx", 0, "Here it is called q."),
+    ("alibi", 0, "It is a bias: it changes scores, and hides no key. Choose it under “Biases”"),
+    ("torch.where(q < k)", 0, "Functions of libraries are not read."),
+    (
+        "lambda",
+        0,
+        "A function is read if it is one expression of four positions, such as “lambda b, h, q, kv: q >= kv”",
+    ),
+    ("def f(b, h, q, k):\n x = 3\n return q >= k", 0, "A function is read if it is one expression"),
+    ("lambda b, h, q: q >= k", 6, "A mask_mod has four parameters, for batch, head, query and key"),
+    ("lambda b, h, q, q: q >= k", 6, "A mask_mod has four parameters"),
+    ("lambda b, h, q, *k: q >= k", 6, "A mask_mod has four parameters"),
+    ("lambda b, h, q, k, q: q >= k", 6, "A mask_mod has four parameters"),
+    ("lambda b, h, q, k: b < 1", 19, "b is the position in the batch."),
+    ("lambda b, h, q, k: ", 19, "There is nothing here yet."),
+    ("lambda b, h, q, k: (q >= k) and (k < 2)", 28, "“and” fails on tensors. Write &, as in (q >= kv) & (q - kv < 4)."),
+    ("lambda b, h, q, k: (q >= k) or (k < 2)", 28, "“or” fails on tensors. Write |, as in"),
+    ("lambda b, h, q, k: not q >= k", 19, "“not” fails on tensors. Write ~, as in ~(q < k)."),
+    ("lambda b, h, q, k: q >= k & q - k < 4", 19, "In Python, & binds more tightly than a comparison."),
+    ("lambda b, h, q, k: (q >= k) | k < 4", 30, "Put this one in parentheses."),
+    ("lambda b, h, q, k: ~q < k", 19, "In Python, ~ binds more tightly than a comparison."),
+    ("lambda b, h, q, k: q >= k if h else q < k", 26, "Here stands “if”"),
+    ("lambda b, h, q, k: __import__(0) < k", 19, "There is no mask called “__import__”."),
     ("q // -(q - k) < 1", 2, "may be 0"),
     ("q*q*q*q < k", 5, "q * q * q * q can be too large to compute with."),
     ("k < 1000000000 * 1000000000 * 10", 28, "can be too large to compute with."),

@@ -1,6 +1,7 @@
 """Models from folders: what is loaded, and what it gives."""
 
 import json
+from shutil import copytree
 
 import huggingface_hub
 import pytest
@@ -8,6 +9,9 @@ import safetensors.torch
 import torch
 import transformers as hf
 
+from attnviz.formatting import byte_size
+from attnviz.layer import Fidelity
+from attnviz.models import loading, number_types
 from attnviz.models.loading import inspect_folder
 from tests.support.tiny_models import TEXT, refusal
 
@@ -21,7 +25,7 @@ from tests.support.tiny_models import TEXT, refusal
         ("gemma2", "Gemma2ForCausalLM", "next token"),
         ("t5", "T5ForConditionalGeneration", "next token"),
         ("bart", "BartForConditionalGeneration", "next token"),
-        ("vit", "ViTModel", ""),
+        ("vit", "ViTForImageClassification", "labels"),
     ],
 )
 def test_a_folder_gives_its_own_model(saved, name, kind, outputs):
@@ -54,7 +58,7 @@ def test_a_model_without_its_head_is_read_without_it(copied):
     safetensors.torch.save_file(weights, folder / "model.safetensors", {"format": "pt"})
     given = inspect_folder(folder).load()
     assert (type(given.model).__name__, given.outputs) == ("LlamaModel", "")
-    with pytest.raises(ValueError, match="gives neither a next token nor a vector"):
+    with pytest.raises(ValueError, match="gives neither a next token, nor labels, nor a vector"):
         given.output(given.encode(TEXT))
 
 
@@ -87,13 +91,45 @@ def test_a_sentence_vector_that_is_made_otherwise_is_not_given(copied, kinds):
     assert inspect_folder(folder).outputs == ""
 
 
-def test_half_precision_is_loaded_as_float32_and_its_size_is_known_before(saved, tmp_path):
-    hf.BertModel.from_pretrained(saved / "bert").to(torch.bfloat16).save_pretrained(tmp_path)
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", ["bert", "llama", "t5", "vit"])
+def test_a_model_keeps_the_type_of_its_files_and_its_size_is_known_before(saved, tmp_path, name, kind):
+    text = "" if name == "vit" else TEXT
+    copytree(saved / name, tmp_path, dirs_exist_ok=True)
+    inspect_folder(saved / name).load().model.to(kind).save_pretrained(tmp_path)
     folder = inspect_folder(tmp_path)
+    given, full = folder.load(), inspect_folder(saved / name).load()
+    stored = {tensor.dtype for tensor in safetensors.torch.load_file(tmp_path / "model.safetensors").values()}
+    assert given.model.dtype == kind
+    assert kind in stored
+    assert given.size <= folder.size < 1.3 * given.size
+    assert given.size < full.size * (kind.itemsize + 0.5) / 4
+    assert not folder.notes
+    layers = given.layers(text)
+    assert {layer.fidelity for layer in layers} == {Fidelity.VERIFIED}
+    for layer, other in zip(layers, full.layers(text), strict=True):
+        ours, theirs = (one.mechanism(one.inputs).weights for one in (layer, other))
+        if name != "t5":  # whose scores are so large here that rounding changes everything
+            torch.testing.assert_close(ours, theirs, atol=40 * torch.finfo(kind).eps, rtol=0)
+
+
+def test_a_type_that_torch_does_not_compute_in_is_said(saved, tmp_path, monkeypatch):
+    hf.BertModel.from_pretrained(saved / "bert").to(torch.float16).save_pretrained(tmp_path)
+    monkeypatch.setattr(number_types, "can_compute", lambda dtype: False)
+    folder = inspect_folder(tmp_path, "tiny")
+    assert folder.notes == ("The weights of tiny are float16, in which torch does not compute here: float32 it is.",)
     given = folder.load()
-    assert {parameter.dtype for parameter in given.model.parameters()} == {torch.float32}
-    assert folder.parameters == sum(parameter.numel() for parameter in given.model.parameters())
+    assert given.model.dtype == torch.float32
     assert folder.size == given.size
+
+
+def test_a_large_model_in_half_precision_is_measured_by_its_type(saved, tmp_path, monkeypatch):
+    hf.BertModel.from_pretrained(saved / "bert").to(torch.bfloat16).save_pretrained(tmp_path)
+    size = inspect_folder(tmp_path).size
+    monkeypatch.setattr(loading, "model_bytes", lambda: size)
+    assert inspect_folder(tmp_path).size == size
+    monkeypatch.setattr(loading, "model_bytes", lambda: size - 1)
+    assert f"which take {byte_size(size)} of memory" in refusal(tmp_path)
 
 
 def test_weights_in_several_files(saved, tmp_path):

@@ -206,6 +206,8 @@ def test_uploads_of_all_visitors_together_are_bounded(monkeypatch) -> None:
     assert "They take 64" in errors(with_charts(uploaded("other.npy", vectors)))
     with_charts(one.run())
     assert not one.error
+    [sample] = [file for file in SAMPLES if file.suffix == ".parquet"]
+    assert "this one needs 224" in errors(with_charts(uploaded(sample.name, sample.read_bytes())))
 
 
 def test_queries_and_keys_of_different_width() -> None:

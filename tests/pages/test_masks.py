@@ -244,3 +244,20 @@ def test_a_script_with_very_many_numbers_is_only_downloaded() -> None:
     assert not app.code
     assert "This script is long" in contents(app)
     assert app.get("download_button")
+
+
+def test_stacked_layers_take_a_pattern_of_both_masks() -> None:
+    link = {"look": "Stacked layers", "mask_a": "sliding_window(2)", "mask_b": "causal", "layers": 4}
+    app = with_charts(page(**link))
+    assert "Under A the last query depends on 2 → 3 → 4 → 5 of 16 keys" in contents(app)
+    charts = len(app.get("bidi_component"))
+    app = page(**link, pattern="aaab")
+    assert "Under AAAB the last query depends on 2 → 3 → 4 → 16 of 16 keys, layer by layer." in contents(app)
+    assert "Under A the last query depends on 2 → 3 → 4 → 5 of 16 keys" in contents(app)
+    assert len(app.get("bidi_component")) == charts + 1
+
+
+def test_a_pattern_of_other_letters_is_refused_and_the_pictures_stay() -> None:
+    app = with_charts(page(look="Stacked layers", pattern="AAxB"))
+    assert "A pattern is made of the letters A and B, such as AAAAAB; it has “x”. Delete that." in contents(app)
+    assert "Under B the last query depends on" in contents(app)

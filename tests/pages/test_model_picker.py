@@ -80,10 +80,10 @@ def test_a_model_that_cannot_be_shown_is_not_among_those_of_this_session(saved) 
 
 def test_beside_a_bad_name_the_last_good_model_goes_on_reading(saved) -> None:
     app = named(ok(page(model=saved / "gpt2", text=TEXT)), saved / "empty")
-    the_error(app.text_input(key="text").set_value("dog").run())
+    the_error(app.text_area(key="text").set_value("dog").run())
     tokens = model_cache.model(str(saved / "gpt2")).layers("dog")[0].inputs.query_tokens
     assert app.selectbox(key="pinned").options[1:] == [f"{i} · {token}" for i, token in enumerate(tokens)]
-    assert "no config.json" in the_error(app.text_input(key="text").set_value("").run())
+    assert "no config.json" in the_error(app.text_area(key="text").set_value("").run())
 
 
 def test_a_last_good_folder_that_has_gone_is_not_said_to_be_shown(saved, tmp_path) -> None:

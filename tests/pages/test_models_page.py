@@ -30,7 +30,8 @@ from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from attnviz.ui import head_charts
 from attnviz.ui.models import grouped_query, layer_table, model_picker, model_source, overview, products, side_by_side
-from tests.support.app import contents, ok, open_page
+from attnviz.ui.models.text_box import NOT_LINKED
+from tests.support.app import contents, linked, ok, open_page
 from tests.support.tiny_hub import Played
 from tests.support.tiny_models import TEXT, byte_level, png
 
@@ -105,7 +106,7 @@ def same(chart, expected: torch.Tensor, within: float = 1e-5) -> None:
 def test_it_opens_on_the_model_of_the_wheel(drawn) -> None:
     app = ok(page())
     assert app.selectbox(key="model").options == [MINILM]
-    assert app.text_input(key="text").value == EXAMPLE
+    assert app.text_area(key="text").value == EXAMPLE
     assert (
         "all-MiniLM-L6-v2 (BertModel): 6 attention layers of 12 heads, 22,713,216 parameters; "
         "the model reads at most 512 tokens" in contents(app)
@@ -141,7 +142,7 @@ def test_a_decoders_three_kinds_of_attention_have_their_names(saved, drawn) -> N
         assert [use for use in USES if use in contents(app)] == list(USES)
         framed = [key for key in ("heads-0", "heads-1", "heads-2") if drawn[key].figure.layout.shapes]
         assert framed == [f"heads-{[*expected, 'decoder 1 cross'].index(layer)}"]
-    assert app.text_input(key="second").label == "Written so far"
+    assert app.text_area(key="second").label == "Decoder’s input"
 
 
 def test_a_model_that_keeps_its_queries_to_itself_is_shown_by_its_own_weights(tmp_path, drawn) -> None:
@@ -164,7 +165,7 @@ def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None
     app = ok(page(model=saved / "vit", head="Head 2", pinned="none"))
     pixels = model_cache.model(str(saved / "vit")).encode().batch["pixel_values"]
     same(drawn["heatmap"], own(saved / "vit", pixel_values=pixels).attentions[0][0, 2])
-    assert "text" not in [one.key for one in app.text_input]
+    assert "text" not in [one.key for one in app.text_area]
     assert list(drawn["heatmap"].spec.query_tokens[:2]) == ["[CLS]", "0·0"]
     app.file_uploader[0].upload("red.png", png((40, 40)))
     ok(app.run())
@@ -174,7 +175,7 @@ def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None
     app.query_params["inspect"] = "Side by side"
     app = ok(app.run())
     assert [box.label for box in app.file_uploader] == ["Picture", "Picture on the right"]
-    assert "right-text" not in [one.key for one in app.text_input]
+    assert "right-text" not in [one.key for one in app.text_area]
     app.file_uploader[1].upload("blue.png", png((40, 40), color="blue"))
     app = ok(app.run())
     blue = model_cache.model(str(saved / "vit")).encode(image=png((40, 40), color="blue")).batch["pixel_values"]
@@ -332,7 +333,7 @@ def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
     np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), weights[2:5, :4], atol=1e-5)
     app = ok(page(model=saved / "gpt2", text=LONGER, part_of_queries=["9", "11"], part_of_keys=["0", "9"]))
     assert drawn["heatmap"].figure.data[0].z.shape == (3, 5)
-    app = ok(app.text_input(key="text").set_value(TEXT).run())  # with fewer tokens than there were
+    app = ok(app.text_area(key="text").set_value(TEXT).run())  # with fewer tokens than there were
     assert drawn["heatmap"].figure.data[0].z.shape == (5, 5)
     app = ok(app.selectbox(key="head").select("Mean of heads").run())
     mean = own(saved / "gpt2", TEXT).attentions[1][0].mean(0).numpy()
@@ -462,7 +463,7 @@ def test_a_folder_that_goes_away_or_is_saved_anew(copied, saved, drawn) -> None:
 )
 def test_a_text_that_cannot_be_read(saved, drawn, text, words) -> None:
     app = ok(page(model=saved / "bert", text=TEXT, pinned="none"))
-    refused(app.text_input(key="text").set_value(text).run(), words)
+    refused(app.text_area(key="text").set_value(text).run(), words)
     same(drawn["heatmap"], own(saved / "bert").attentions[0][0, 0])
 
 
@@ -529,7 +530,7 @@ def test_a_hosted_instance_shows_only_what_its_owner_lists(saved, monkeypatch) -
     app = ok(page())
     assert app.selectbox(key="model").options == [MINILM, "org/bert"]
     assert "22,713,216 parameters" in contents(app)
-    assert "another" not in [one.key for one in app.text_input]
+    assert "another" not in [one.key for one in app.text_area]
     refused(app.selectbox(key="model").select("org/bert").run(), "The hub cannot be reached")
 
 
@@ -563,9 +564,34 @@ def test_the_way_to_explore_and_back(saved) -> None:
     assert "bert (BertModel): 2 attention layers" in contents(app)
 
 
+def test_a_text_has_its_line_breaks(saved) -> None:
+    text = "the fox\n  stops"
+    app = ok(page(model=saved / "gpt2", text=text))
+    assert app.text_area(key="text").value == text
+    tokens = model_cache.model(str(saved / "gpt2")).encode(text).source.tokens
+    assert "\n" in tokens
+    assert app.selectbox(key="pinned").options[1:] == [f"{i} · {visible(token)}" for i, token in enumerate(tokens)]
+
+
+def test_a_long_text_is_kept_in_the_session_and_not_in_the_link(saved) -> None:
+    short, long = "the lazy dog", "the lazy dog\n" * 200
+    app = ok(page(model=saved / "llama", text=short))
+    assert linked(app, "text") == [short]
+    app.text_area(key="text").set_value(long).run()
+    assert linked(app, "text") == []
+    assert NOT_LINKED in contents(app)
+    app.switch_page("../../pages/steps.py").run()
+    app.switch_page("../../pages/models.py").run()
+    assert app.text_area(key="text").value == long
+    app.text_area(key="text").set_value(short).run()
+    assert linked(app, "text") == [short]
+    assert NOT_LINKED not in contents(app)
+    assert page(model=saved / "llama", text=long).text_area(key="text").value == long  # a link of before
+
+
 def test_a_link_of_another_text_opens_the_head_that_was_seen(drawn) -> None:
     typed = ok(page())
-    typed.text_input(key="text").set_value("a cat sat on the mat").run()
+    typed.text_area(key="text").set_value("a cat sat on the mat").run()
     opened = ok(page(text="a cat sat on the mat"))
     for app in (ok(typed), opened):
         assert [app.selectbox(key=key).value for key in ("layer", "head")] == ["encoder 3", "Head 1"]

@@ -24,7 +24,7 @@ from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from attnviz.ui import head_charts
 from attnviz.ui.models import aggregation, head_aggregate, head_metrics, side_by_side
-from tests.support.app import contents, healthy, ok, open_page
+from tests.support.app import contents, healthy, linked, ok, open_page
 
 ROOT = Path(__file__).parents[2]
 TABS = ("What heads do", "Together", "Side by side")
@@ -202,18 +202,29 @@ def test_all_heads_and_chosen_ones_together(drawn, name: str, how) -> None:
     near(cells(drawn["together-map"]), how(some, 0)[1:-1, 1:-1])
 
 
-@pytest.mark.parametrize("layer", [0, 3])
-def test_rollout_goes_through_the_layers_up_to_the_chosen_one(drawn, layer: int) -> None:
+@pytest.mark.parametrize("layer", [0, 3, 5])
+def test_rollout_goes_through_all_layers_or_up_to_the_chosen_one(drawn, layer: int) -> None:
     weights, _, tokens = ran()
     rolled = np.eye(len(tokens))
     for one in weights[: layer + 1].mean(1):
         rolled = (one / 2 + np.eye(len(tokens)) / 2) @ rolled
-    app = ok(page("Together", together="Rollout", layer=f"encoder {layer}"))
+    link = {} if layer == 5 else {"rollout_to": f"encoder {layer}"}  # whatever layer the sidebar has
+    app = ok(page("Together", together="Rollout", layer="encoder 1", **link))
     near(cells(drawn["together-map"]), rolled)
-    assert ("Rollout, encoder 0 to encoder 3" if layer else "Rollout, encoder 0") in contents(app)
+    assert (f"Rollout, encoder 0 to encoder {layer}" if layer else "Rollout, encoder 0") in contents(app)
+    assert f"after encoder {layer} comes from" in drawn["together-map"].spec.sentences.allowed
     app.selectbox(key="special-tokens").select("Hidden, rows rescaled").run()
     inner = rolled[1:-1, 1:-1]
     near(cells(drawn["together-map"]), inner / inner.sum(-1, keepdims=True))
+
+
+def test_the_last_layer_of_a_rollout_is_chosen_and_kept_in_the_link() -> None:
+    app = ok(page("Together", together="Rollout"))
+    app.select_slider(key="rollout-to").set_value("encoder 2").run()
+    assert "Rollout, encoder 0 to encoder 2" in contents(ok(app))
+    app = ok(page("Together", together="Rollout", rollout_to="layer 7"))  # of another model
+    assert "Rollout, encoder 0 to encoder 5" in contents(app)
+    assert linked(app, "rollout-to") == []
 
 
 def test_value_weighted_attention_is_the_weight_times_the_length_of_the_value(drawn) -> None:
@@ -238,7 +249,7 @@ def test_several_tokens_are_summed_over_their_keys(drawn) -> None:
     marked = [label for label in drawn["together-map"].spec.query_labels if "●" in label]
     assert marked == ["<b>it ●</b>", "<b>tired ●</b>"]
     # The tokens of another text: those that are there are still chosen, with the numbers of the new one.
-    app.text_input(key="text").set_value(WIDE).run()
+    app.text_area(key="text").set_value(WIDE).run()
     assert "it: " in contents(ok(app))
     near(np.nan_to_num(drawn["together-sum"].figure.data[0].y), ran(WIDE)[0].mean((0, 1))[10])
 
@@ -283,7 +294,7 @@ def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:
     assert "Of so long a text these are the heads of encoder 2" in contents(app)
     app = page("Together", layer="encoder 2", together="Rollout")
     assert not app.exception
-    assert "To take 36 heads together would take 9,216 steps; at most 3,072 are done" in contents(app)
+    assert "To take 72 heads together would take 18,432 steps; at most 3,072 are done" in contents(app)
 
 
 @given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 11))), st.booleans())
@@ -314,7 +325,7 @@ def test_two_texts_have_one_range_of_colors_and_are_linked(drawn) -> None:
     most = max(ran()[0][3, 1].max(), ran(WIDE)[0][3, 1].max())
     assert [chart.figure.layout.coloraxis.cmax for chart in (left, right)] == pytest.approx([most, most])
     assert left.spec.link == right.spec.link != ""
-    app.text_input(key="right-text").set_value("Another text, of its own.").run()
+    app.text_area(key="right-text").set_value("Another text, of its own.").run()
     assert not drawn["left-map"].spec.link
     assert "do not stand for the same tokens" in contents(ok(app))
 
@@ -323,7 +334,7 @@ def test_the_difference_is_right_minus_left_with_both_tokens(drawn) -> None:
     app = ok(page("Side by side", layer="encoder 3", head="Head 1", difference="true"))
     near(cells(drawn["sides-difference"]), ran(WIDE)[0][3, 1] - ran()[0][3, 1])
     assert drawn["sides-difference"].spec.query_tokens[13] == "tired / wide"
-    app.text_input(key="right-text").set_value("Another text, of its own.").run()
+    app.text_area(key="right-text").set_value("Another text, of its own.").run()
     assert not ok(app).toggle
 
 
@@ -347,7 +358,7 @@ def test_a_model_that_is_not_there_is_named_and_the_last_stays(drawn, monkeypatc
 
 def test_no_text_on_the_right_is_said() -> None:
     app = page("Side by side")
-    app.text_input(key="right-text").set_value(" ").run()
+    app.text_area(key="right-text").set_value(" ").run()
     assert "There is no text yet." in contents(healthy(app))
 
 

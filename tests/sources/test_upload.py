@@ -227,3 +227,17 @@ def test_torch_tensors_are_as_welcome_as_numpy_arrays():
     torch.testing.assert_close(layer.inputs.query, query.detach())
     [one] = from_arrays(torch.ones(3, 4, dtype=torch.bfloat16))
     assert one.inputs.query.dtype == torch.float32
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "int16", "float16", ">f2", "bool"])
+@pytest.mark.parametrize("role", ["vectors", "weights"])
+def test_numbers_of_at_most_two_bytes_are_held_as_they_came_until_a_head_is_computed(kind, role):
+    array = RANDOM.integers(0, 2, (3, 2, 5, 5)).astype(kind)
+    held = from_arrays({role: array}, heads=1)
+    wide = from_arrays({role: array.astype(np.float32)}, heads=1)
+    for one, other in zip(held, wide, strict=True):
+        assert one.inputs.query.element_size() == array.dtype.itemsize
+        attention, expected = one.mechanism(one.inputs, heads=[1]), other.mechanism(other.inputs, heads=[1])
+        assert torch.equal(attention.weights, expected.weights)
+        assert torch.equal(attention.output, expected.output)
+        assert attention.weights.dtype == torch.float32

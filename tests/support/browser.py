@@ -199,7 +199,7 @@ class AppPage:
     def type(self, text: str) -> None:
         box = self.page.get_by_label("Text", exact=True)
         box.fill(text)
-        box.press("Enter")
+        box.press("Enter" if box.evaluate("box => box.tagName") == "INPUT" else "Control+Enter")
 
     def choose(self, label: str, option: str) -> None:
         key = label.lower().replace(" ", "-")

@@ -406,7 +406,7 @@ def test_half_precision_is_shown_in_full():
         torch.testing.assert_close(weights, own.float(), atol=0.05, rtol=0)
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_rule_that_nothing_tells_of_is_found_also_where_every_weight_is_small(kind, monkeypatch):
     def eager_with_more(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **more):
         scores = query @ key.mT * query.shape[-1] ** -0.5 + attention_mask

@@ -115,4 +115,4 @@ def test_heads_that_share_values_read_them_in_full():
     for head in range(4):
         assert torch.equal(inputs.value_of(head), value[head // 2].float())
     with pytest.raises(ValueError, match="must be of one type"):
-        Inputs(torch.ones(4, 5, 4), torch.ones(2, 5, 4).half(), value, tuple("abcde"), tuple("abcde"))
+        Inputs(torch.ones(4, 5, 4), torch.ones(2, 5, 4).double(), value, tuple("abcde"), tuple("abcde"))

@@ -1,11 +1,17 @@
-"""The receptive field of stacked layers of each mask."""
+"""The receptive field of stacked layers of each mask, or of layers whose masks follow a pattern of both."""
 
+import re
+from collections.abc import Sequence
+
+import numpy as np
 import streamlit as st
 import torch
 
 from attnviz.analysis.receptive_field import field_sizes, layers_needed
 from attnviz.figures import heatmap
 from attnviz.figures.sentences import CellSentences
+from attnviz.formatting import quoted
+from attnviz.inputs import Inputs
 from attnviz.ui.chart import chart
 from attnviz.ui.head_map import zoom_key
 from attnviz.ui.markdown import plain
@@ -18,30 +24,57 @@ SENTENCES = CellSentences(
 
 
 def show(comparison: Comparison) -> None:
-    """Draws for each mask the number of layers through which a query depends on a key."""
-    inputs = comparison.inputs
-    count = st.slider("Layers", 1, MOST, 4, key="layers", bind="query-params")
-    for side, allowed, place in zip(SIDES, comparison.allowed, st.columns(2), strict=True):
+    """Draws for each mask, and for a pattern of both, the number of layers through which a query depends on a key."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        count = st.slider("Layers", 1, MOST, 4, key="layers", bind="query-params")
+        text = st.text_input(
+            "Pattern of layers", key="pattern", bind="query-params", max_chars=MOST, placeholder="AAAAAB", width=240,
+            help="The mask of the first layer, of the second and so on, repeated over all layers: AAAAAB is five "
+            "layers of A and one of B.",
+        )  # fmt: skip
+    masks = dict(zip(SIDES, comparison.allowed, strict=True))
+    stacks: dict[str, Sequence[np.ndarray]] = {side: [mask] for side, mask in masks.items()}
+    try:
+        if pattern := _read_pattern(text):
+            stacks[pattern] = [masks[side] for side in pattern]
+    except ValueError as problem:
+        st.error(plain(str(problem)), icon=":material/error:")
+    for (name, stack), place in zip(stacks.items(), st.columns(len(stacks)), strict=True):
         with place:
-            try:
-                needed = layers_needed(allowed, count)
-            except ValueError as problem:
-                st.info(plain(str(problem)))
-                continue
-            each = field_sizes(needed, count)
-            depth = torch.where(needed > 0, needed.float(), torch.nan).numpy()
-            chart(
-                heatmap(
-                    depth, inputs.query_tokens, inputs.key_tokens, largest=float(count), sentences=SENTENCES,
-                    zoom_key=zoom_key(inputs), link="layers", fan=False, whole_numbers=True,
-                ),
-                f"reach-{side.lower()}",
-                label=f"Layers until a query depends on a key, mask {side}",
-                name=f"reach of mask {side}",
-                description=f"The number of layers of mask {side} through which each query depends on each key.",
-                height=330,
-                hint=f"Mask {side}: the color is the number of layers.",
-            )  # fmt: skip
-            growth = " → ".join(map(str, each.each[:, -1].tolist()))
-            st.caption(f"Under {side} the last query depends on {growth} of {len(allowed)} keys, layer by layer.")
+            _show_stack(comparison.inputs, name, stack, count)
     st.caption("Each position also keeps itself from layer to layer, through the residual stream.")
+
+
+def _read_pattern(text: str) -> str:
+    """Returns the sides of the layers, one letter each; empty if there is no pattern, or it is of one layer."""
+    if wrong := re.search(rf"[^{''.join(SIDES)}\s,]", text, re.IGNORECASE):
+        raise ValueError(
+            f"A pattern is made of the letters A and B, such as AAAAAB; it has {quoted(wrong[0])}. Delete that."
+        )
+    pattern = re.sub(r"[\s,]", "", text).upper()
+    return pattern if len(pattern) > 1 else ""
+
+
+def _show_stack(inputs: Inputs, name: str, stack: Sequence[np.ndarray], count: int) -> None:
+    kind = f"mask {name}" if name in SIDES else f"the pattern {name}"
+    try:
+        needed = layers_needed(stack, count)
+    except ValueError as problem:
+        st.info(plain(str(problem)))
+        return
+    each = field_sizes(needed, count)
+    depth = torch.where(needed > 0, needed.float(), torch.nan).numpy()
+    chart(
+        heatmap(
+            depth, inputs.query_tokens, inputs.key_tokens, largest=float(count), sentences=SENTENCES,
+            zoom_key=zoom_key(inputs), link="layers", fan=False, whole_numbers=True,
+        ),
+        f"reach-{name.lower()}" if name in SIDES else "reach-pattern",
+        label=f"Layers until a query depends on a key, {kind}",
+        name=f"reach of {kind}",
+        description=f"The number of layers of {kind} through which each query depends on each key.",
+        height=330,
+        hint=f"{'Mask ' * (name in SIDES)}{name}: the color is the number of layers.",
+    )  # fmt: skip
+    growth = " → ".join(map(str, each.each[:, -1].tolist()))
+    st.caption(f"Under {name} the last query depends on {growth} of {len(stack[0])} keys, layer by layer.")

@@ -36,6 +36,7 @@ from attnviz.ui.selection import similar_layers
 from attnviz.ui.viewport import numbered_token
 
 METHOD, HEADS, TOKENS = "together", "heads-together", "tokens-together"  # of widgets, and in the link
+ROLLOUT_LAYER = "rollout-to"
 HEIGHT = 430
 BARS = 20  # that have room for their names on a phone
 
@@ -99,21 +100,25 @@ def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> lis
     """Draws the menu and the mosaic of heads; returns the heads that are aggregated."""
     by_hand, by_name = METHODS[method].aggregate is not None, head_choices(selection.layers, stack)
     every = [head for i in stack for head in by_name[selection.layers[i].name]]
-    # The menu stays where nothing is to be chosen in it, so that the charts below it stay too.
-    picked = st.multiselect(
-        "Heads", list(by_name), key=HEADS, bind="query-params", disabled=not by_hand,
-        placeholder=f"All heads{of_stack(selection, stack)}" if by_hand else "As the layer and the head are chosen",
-    )  # fmt: skip
-    chosen = sorted({head for one in picked for head in by_name[one]})
     if method == ROLLOUT:
-        chosen = [head for head in every if head[0] <= selection.index]
-    elif method == VALUE_WEIGHTED:
+        last = _choose_last_layer(selection.layers, stack)
+        chosen = [head for head in every if head[0] <= last]
+    else:
+        # The menu stays where nothing is to be chosen in it, so that the charts below it stay too.
+        picked = st.multiselect(
+            "Heads", list(by_name), key=HEADS, bind="query-params", disabled=not by_hand,
+            placeholder=f"All heads{of_stack(selection, stack)}" if by_hand else "As the layer and the head are chosen",
+        )  # fmt: skip
+        chosen = sorted({head for one in picked for head in by_name[one]})
+    if method == VALUE_WEIGHTED:
         is_one = isinstance(selection.head, int)
         chosen = [head for head in by_name[selection.layer.name] if not is_one or head[1] == selection.head]
 
     def click_head(index: int, head: int) -> None:
         if by_hand:
             st.session_state[HEADS] = layer_head_names(selection.layers, {*chosen} ^ {(index, head)})
+        elif method == ROLLOUT:
+            st.session_state[ROLLOUT_LAYER] = selection.layers[index].name
         else:
             open_head(selection.layers, index, head)
 
@@ -127,7 +132,7 @@ def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> lis
             "together-heads",
             framed=chosen,
             height=HEIGHT,
-            hint="Click to choose" if by_hand else "Click to open",
+            hint="Click to choose" if by_hand else "Click for the last layer" if method == ROLLOUT else "Click to open",
             label="Heads to choose from",
             about="the menu above chooses, too",
             on_click=click_head,
@@ -135,6 +140,17 @@ def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> lis
     else:
         st.caption("Small maps of all these heads would take too long on so long a text.")
     return chosen or every
+
+
+def _choose_last_layer(layers: Sequence[Layer], stack: Sequence[int]) -> int:
+    """Draws the slider of the last layer of a rollout, and returns its index."""
+    names = [layers[i].name for i in stack]
+    if len(stack) == 1:
+        return stack[0]
+    if st.session_state.get(ROLLOUT_LAYER, names[-1]) not in names:  # of another model
+        st.session_state[ROLLOUT_LAYER] = names[-1]
+    name = st.select_slider("Through the layers, up to", names, names[-1], key=ROLLOUT_LAYER, bind="query-params")
+    return stack[names.index(name)]
 
 
 def _is_affordable(selection: ModelSelection, stack: Sequence[int]) -> bool:

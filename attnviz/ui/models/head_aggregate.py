@@ -22,7 +22,7 @@ class AggregationMethod:
     """A method that aggregates heads or layers, and its texts."""
 
     about: str
-    sentence: str  # of one cell
+    sentence: str  # of one cell; {layer} is the last of the layers
     aggregate: Aggregate | None = None  # where heads are chosen by hand
     total: str = "{weight} to {key}"  # of several queries together
 
@@ -46,7 +46,7 @@ METHODS = {
     ROLLOUT: AggregationMethod(
         "What has come from where after these layers, if each layer takes as much from attention, the mean of its "
         "heads, as it keeps of what was there (Abnar & Zuidema 2020).",
-        "{weight} of what is at {query} after these layers comes from {key}.",
+        "{weight} of what is at {query} after {layer} comes from {key}.",
         total="{weight} from {key}",
     ),
     VALUE_WEIGHTED: AggregationMethod(
@@ -65,12 +65,14 @@ def aggregate_map(selection: ModelSelection, stack: Sequence[int], heads: Sequen
     """
     inputs, aggregation = selection.layer.inputs, METHODS[method]
     work = len(heads) * inputs.queries * inputs.keys
-    check_work(work, f"To take {len(heads)} heads together", "Choose fewer heads, or shorten the text.")
+    fewer = "layers" if method == ROLLOUT else "heads"
+    check_work(work, f"To take {len(heads)} heads together", f"Choose fewer {fewer}, or shorten the text.")
+    last_layer = selection.layers[max(layer for layer, _ in heads)].name
     return compute_map(
         selection,
         _computation(selection, heads, method),
         _title(selection, stack, heads, method),
-        CellSentences(aggregation.sentence),
+        CellSentences(aggregation.sentence.replace("{layer}", last_layer)),
         ("aggregate", method, heads, selection.head == Aggregate.MAXIMUM),
         work,
     )

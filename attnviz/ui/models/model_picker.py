@@ -8,9 +8,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.layer import Trace
 from attnviz.models import model_cache
-from attnviz.models.hub import MINILM, RemoteModel, allowed_models, model_id
+from attnviz.models.hub import MINILM, RemoteModel, allowed_models, is_minilm, model_id
 from attnviz.models.image_inputs import FORMATS
 from attnviz.models.model import Model
+from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.settings import MB, upload_bytes
 from attnviz.sources.source import MissingInput
@@ -19,8 +20,8 @@ from attnviz.text import EXAMPLE
 from attnviz.ui import cache, head_controls
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import download
-from attnviz.ui.models.model_source import ModelSource, UploadedPictureSource
-from attnviz.ui.scheduling import computation
+from attnviz.ui.models.model_source import ModelSource, UploadedPictureSource, load_model
+from attnviz.ui.models.text_box import choose_text, not_linked_note
 
 ANOTHER = (
     "Any model of the [Hugging Face hub](https://huggingface.co/models) that transformers itself can build, with "
@@ -34,8 +35,6 @@ SUBMITTED = "submitted names"  # how many there were
 REFUSED = "refused model"  # with the reason
 LINKED = "layer and head of a link"
 AWAY = "model to download"
-LOADED = "name of the model that was loaded last"
-LOADING_WORK = 100_000_000  # steps, as long as loading takes
 HELP = "Models that are on this computer."
 LONGEST = 44  # characters of a folder's path
 PICTURE_WIDTH = 120  # pixels of the picture beside the upload
@@ -52,7 +51,7 @@ def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
     with st.sidebar:
         name = _choose_model()
         facts = st.container()
-    place = st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="given")
+    place = st.container(horizontal=True, gap="small", key="given")
     with notes, st.spinner("Loading the model …", show_time=True):
         problem = _load(name)
     with place:
@@ -67,6 +66,8 @@ def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
         st.session_state[SESSION] = list(dict.fromkeys([*st.session_state.get(SESSION, []), name]))
     _keep_link(name, problem, layers)
     facts.caption(plain(_model_facts(source, layers)))
+    if note := not_linked_note(chosen.text, chosen.pair):
+        notes.caption(note)
     for note in model_notes(source.model(), layers):
         notes.info(plain(note))
     return source, layers
@@ -108,7 +109,8 @@ def _model_facts(source: ModelSource, layers: Trace) -> str:
     limit = f"; {reader} reads at most {model.limit:,} tokens" if "text" in model.modality else ""
     name = shortened_path(source.name) if model_cache.is_path(source.name) else model.name
     title = f"{name} ({type(model.model).__name__})"
-    return f"{title}: {len(layers)} attention layers of {head_counts} heads, {parameters:,} parameters{limit}"
+    dtype = "" if model.model.dtype is torch.float32 else f" in {type_name(model.model.dtype)}"
+    return f"{title}: {len(layers)} attention layers of {head_counts} heads, {parameters:,} parameters{dtype}{limit}"
 
 
 def shortened_path(path: str) -> str:
@@ -166,10 +168,7 @@ def _load(name: str) -> ValueError | None:
         state.pop(REFUSED, None)
         state.pop(AWAY, None)
         try:
-            # The model of the wheel is loaded before the first visitor.
-            with computation(0 if name in ("", MINILM, state.get(LOADED)) else LOADING_WORK):
-                model_cache.model(name, model_cache.HUB)
-            state[LOADED] = name
+            load_model(name)
         except model_cache.NotDownloaded:
             state[REFUSED] = name, _not_downloaded(name)
         except ValueError as problem:
@@ -227,9 +226,9 @@ def _keep_link(name: str, problem: ValueError | None, layers: Trace) -> None:
 
 def _choose_input(name: str, facts: DeltaGenerator) -> ModelSource:
     """Draws the widgets of the model's inputs."""
-    model, source = model_cache.model(name, model_cache.HUB), ModelSource("" if name == MINILM else name, "")
+    model, source = load_model(name), ModelSource("" if is_minilm(name) else name, "")
     if "text" in model.modality:
-        source = replace(source, text=st.text_input("Text", EXAMPLE, key="text", bind="query-params"))
+        source = replace(source, text=choose_text("Text", EXAMPLE, "text"))
         source = replace(source, pair=_choose_pair(model))
     picture = _choose_picture(model, facts) if "picture" in model.modality else None
     return UploadedPictureSource(source.name, source.text, source.pair, picture) if picture else source
@@ -260,5 +259,7 @@ def _choose_picture(model: Model, facts: DeltaGenerator) -> File | None:
 def _choose_pair(model: Model) -> str:
     label, about = "Second text", "Another sentence, which the model reads after the first."
     if model.is_encoder_decoder:
-        label, about = "Written so far", "What the decoder has written; without it, it writes by itself."
-    return st.text_input(label, key="second", bind="query-params", help=about, width=260)
+        label, about = "Decoder’s input", "What the decoder reads, and goes on with; without it, it writes by itself."
+    elif model.outputs == "next token":
+        about = "The model reads it right after the first, as one text."
+    return choose_text(label, "", "second", help=about, width=260)

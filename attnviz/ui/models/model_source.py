@@ -9,16 +9,22 @@ from attnviz.analysis.head_maps import Special, shown_positions
 from attnviz.analysis.work import HEAVY_WORK
 from attnviz.layer import Trace
 from attnviz.models import model_cache
-from attnviz.models.hub import MINILM
+from attnviz.models.hub import is_minilm
 from attnviz.models.model import Model
 from attnviz.sources.source import Opening, Source
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
 from attnviz.ui.scheduling import computation
 
+LOADING_WORK = 100_000_000  # steps, as long as loading takes
 PICTURE_CHARACTERS = 1_000  # a picture takes about as long as a text of so many
 _editions: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
 _count = count()
+
+
+def load_model(name: str) -> Model:
+    """Returns a model from the cache, or loads it as heavy work. Raises ValueError if it cannot be loaded."""
+    return model_cache.model(name, model_cache.HUB, lambda: computation(LOADING_WORK))
 
 
 @dataclass(frozen=True)
@@ -35,13 +41,13 @@ class ModelSource(Source):
 
     @property
     def opening(self) -> Opening:
-        if self.name not in ("", MINILM):
+        if not is_minilm(self.name):
             return Opening(0, 0, self.last)
         return Opening(layer=3, head=1, query=10 if self == ModelSource() else self.last)
 
     def model(self) -> Model:
         """Returns the model, from the cache."""
-        return model_cache.model(self.name, model_cache.HUB)
+        return load_model(self.name)
 
     @property
     def work(self) -> int:
@@ -52,7 +58,7 @@ class ModelSource(Source):
         """The approximate number of steps of a forward pass; always heavy for a model whose tokenizer may be slow."""
         characters = len(self.text) + len(self.pair) + (PICTURE_CHARACTERS if self.image else 0)
         work = self.model().model.num_parameters() * characters // 1_000
-        return work if self.name in ("", MINILM) else max(work, HEAVY_WORK + 1)
+        return work if is_minilm(self.name) else max(work, HEAVY_WORK + 1)
 
     @property
     def _example(self) -> tuple[str, str, bytes | None]:

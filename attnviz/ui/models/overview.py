@@ -14,12 +14,13 @@ from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import number
 from attnviz.ui import cache, head_charts
 from attnviz.ui.chart import chart
-from attnviz.ui.downloads import downloads
+from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
 from attnviz.ui.head_controls import head_names, open_head
 from attnviz.ui.head_map import selected_map, selected_thumbnails
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import attention_kinds, grouped_query, layer_table, products
 from attnviz.ui.models.selection import ModelSelection
+from attnviz.ui.models.text_box import not_linked_note
 from attnviz.ui.selection import mosaic_group, similar_layers
 from attnviz.ui.viewport import WHOLE
 from attnviz.ui.widgets import help_text
@@ -110,7 +111,9 @@ def _show_heads(
         figure = head_charts.show_map(selection, head_map, row, end, products.pin_cell(selection))
     with below:
         with st.columns([0.8, 0.2])[1]:
-            downloads(head_map, figure, "" if is_whole else DOWNSAMPLED, private=selection.source.private)
+            source = selection.source
+            not_linked = f"{FILE_NOT_LINKED if source.private else ''} {not_linked_note(source.text, source.pair)}"
+            downloads(head_map, figure, "" if is_whole else DOWNSAMPLED, not_linked=not_linked.strip())
         if hidden is None:
             weights = None if row is None else head_charts.row_weights(selection, head_map, row)
             products.show(selection, row, weights)

@@ -53,7 +53,7 @@ def show(selection: ModelSelection, row: int | None, weights: Float[torch.Tensor
         st.caption("Choose one head to see its queries, keys and values.")
         return
     key = _show_score(selection, row, weights, head)
-    query_head, key_head = inputs.query[head], inputs.key[inputs.kv_head(head)]
+    query_head, key_head = inputs.query_of(head), inputs.key_of(head)
     pin, choose = _pin_row(selection), _choose_key(selection)
     sides = (
         ("Queries", query_head, inputs.query_tokens, selection.queries[row] if row is not None else None, pin),
@@ -105,7 +105,7 @@ def _show_score(
         if scale is None:
             st.html(html.element("p", "The scores of this layer are no sums of products."))
             return key
-        pair = inputs.query[head, query].numpy(), inputs.key[inputs.kv_head(head), key].numpy()
+        pair = inputs.query_of(head)[query].numpy(), inputs.key_of(head)[key].numpy()
         tokens = numbered_token(inputs, inputs.query_tokens, query), numbered_token(inputs, inputs.key_tokens, key)
         terms = pair[0].astype("f8") * pair[1].astype("f8") * scale
         steps = bias_steps(selection.layer, head, query, key, float(terms.sum()))

@@ -25,6 +25,7 @@ from attnviz.ui.markdown import plain
 from attnviz.ui.models.model_picker import model_choices, picture_megabytes, with_layers
 from attnviz.ui.models.model_source import ModelSource
 from attnviz.ui.models.selection import ModelSelection
+from attnviz.ui.models.text_box import choose_text, not_linked_note
 
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
 SAME = "As on the left"
@@ -132,6 +133,8 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
     chosen = replace(selection.source, name=selection.source.name if name in (SAME, None) else name)
     with text_place:
         chosen = _choose_input(chosen)
+    if note := not_linked_note(chosen.text):
+        notes.caption(note)
     example = cache.or_last_good("on the right", chosen.run, lambda: ModelSource(text=TWIN).run(), notes)
     example, layers = with_layers(example, ModelSource(text=TWIN))
     with layer_place:
@@ -165,7 +168,7 @@ def _choose_input(example: ModelSource) -> ModelSource:
         return replace(
             example, text="", pair="", image=File(uploaded.name, uploaded.getvalue()) if uploaded else example.image
         )
-    return replace(example, text=st.text_input("Text on the right", TWIN, key="right-text", bind="query-params"))
+    return replace(example, text=choose_text("Text on the right", TWIN, "right-text"))
 
 
 def _choose_layer(selection: ModelSelection, layers: Sequence[Layer], notes: DeltaGenerator) -> int:

@@ -27,9 +27,9 @@ def clear(selection: ModelSelection) -> None:
     )
     _only(products.KEY, [products.STRONGEST, *selection.key_names], products.STRONGEST)
     _only(aggregation.TOKENS, queries)
-    _only(
-        aggregation.HEADS, aggregation.head_choices(selection.layers, similar_layers(selection.layers, selection.index))
-    )
+    stack = similar_layers(selection.layers, selection.index)
+    _only(aggregation.HEADS, aggregation.head_choices(selection.layers, stack))
+    _only(aggregation.ROLLOUT_LAYER, [selection.layers[i].name for i in stack])
     _only(what_if.ABLATED, what_if.heads_by_name(selection.layers))
     if st.session_state.get("right-model", st.query_params.get("right-model")) in (None, side_by_side.SAME):
         most = max(layer.inputs.heads for layer in selection.layers)

@@ -1,0 +1,20 @@
+"""The text areas of the Models page: a text is in the link, unless it is long."""
+
+import streamlit as st
+
+LONGEST_LINK = 2_000  # characters of a text in the link: longer addresses are cut off in chats and mails
+NOT_LINKED = f"A text of more than {LONGEST_LINK:,} characters is not in the link. It stays in this session."
+
+
+def choose_text(label: str, start: str, key: str, *, help: str | None = None, width: int | None = None) -> str:
+    """Draws a text area, and returns its text with its line breaks."""
+    is_long = bool(not_linked_note(st.session_state.get(key) or ""))  # a long text of an older link is still read
+    return st.text_area(
+        label, start, key=key, help=help, width=width or "stretch", height="content",
+        bind=None if is_long else "query-params", persist_state="session",
+    )  # fmt: skip
+
+
+def not_linked_note(*texts: str) -> str:
+    """Returns a note if one of the texts is too long for the link, or else an empty text."""
+    return NOT_LINKED if any(len(text) > LONGEST_LINK for text in texts) else ""
