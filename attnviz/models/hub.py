@@ -127,11 +127,12 @@ class Hub:
                 )
             api = huggingface_hub.HfApi(endpoint=self.address)
             try:
-                weights = WeightSizes(dict(api.get_safetensors_metadata(name).parameter_count))
+                counts = api.get_safetensors_metadata(name).parameter_count
             except (NotASafetensorsRepoError, SafetensorsParsingError) as error:
                 raise ValueError(
                     f"The weights of {quoted(name)} are damaged on the hub. Choose another model."
                 ) from error
+        weights = WeightSizes({str(kind): count for kind, count in counts.items()})
         parameters, dtype = sum(weights.parameters.values()), computing_type(weights.common_type)
         check_size(name, parameters, weights.memory(dtype.itemsize))
         size, left = (sum(f.file_size or 0 for f in files if every or f.will_download) for every in (True, False))
