@@ -1,6 +1,7 @@
 """A transformers model with its tokenizer and picture input."""
 
 import hashlib
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from attnviz.layer import Trace
 from attnviz.models.image_inputs import image_inputs, with_patch_names
 from attnviz.models.refusals import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import TextInputs, Tokens, forward_parameters
+from attnviz.text import shorten_token
 from attnviz.tracing import capture, model_lock
 
 MAX_TRACE_BYTES = 256 << 20  # of the layers of the latest examples, for each model
@@ -36,7 +38,8 @@ class ModelInputs:
 class Model:
     """A transformers model: one forward pass at a time; the layers of the latest examples are cached.
 
-    `outputs` is what `output` returns: "next token" (logits), "sentence vector", or "" (nothing). `lock` is held during
+    `outputs` is what `output` returns: "next token", "labels" or "token labels" (logits), "sentence vector", or ""
+    (nothing). `lock` is held during
     every forward pass, including captures; hold it while you change the model.
     """
 
@@ -57,6 +60,7 @@ class Model:
         self.text_inputs = TextInputs(name, model, tokenizer)
         self.image_inputs = image_inputs(model.config, folder)
         self.lock = model_lock(model)
+        self._reading = threading.Lock()  # of the examples
         self._examples: OrderedDict[ExampleKey, tuple[ModelInputs, Trace, int]] = OrderedDict()  # and bytes
 
     @property
@@ -82,6 +86,12 @@ class Model:
         """Whether the model has an encoder and a decoder; the second text of a pair is then the decoder's."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
+    @property
+    def labels(self) -> list[str]:
+        """The names of the labels of a classifier, in the order of their logits."""
+        config = self.model.config
+        return [shorten_token(str(config.id2label.get(i, i))) for i in range(config.num_labels)]
+
     def layers(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> Trace:
         """Returns the attention of every layer for an example, from the cache if possible.
 
@@ -90,16 +100,18 @@ class Model:
         Raises ValueError if the model cannot read the example.
         """
         pair, key = _example_key(text, pair, image)
+        if (cached := self._find(key)) is not None:  # without waiting for a forward pass of somebody else
+            return cached[1]
         with self.lock:
-            if key not in self._examples:
-                with self._refusals():
-                    inputs = self._encode(text, pair, image)
-                    trace = self._capture(inputs)
-                if not trace:
-                    raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(trace.missing)}")
-                self._store(key, inputs, trace)
-            self._examples.move_to_end(key)
-            return self._examples[key][1]
+            if (cached := self._find(key)) is not None:  # captured by another thread meanwhile
+                return cached[1]
+            with self._refusals():
+                inputs = self._encode(text, pair, image)
+                trace = self._capture(inputs)
+            if not trace:
+                raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(trace.missing)}")
+            self._store(key, inputs, trace)
+            return trace
 
     def has_captured(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> bool:
         """Returns whether the attention of an example is in the cache."""
@@ -108,15 +120,17 @@ class Model:
     def encode(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> ModelInputs:
         """Returns the inputs of an example: its batch and its tokens."""
         pair, key = _example_key(text, pair, image)
+        if (cached := self._find(key)) is not None:
+            return cached[0]
         with self.lock, self._refusals():
-            return self._examples[key][0] if key in self._examples else self._encode(text, pair, image)
+            return self._encode(text, pair, image)
 
     @torch.no_grad()
     def output(self, inputs: ModelInputs) -> Float[Tensor, " numbers"]:
-        """Returns the logits of the next token, or the vector of the sentence. Raises ValueError if the model has
-        neither."""
+        """Returns the logits of the next token or of the labels, or the vector of the sentence. Logits of labels of
+        tokens come one token after the other. Raises ValueError if the model has none of them."""
         if not self.outputs:
-            raise ValueError(f"{self.name} gives neither a next token nor a vector of the whole sentence.")
+            raise ValueError(f"{self.name} gives neither a next token, nor labels, nor a vector of the whole sentence.")
         with self.lock:
             return self.extract_output(self.model(**self.forward_arguments(inputs)))
 
@@ -130,6 +144,9 @@ class Model:
         if self.outputs == "next token":
             logits: Tensor = result.logits[0, -1].float()
             return logits
+        if self.outputs in ("labels", "token labels"):
+            numbers: Tensor = result.logits[0].float().flatten()
+            return numbers
         states: Tensor = result.last_hidden_state[0].float()
         return states.mean(0) if self.pooling == "mean" else states[0]
 
@@ -182,10 +199,20 @@ class Model:
         except INPUT_ERRORS as error:
             raise ValueError(f"{self.name} fails on this example. The reason given is: {reason(error)}") from error
 
+    def _find(self, key: ExampleKey) -> tuple[ModelInputs, Trace] | None:
+        with self._reading:
+            if key not in self._examples:
+                return None
+            self._examples.move_to_end(key)
+            inputs, trace, _ = self._examples[key]
+            return inputs, trace
+
     def _store(self, key: ExampleKey, inputs: ModelInputs, trace: Trace) -> None:
-        self._examples[key] = inputs, trace, _bytes(trace)
-        while len(self._examples) > 1 and sum(size for *_, size in self._examples.values()) > MAX_TRACE_BYTES:
-            self._examples.popitem(last=False)
+        size = _bytes(trace)
+        with self._reading:
+            self._examples[key] = inputs, trace, size
+            while len(self._examples) > 1 and sum(size for *_, size in self._examples.values()) > MAX_TRACE_BYTES:
+                self._examples.popitem(last=False)
 
 
 def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str | None, ExampleKey]:

@@ -327,6 +327,18 @@ def test_any_rule_is_counted_one_way_or_the_other(mask, length, block):
     assert in_pieces(mask, length, length, 3, block) in (expected, None)
 
 
+@given(masks_of(CHAIN), st.integers(1, 20), st.integers(1, 5))
+def test_the_cost_of_any_layer_is_the_sum_of_its_heads(mask, length, heads):
+    found = layer_cost(mask, length, length, heads=heads, block=4)
+    costs = [counted(mask, length, length, head, 4) for head in range(heads)]
+    assert {head: rule.cost for rule in found.rules for head in rule.heads} == dict(enumerate(costs))
+    allowed = [grid(mask, length, length, head) for head in range(heads)]
+    assert found.cached == largest_cache(*allowed)
+    assert layer_cost(mask, length, length, heads=heads, kv_heads=1).cached == largest_cache(
+        torch.stack(allowed).any(0)
+    )
+
+
 def test_when_pieces_become_too_many_pairs_are_looked_at(monkeypatch):
     found = cost(Logarithmic(), 600, 600)
     assert in_pieces(Logarithmic(), 600, 600, 0, 128) == found

@@ -74,7 +74,7 @@ def _show_stack(inputs: Inputs, name: str, stack: Sequence[np.ndarray], count: i
         name=f"reach of {kind}",
         description=f"The number of layers of {kind} through which each query depends on each key.",
         height=330,
-        hint=f"{kind[0].upper()}{kind[1:]}: the color is the number of layers.",
+        hint=f"{'Mask ' * (name in SIDES)}{name}: the color is the number of layers.",
     )  # fmt: skip
     growth = " → ".join(map(str, each.each[:, -1].tolist()))
     st.caption(f"Under {name} the last query depends on {growth} of {len(stack[0])} keys, layer by layer.")
