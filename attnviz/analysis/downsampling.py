@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import adaptive_max_pool1d
 
-from attnviz.analysis.head_maps import Map, Special, head_map, shown_positions
+from attnviz.analysis.head_maps import Map, Special, head_map, maps_of_heads, shown_positions
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.mechanism import BLOCK, Mechanism
@@ -107,12 +107,15 @@ def thumbnails(
     layers: Sequence[Layer], mechanisms: Sequence[Mechanism], size: int, special: Special = Special.SHOWN
 ) -> Float[Tensor, "heads height width"]:
     """Returns the maps of all heads of all layers, max-pooled into at most `size` × `size` cells."""
-    maps = (
-        downsample(partial(head_map, layer.inputs, mechanism, head, special), layer.inputs, size, size, special=special)
-        for layer, mechanism in zip(layers, mechanisms, strict=True)
-        for head in range(layer.inputs.heads)
-    )
-    return torch.stack([map_.weights for map_ in maps])
+
+    def layer_maps(layer: Layer, mechanism: Mechanism) -> Float[Tensor, "heads height width"]:
+        inputs = layer.inputs
+        if max(inputs.queries, inputs.keys) <= size:  # each cell is one query and one key
+            return maps_of_heads(inputs, mechanism, special=special)
+        compute = (partial(head_map, inputs, mechanism, head, special) for head in range(inputs.heads))
+        return torch.stack([downsample(one, inputs, size, size, special=special).weights for one in compute])
+
+    return torch.cat([layer_maps(*one) for one in zip(layers, mechanisms, strict=True)])
 
 
 def _selected_positions(

@@ -65,13 +65,30 @@ def head_map(
     """
     if isinstance(head, Aggregate):
         return aggregate_maps((head_map(inputs, mechanism, i, special, rows) for i in range(inputs.heads)), head)
-    attention = mechanism(inputs, heads=[head], rows=rows)
-    allowed, weights = attention.allowed[0], attention.weights[0]
+    return maps_of_heads(inputs, mechanism, [head], special, rows)[0]
+
+
+def maps_of_heads(
+    inputs: Inputs,
+    mechanism: Mechanism,
+    heads: slice | Sequence[int] = slice(None),
+    special: Special = Special.SHOWN,
+    rows: slice = slice(None),
+) -> Float[Tensor, "heads queries keys"]:
+    """Returns the maps of several heads, by default of all, in one computation; each as `head_map` returns it.
+
+    Example:
+        >>> inputs = Inputs(*torch.zeros(3, 2, 4, 8), tuple("abcd"), tuple("abcd"))
+        >>> maps_of_heads(inputs, Mechanism()).shape
+        torch.Size([2, 4, 4])
+    """
+    attention = mechanism(inputs, heads=heads, rows=rows)
+    allowed, weights = attention.allowed, attention.weights
     if special != Special.SHOWN:
         queries = [i for i, q in enumerate(range(inputs.queries)[rows]) if q not in inputs.special_queries]
         keys = shown_positions(inputs.keys, inputs.special_keys, special)
-        total = weights[queries].sum(-1, keepdim=True)
-        allowed, weights = allowed[queries][:, keys], weights[queries][:, keys]
+        total = weights[:, queries].sum(-1, keepdim=True)
+        allowed, weights = allowed[:, queries][..., keys], weights[:, queries][..., keys]
         if special == Special.RESCALED and not mechanism.normalizer.negative:
             rest = weights.sum(-1, keepdim=True)
             weights = torch.where(rest > 0, weights / rest * total, 0)  # in this order a tiny rest does not overflow

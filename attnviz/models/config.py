@@ -44,6 +44,17 @@ ENDLESS = ("time_step_limit",)  # a bound that is infinite where there is none
 DECODER_HEAD = re.compile(r"(ForCausalLM|LMHeadModel)$")
 ENCODER_DECODER_HEAD = re.compile(r"(ForConditionalGeneration|MTModel|WithLMHeadModel|EncoderDecoderModel)$")
 
+CLASSIFIERS: dict[Any, str] = {
+    transformers.AutoModelForSequenceClassification: "labels",
+    transformers.AutoModelForImageClassification: "labels",
+    transformers.AutoModelForTokenClassification: "token labels",
+}
+OUTPUTS = {
+    transformers.AutoModelForCausalLM: "next token",
+    transformers.AutoModelForSeq2SeqLM: "next token",
+    **CLASSIFIERS,
+}
+
 
 def check_config(name: str, config: dict[str, Any]) -> None:
     """Raises ValueError for unknown model types, quantized weights, and numbers beyond those of any model."""
@@ -152,11 +163,19 @@ def safe_config(value: Any) -> Any:
 
 
 def _head_class(config_json: dict[str, Any], config: Any) -> tuple[Any, ...]:
-    """Returns the class with the head that gives the next token, if the model was saved with one."""
+    """Returns the class with the head that gives the next token or labels, if the model was saved with one."""
     names = [name for name in config_json.get("architectures") or () if isinstance(name, str)]
     auto: Any = transformers.AutoModelForCausalLM
     pattern = DECODER_HEAD
     if getattr(config, "is_encoder_decoder", False):
         auto, pattern = transformers.AutoModelForSeq2SeqLM, ENCODER_DECODER_HEAD
+    elif classifiers := [auto for auto in CLASSIFIERS if _class_names(auto, config) & {*names}]:
+        return (classifiers[0],)
     saved = any(map(pattern.search, names))
     return (auto,) if saved and type(config) in auto._model_mapping else ()
+
+
+def _class_names(auto: Any, config: Any) -> set[str]:
+    """Returns the names of the classes of transformers that an automatic class has for a config."""
+    classes = auto._model_mapping.get(type(config), ())
+    return {one.__name__ for one in (classes if isinstance(classes, tuple) else (classes,))}

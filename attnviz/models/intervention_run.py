@@ -123,20 +123,52 @@ def _sentence_vectors(model: Model, interventions: Sequence[Intervention], text:
 
 
 @dataclass(frozen=True)
-class NextToken:
-    """A token that may come next, with its probability before and after an intervention."""
+class Candidate:
+    """A token that may come next, or a label, with its probability before and after an intervention."""
 
-    token: str
+    text: str
     before: float
     after: float
 
 
-def likeliest_tokens(model: Model, before: Tensor, after: Tensor, count: int = LIKELIEST) -> list[NextToken]:
+def likeliest_tokens(model: Model, before: Tensor, after: Tensor, count: int = LIKELIEST) -> list[Candidate]:
     """Returns the most likely next tokens before or after, by the logits of both."""
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
     tokens = vocabulary_tokens(model.tokenizer, first)
-    return [NextToken(token.text, float(p[i]), float(q[i])) for token, i in zip(tokens, first, strict=True)]
+    return [Candidate(token.text, float(p[i]), float(q[i])) for token, i in zip(tokens, first, strict=True)]
+
+
+def likeliest_labels(model: Model, before: Tensor, after: Tensor, count: int = LIKELIEST) -> list[Candidate]:
+    """Returns the most likely labels before or after, by the logits of both; several labels may hold at once if the
+    model was trained so."""
+    p, q = (
+        logits.double().sigmoid() if has_many_labels(model) else logits.double().softmax(-1)
+        for logits in (before, after)
+    )
+    first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
+    return [Candidate(model.labels[i], float(p[i]), float(q[i])) for i in first]
+
+
+def has_many_labels(model: Model) -> bool:
+    """Returns whether several labels of a classifier may hold at once."""
+    return getattr(model.model.config, "problem_type", None) == "multi_label_classification"
+
+
+@dataclass(frozen=True)
+class TokenLabel:
+    """The likeliest label of a token, before and after an intervention."""
+
+    position: int
+    before: str
+    after: str
+
+
+def token_labels(model: Model, before: Tensor, after: Tensor) -> list[TokenLabel]:
+    """Returns the likeliest label of each token before and after, by the logits of both."""
+    labels = model.labels
+    best = (logits.view(-1, len(labels)).argmax(-1).tolist() for logits in (before, after))
+    return [TokenLabel(i, labels[old], labels[new]) for i, (old, new) in enumerate(zip(*best, strict=True))]
 
 
 def kl_divergence(before: Tensor, after: Tensor) -> float:

@@ -14,7 +14,7 @@ import transformers
 
 from attnviz.formatting import byte_size, quoted
 from attnviz.models.bounded_json import CONFIG_BYTES, read_object
-from attnviz.models.config import build, check_config, safe_config, too_large
+from attnviz.models.config import CLASSIFIERS, OUTPUTS, build, check_config, safe_config, too_large
 from attnviz.models.config_trial import check_trial
 from attnviz.models.folder import VOCABULARY, check_tokenizer, open_folder, pooling, weight_sizes
 from attnviz.models.model import Model
@@ -26,6 +26,7 @@ from attnviz.settings import model_bytes
 SAFE_OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 # Comes after all attention, or is nothing but zeros; many models are published without it.
 OPTIONAL_WEIGHTS = re.compile(r"(^|\.)(pooler\..*|final_logits_bias)$")
+POOLER = re.compile(r"(^|\.)pooler\.")  # which gives a classifier its input
 # How many bytes a model may take: so many, and so many for each byte in the files. Weights that are tied stand there
 # once, tables that are computed not at all.
 MOST_BYTES = 64 << 20, 4
@@ -54,7 +55,7 @@ class ModelFolder:
     config: Any = field(repr=False)
     implementation: str  # of attention, in plain forwards: "sdpa", or "eager" where the model has no other
     classes: tuple[Any, ...] = field(repr=False)  # to be tried in this order: with a head, without one
-    outputs: str  # what the first of them gives: "next token" · "sentence vector" · ""
+    outputs: str  # what the first of them gives: "next token" · "labels" · "token labels" · "sentence vector" · ""
     pooling: str
     strict: bool  # weights that find no place are refused too
     notes: tuple[str, ...] = ()
@@ -94,6 +95,8 @@ class ModelFolder:
                 **SAFE_OPTIONS,
             )
         missing = {key for key in info["missing_keys"] if not OPTIONAL_WEIGHTS.search(key)}
+        if auto in CLASSIFIERS:
+            missing |= {key for key in info["missing_keys"] if POOLER.search(key)}
         missing |= {key for key, *_ in info["mismatched_keys"]}
         if self.strict:  # what belongs to a part of the model, and has no place there
             modules = {name for name, _ in (*model.named_children(), *model.base_model.named_children())}
@@ -167,7 +170,7 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
         notes += (
             f"The weights of {name} are {type_name(stored)}, in which torch does not compute here: float32 it is.",
         )
-    outputs = "next token" if classes[0] is not transformers.AutoModel else "sentence vector" if pooling_mode else ""
+    outputs = OUTPUTS.get(classes[0], "sentence vector" if pooling_mode else "")
     return ModelFolder(
         path,
         name,

@@ -16,6 +16,7 @@ from attnviz.layer import Trace
 from attnviz.models.image_inputs import image_inputs, with_patch_names
 from attnviz.models.refusals import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import TextInputs, Tokens, forward_parameters
+from attnviz.text import shorten_token
 from attnviz.tracing import capture, model_lock
 
 MAX_TRACE_BYTES = 256 << 20  # of the layers of the latest examples, for each model
@@ -36,7 +37,8 @@ class ModelInputs:
 class Model:
     """A transformers model: one forward pass at a time; the layers of the latest examples are cached.
 
-    `outputs` is what `output` returns: "next token" (logits), "sentence vector", or "" (nothing). `lock` is held during
+    `outputs` is what `output` returns: "next token", "labels" or "token labels" (logits), "sentence vector", or ""
+    (nothing). `lock` is held during
     every forward pass, including captures; hold it while you change the model.
     """
 
@@ -82,6 +84,12 @@ class Model:
         """Whether the model has an encoder and a decoder; the second text of a pair is then the decoder's."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
+    @property
+    def labels(self) -> list[str]:
+        """The names of the labels of a classifier, in the order of their logits."""
+        config = self.model.config
+        return [shorten_token(str(config.id2label.get(i, i))) for i in range(config.num_labels)]
+
     def layers(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> Trace:
         """Returns the attention of every layer for an example, from the cache if possible.
 
@@ -113,10 +121,10 @@ class Model:
 
     @torch.no_grad()
     def output(self, inputs: ModelInputs) -> Float[Tensor, " numbers"]:
-        """Returns the logits of the next token, or the vector of the sentence. Raises ValueError if the model has
-        neither."""
+        """Returns the logits of the next token or of the labels, or the vector of the sentence. Logits of labels of
+        tokens come one token after the other. Raises ValueError if the model has none of them."""
         if not self.outputs:
-            raise ValueError(f"{self.name} gives neither a next token nor a vector of the whole sentence.")
+            raise ValueError(f"{self.name} gives neither a next token, nor labels, nor a vector of the whole sentence.")
         with self.lock:
             return self.extract_output(self.model(**self.forward_arguments(inputs)))
 
@@ -130,6 +138,9 @@ class Model:
         if self.outputs == "next token":
             logits: Tensor = result.logits[0, -1].float()
             return logits
+        if self.outputs in ("labels", "token labels"):
+            numbers: Tensor = result.logits[0].float().flatten()
+            return numbers
         states: Tensor = result.last_hidden_state[0].float()
         return states.mean(0) if self.pooling == "mean" else states[0]
 

@@ -48,8 +48,9 @@ class TorchInterception(TorchFunctionMode):
             if current_recording.get() is self.recording and self.running and self.running[-1][0] is module:
                 self.running.pop()  # where it was entered: another hook may have failed before
 
-        hooks = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in model.modules()]
-        hooks += [module.register_forward_hook(leave, always_call=True) for module in model.modules()]
+        modules = [module for module in model.modules() if not _is_layer_of_torch(module)]
+        hooks = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in modules]
+        hooks += [module.register_forward_hook(leave, always_call=True) for module in modules]
         try:
             with self:
                 yield
@@ -114,8 +115,13 @@ class TorchInterception(TorchFunctionMode):
             self.recording.capture_weights(module, weights)
 
     def _running_module(self) -> tuple[nn.Module, frozenset[int]]:
-        """Returns the running module, ignoring nn.Softmax, and the lengths of its inputs."""
-        return next((one for one in reversed(self.running) if not isinstance(one[0], nn.Softmax)), self.running[-1])
+        """Returns the running module, ignoring layers of torch such as nn.Softmax, and the lengths of its inputs."""
+        return self.running[-1]
+
+
+def _is_layer_of_torch(module: nn.Module) -> bool:
+    """Returns whether a module is a layer of torch without parts, such as nn.Linear: none has attention inside."""
+    return type(module).__module__.startswith("torch.nn.modules.") and next(module.children(), None) is None
 
 
 HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads", "decoder_attention_heads")

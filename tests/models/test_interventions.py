@@ -353,9 +353,9 @@ def test_the_likeliest_tokens_are_those_of_both():
     before[3:9] = torch.tensor([9.0, 8, 7, 6, 5, 4])  # the cat sat on a mat
     after[9:13] = torch.tensor([9.0, 8, 7, 6])  # and saw dog run
     found = likeliest_tokens(model, before, after, 4)
-    assert [one.token for one in found] == ["and", "the", "saw", "cat"]  # of fewer, the first has more
+    assert [one.text for one in found] == ["and", "the", "saw", "cat"]  # of fewer, the first has more
     for one in found:
-        place = WORDS.index(one.token) + 3
+        place = WORDS.index(one.text) + 3
         assert one.before == pytest.approx(before.double().softmax(0)[place].item())
         assert one.after == pytest.approx(after.double().softmax(0)[place].item())
 

@@ -25,7 +25,7 @@ from tests.support.tiny_models import TEXT, refusal
         ("gemma2", "Gemma2ForCausalLM", "next token"),
         ("t5", "T5ForConditionalGeneration", "next token"),
         ("bart", "BartForConditionalGeneration", "next token"),
-        ("vit", "ViTModel", ""),
+        ("vit", "ViTForImageClassification", "labels"),
     ],
 )
 def test_a_folder_gives_its_own_model(saved, name, kind, outputs):
@@ -58,7 +58,7 @@ def test_a_model_without_its_head_is_read_without_it(copied):
     safetensors.torch.save_file(weights, folder / "model.safetensors", {"format": "pt"})
     given = inspect_folder(folder).load()
     assert (type(given.model).__name__, given.outputs) == ("LlamaModel", "")
-    with pytest.raises(ValueError, match="gives neither a next token nor a vector"):
+    with pytest.raises(ValueError, match="gives neither a next token, nor labels, nor a vector"):
         given.output(given.encode(TEXT))
 
 

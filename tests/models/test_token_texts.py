@@ -76,7 +76,7 @@ def test_next_tokens_have_their_spaces_and_bytes_their_numbers(loaded) -> None:
     ids = names.index("Ġfox"), names.index("»")
     logits = torch.full((300,), -50.0)
     logits[ids[0]], logits[ids[1]] = 2.0, 1.0
-    tokens = [visible(one.token) for one in likeliest_tokens(model, logits, logits, count=2)]
+    tokens = [visible(one.text) for one in likeliest_tokens(model, logits, logits, count=2)]
     assert tokens == ["␣fox", "byte 0xBB"]
 
 

@@ -14,7 +14,8 @@ from attnviz.formatting import number
 from attnviz.masks import Band, Causal
 from attnviz.models import model_cache
 from attnviz.models.intervention_run import (
-    NextToken,
+    Candidate,
+    TokenLabel,
     cosine,
     head_mass_shifts,
     run_with_interventions,
@@ -28,7 +29,7 @@ from attnviz.text import EXAMPLE
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.mechanism_sentences import part_name
 from attnviz.ui.models import outcome, what_if
-from tests.models.test_interventions import GROUPED, TEXT, bart, bert, bloom, llama, reads
+from tests.models.test_interventions import GROUPED, SMALL, TEXT, bart, bert, bloom, llama, reads
 from tests.support.app import contents, ok, open_page
 
 ROOT = Path(__file__).parents[2]
@@ -227,7 +228,7 @@ def test_a_model_that_hands_over_no_queries_is_told_in_a_sentence(folder):
 
 def test_a_model_without_an_output_shows_maps_alone(drawn, folder):
     app = ok(page(model=folder(bert), text=TEXT, **{"if-mask": "Causal"}))
-    assert "gives neither a next token nor a vector of a sentence" in contents(app)
+    assert "gives neither a next token, nor labels, nor a vector of a sentence" in contents(app)
     assert "if-next" not in drawn
     assert np.isnan(cells(drawn["if-after"])[0, 1:]).all()
     model_cache.shared_cache.cache_clear()
@@ -272,6 +273,40 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     assert f"{written[-20:]}” by itself, without the change. What may come next?" in contents(ok(app))
     names = list(drawn["if-moved"].figure.layout.yaxis.ticktext)
     assert names == ["encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross"]
+    model_cache.shared_cache.cache_clear()
+
+
+def classifier(kind="BertForSequenceClassification", labels=("<b>good</b>", "bad"), **more):
+    config = hf.BertConfig(**SMALL, max_position_embeddings=64, id2label=dict(enumerate(labels)), **more)
+    model = getattr(hf, kind)(config)
+    model.classifier.weight.data *= 100
+    return model
+
+
+def test_a_classifiers_labels_are_compared(drawn, folder):
+    path = folder(classifier)
+    app = ok(page(model=path, text=TEXT, **{"if-mask": "Causal"}))
+    model = model_cache.model(path)
+    before, after = (
+        model.output(model.encode(TEXT)),
+        run_with_interventions(model, [Intervention(Causal())], TEXT).output,
+    )
+    names = {"&lt;b&gt;good&lt;/b&gt;": 0, "bad": 1}  # as text, and not as markup
+    order = [names[name] for name in drawn["if-next"].figure.layout.xaxis.ticktext]
+    for logits, bars in zip((before, after), drawn["if-next"].figure.data, strict=True):
+        np.testing.assert_allclose(bars.y, logits.softmax(-1)[order], atol=1e-5)
+    assert "The likeliest label" in contents(app)
+    assert "**The likeliest labels**" in contents(app)
+    model_cache.shared_cache.cache_clear()
+
+
+def test_a_score_and_labels_of_tokens_are_compared_in_a_sentence(drawn, folder):
+    app = ok(page(model=folder(partial(classifier, labels=("score",))), text=TEXT, **{"if-mask": "Causal"}))
+    assert re.search(r"The model’s score is −?\d+\.\d{3}; with the change it is −?\d+\.\d{3}\.", contents(app))
+    model_cache.shared_cache.cache_clear()
+    app = ok(page(model=folder(partial(classifier, "BertForTokenClassification")), text=TEXT, **{"if-mask": "Causal"}))
+    assert re.search(r"get other likeliest labels|gets another likeliest label|Each token keeps its", contents(app))
+    assert "if-next" not in drawn
     model_cache.shared_cache.cache_clear()
 
 
@@ -324,12 +359,24 @@ def test_another_model_with_a_head_off_that_it_has_not(folder):
 
 
 def test_the_sentence_about_tokens():
-    stays = [NextToken("cat", 0.5, 0.25), NextToken("dog", 0.25, 0.125)]
-    assert outcome.token_sentence(stays, 0.5).startswith(
+    stays = [Candidate("cat", 0.5, 0.25), Candidate("dog", 0.25, 0.125)]
+    assert outcome.candidate_sentence(stays, 0.5, "The likeliest next token").startswith(
         "The likeliest next token stays “cat”: 0.50 before, 0.25 with the"
     )
-    turns = [NextToken("cat", 0.5, 0.25), NextToken("\n", 0.25, 0.625)]
-    assert "was “cat” (0.50, and 0.25 with the change); now it is “␊” (0.63)." in outcome.token_sentence(turns, 0.5)
+    turns = [Candidate("cat", 0.5, 0.25), Candidate("\n", 0.25, 0.625)]
+    assert "was “cat” (0.50, and 0.25 with the change); now it is “␊” (0.63)." in outcome.candidate_sentence(
+        turns, 0.5, "The token"
+    )
+
+
+def test_the_sentence_about_labels_of_tokens():
+    labels = [TokenLabel(0, "O", "O"), TokenLabel(1, "O", "B-PER")]
+    assert outcome.token_label_sentence(labels, ["the", "cat"]) == (
+        "1 of 2 tokens gets another likeliest label: cat (O → B-PER)."
+    )
+    assert outcome.token_label_sentence(labels[:1], ["the"]) == "Each token keeps its likeliest label."
+    many = outcome.token_label_sentence([TokenLabel(i, "O", "X") for i in range(6)], "abcdef")
+    assert many == "6 of 6 tokens get other likeliest labels: a (O → X), b (O → X), c (O → X), d (O → X), e (O → X), …"
 
 
 def test_the_sentence_about_what_the_decoder_has_written():

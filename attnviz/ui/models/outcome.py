@@ -12,14 +12,18 @@ from attnviz.analysis.work import check_work, heads_work
 from attnviz.formatting import fixed, number, visible
 from attnviz.layer import Layer, Trace
 from attnviz.models.intervention_run import (
+    Candidate,
     InterventionRun,
-    NextToken,
+    TokenLabel,
     cosine,
+    has_many_labels,
     head_mass_shifts,
     kl_divergence,
+    likeliest_labels,
     likeliest_tokens,
     run_with_interventions,
     sentence_similarity,
+    token_labels,
 )
 from attnviz.models.interventions import Intervention
 from attnviz.models.model import Model, ModelInputs
@@ -28,9 +32,12 @@ from attnviz.ui.interventions import UNCHANGED
 from attnviz.ui.models.model_source import ModelSource
 
 LONGEST = 60  # characters of what the decoder has written
+MOST = 5  # tokens whose labels are listed
 PICTURE = "What {name} makes of the picture in the end is not compared: it is the maps that show the change."
 _outcomes = cache.ResultCache(4)  # whose maps take memory
-NEITHER = "{name} gives neither a next token nor a vector of a sentence, so it is the maps that show the change."
+NEITHER = (
+    "{name} gives neither a next token, nor labels, nor a vector of a sentence, so it is the maps that show the change."
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class Outcome:
     layers: Sequence[Layer]
     mass_shift: Float[np.ndarray, "layers heads"]  # NaN where a layer has no such head
     sentence: str  # about the output
-    next_tokens: list[NextToken]  # the likeliest, where the output is a token
+    candidates: list[Candidate]  # the likeliest next tokens or labels
     written: str  # a sentence about the tokens before them, where a decoder writes
 
 
@@ -79,13 +86,18 @@ def _compute_outcome(example: IntervenedExample) -> Outcome:
     shift = np.full((len(before), max(layer.inputs.heads for layer in before)), np.nan, dtype="f4")
     for i, both in enumerate(zip(before, run.layers, strict=True)):
         shift[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else head_mass_shifts(*both).numpy()
-    tokens: list[NextToken] = []
     written = ""
-    if output is not None and run.output is not None and model.outputs == "next token":
-        tokens = likeliest_tokens(model, output, run.output)
-        if model.is_encoder_decoder:
-            written = written_sentence(_decoded_text(model, inputs), is_typed=bool(example.pair.strip()))
-    return Outcome(run.layers, shift, sentence, tokens, written)
+    if model.outputs == "next token" and model.is_encoder_decoder:
+        written = written_sentence(_decoded_text(model, inputs), is_typed=bool(example.pair.strip()))
+    return Outcome(run.layers, shift, sentence, _candidates(model, output, run.output), written)
+
+
+def _candidates(model: Model, before: Tensor | None, after: Tensor | None) -> list[Candidate]:
+    """Returns the likeliest next tokens or labels; nothing where the model has neither, or a single number."""
+    likeliest = {"next token": likeliest_tokens, "labels": likeliest_labels}.get(model.outputs)
+    if likeliest is None or before is None or after is None or len(before) == 1:
+        return []
+    return likeliest(model, before, after)
 
 
 def _check_work(layers: Sequence[Layer], intervention: Intervention) -> None:
@@ -101,24 +113,52 @@ def _output_sentence(example: IntervenedExample, before: Tensor | None, after: T
     model = example.model()
     if before is None or after is None:
         return (PICTURE if model.modality == "picture" else NEITHER).format(name=model.name)
-    if model.outputs == "next token":
+    if model.outputs == "token labels":
+        return token_label_sentence(
+            token_labels(model, before, after), model.encode(example.text, example.pair).source.tokens
+        )
+    if candidates := _candidates(model, before, after):
+        bits = None if has_many_labels(model) else kl_divergence(before, after)
         article = "The decoder’s" if model.is_encoder_decoder else "The"
-        return token_sentence(likeliest_tokens(model, before, after), kl_divergence(before, after), article)
+        kind = "next token" if model.outputs == "next token" else "label"
+        return candidate_sentence(candidates, bits, f"{article} likeliest {kind}")
+    if model.outputs == "labels":
+        return score_sentence(float(before), float(after))
     if example.pair.strip():
         return similarity_sentence(*sentence_similarity(model, [example.intervention], example.text, example.pair))
     return vector_sentence(cosine(before, after))
 
 
-def token_sentence(tokens: Sequence[NextToken], bits: float, article: str = "The") -> str:
-    """Returns a sentence about the effect on the next token."""
-    old, new = max(tokens, key=lambda one: one.before), max(tokens, key=lambda one: one.after)
-    sentence = f"{article} likeliest next token "
+def candidate_sentence(candidates: Sequence[Candidate], bits: float | None, subject: str) -> str:
+    """Returns a sentence about the effect on the likeliest next token or label."""
+    old, new = max(candidates, key=lambda one: one.before), max(candidates, key=lambda one: one.after)
+    sentence = f"{subject} "
     if old is new:
-        sentence += f"stays “{visible(old.token)}”: {number(old.before)} before, {number(old.after)} with the change."
+        sentence += f"stays “{visible(old.text)}”: {number(old.before)} before, {number(old.after)} with the change."
     else:
-        sentence += f"was “{visible(old.token)}” ({number(old.before)}, and {number(old.after)} with the change); now "
-        sentence += f"it is “{visible(new.token)}” ({number(new.after)})."
+        sentence += f"was “{visible(old.text)}” ({number(old.before)}, and {number(old.after)} with the change); now "
+        sentence += f"it is “{visible(new.text)}” ({number(new.after)})."
+    if bits is None:
+        return sentence
     return f"{sentence} KL(as trained ‖ changed) is {number(bits) if isfinite(bits) else 'infinitely many'} bits."
+
+
+def score_sentence(before: float, after: float) -> str:
+    """Returns a sentence about the effect on the only number that a model gives."""
+    return f"The model’s score is {fixed(before, 3)}; with the change it is {fixed(after, 3)}."
+
+
+def token_label_sentence(labels: Sequence[TokenLabel], tokens: Sequence[str]) -> str:
+    """Returns a sentence about the effect on the labels of tokens."""
+    others = [one for one in labels if one.before != one.after]
+    if not others:
+        return "Each token keeps its likeliest label."
+    listed = [
+        f"{visible(tokens[one.position])} ({visible(one.before)} → {visible(one.after)})" for one in others[:MOST]
+    ]
+    end = ", …" if len(others) > MOST else "."
+    verb = "gets another likeliest label" if len(others) == 1 else "get other likeliest labels"
+    return f"{len(others)} of {len(labels)} tokens {verb}: {', '.join(listed)}{end}"
 
 
 def vector_sentence(angle: float) -> str:

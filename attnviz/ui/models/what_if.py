@@ -11,6 +11,7 @@ from attnviz.figures.head_grid import head_grid
 from attnviz.formatting import number, visible
 from attnviz.layer import Kind, Layer
 from attnviz.masks import Band, Causal, Full, SlidingWindow
+from attnviz.models.intervention_run import has_many_labels
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.ui import html, interventions
@@ -70,7 +71,7 @@ def show(selection: ModelSelection) -> None:
     with left:
         _show_mass_shift(selection, example, result)
     with right:
-        _show_next_tokens(result)
+        _show_candidates(selection, result)
         st.caption(CAPTION)
 
 
@@ -257,26 +258,26 @@ def _mass_shift_sentence(layer: str, head: int, share: float, is_ablated: bool) 
     return f"{layer}, head {head}: {'ablated' if is_ablated else f'{number(share)} of its attention is elsewhere'}."
 
 
-def _show_next_tokens(result: Outcome) -> None:
-    """Draws the most likely next tokens with their probabilities on both sides."""
-    tokens = result.next_tokens
-    if not tokens:
+def _show_candidates(selection: ModelSelection, result: Outcome) -> None:
+    """Draws the most likely next tokens or labels with their probabilities on both sides."""
+    candidates, kind = result.candidates, "next tokens" if selection.model.outputs == "next token" else "labels"
+    if not candidates:
         return
-    before, after = (np.array([getattr(one, side) for one in tokens], dtype="f4") for side in ("before", "after"))
+    before, after = (np.array([getattr(one, side) for one in candidates], dtype="f4") for side in ("before", "after"))
     sentences = [
-        f"{visible(one.token)}: {number(one.before)} as trained, {number(one.after)} changed" for one in tokens
+        f"{visible(one.text)}: {number(one.before)} as trained, {number(one.after)} changed" for one in candidates
     ]
-    picture = bars(before, after, [one.token for one in tokens], SIDES, sentences=sentences)
+    picture = bars(before, after, [one.text for one in candidates], SIDES, sentences=sentences)
     picture.figure.update_yaxes(title_text="probability")
-    st.markdown("**The likeliest next tokens**")
+    st.markdown(f"**The likeliest {kind}**")
     chart(
         picture,
         "if-next",
-        label="The likeliest next tokens",
-        name="next tokens",
+        label=f"The likeliest {kind}",
+        name=kind,
         description=". ".join(sentences),
         height=260,
         grows=False,
         hint="Point at a bar to read it.",
     )
-    st.caption(" ".join([plain(result.written), BITS]).strip())
+    st.caption(" ".join([plain(result.written), "" if has_many_labels(selection.model) else BITS]).strip())
