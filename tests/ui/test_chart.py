@@ -4,6 +4,7 @@ import json
 import struct
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from attnviz.figures import heatmap
@@ -91,3 +92,7 @@ def test_a_click_on_a_figure_that_has_been_replaced_is_dropped(monkeypatch: pyte
         state["heatmap"] = {"click": {"row": 1, "column": 0, "stamp": stamp}}
         sent["on_click_change"]()
     assert clicks == [(1, 0)]
+
+
+def test_plotly_keeps_its_default_template_for_figures_of_others():
+    assert go.Figure().layout.template.layout.to_plotly_json()

@@ -12,7 +12,6 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import plotly.io
 import streamlit as st
 
 from attnviz.figures import Chart
@@ -21,10 +20,6 @@ from attnviz.figures.themes import THEMES
 from attnviz.ui import scripts
 
 SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an array type for
-
-# Every figure of the app has a template of its own; plotly would copy its default, which is large, into each before.
-plotly.io.templates.default = None
-
 
 Stack = Literal["", "lower", "upper", "beside"]
 
