@@ -35,7 +35,8 @@ class Inputs:
     key_tokens: tuple[str, ...]
     special_queries: tuple[int, ...] = ()  # positions of tokens that a tokenizer added, such as [CLS]
     special_keys: tuple[int, ...] = ()
-    key_ids: tuple[int, ...] = ()  # token ids, where a tokenizer gave them: equal tokens may have unlike texts
+    query_ids: tuple[int, ...] = ()  # token ids, where a tokenizer gave them: equal tokens may have unlike texts
+    key_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name, array in (("query", self.query), ("key", self.key), ("value", self.value)):
@@ -74,8 +75,9 @@ class Inputs:
         ):
             if len(tokens) != count:
                 raise ValueError(f"{name} must name {count} tokens, one for each vector; it names {len(tokens)}.")
-        if len(self.key_ids) not in (0, keys):
-            raise ValueError(f"key_ids must hold {keys} ids, one for each key, or none; it holds {len(self.key_ids)}.")
+        for name, ids, count in (("query_ids", self.query_ids, queries), ("key_ids", self.key_ids, keys)):
+            if len(ids) not in (0, count):
+                raise ValueError(f"{name} must hold {count} ids, one for each vector, or none; it holds {len(ids)}.")
 
     def __repr__(self) -> str:
         query, key, value = (dimensions(tensor.shape) for tensor in (self.query, self.key, self.value))

@@ -153,7 +153,10 @@ class Recording:
         queries, keys = self.names.axes(module, query.shape[1], key.shape[1])
         try:
             return Inputs(
-                query, key, value, queries.tokens, keys.tokens, queries.special, keys.special, key_ids=keys.ids
+                *(query, key, value),
+                *(queries.tokens, keys.tokens),
+                *(queries.special, keys.special),
+                *(queries.ids, keys.ids),
             )
         except ValueError as error:
             raise NotCaptured(str(error).rstrip(".")) from error

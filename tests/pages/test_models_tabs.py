@@ -297,6 +297,14 @@ def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:
     assert "To take 72 heads together would take 18,432 steps; at most 3,072 are done" in contents(app)
 
 
+def test_the_same_tokens_are_known_by_their_ids() -> None:
+    """The model reads no case: both texts are the same tokens, which are typed otherwise."""
+    app = ok(page("Side by side", text="the cat sat", right_text="THE CAT SAT"))
+    assert "Their cells do not stand for the same tokens" not in contents(app)
+    app = ok(page("Side by side", text="the cat sat", right_text="a dog ran"))
+    assert "Their cells do not stand for the same tokens" in contents(app)
+
+
 @given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 11))), st.booleans())
 def test_names_of_heads_say_which_they_are(heads: set[tuple[int, int]], whole: bool) -> None:
     layers = minilm().layers(EXAMPLE)

@@ -52,7 +52,7 @@ def show(selection: ModelSelection) -> None:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
     end = selection.colors.end([one.weights for one in maps])
-    linked = are_alike(*maps)
+    linked = are_alike(*maps, by_id=selection.model is other.model)
     for one, head_map, key, column in zip((selection, other), maps, KEYS, st.columns(2, gap="medium"), strict=True):
         with column:
             _show_map(one, head_map, key, end, linked)
@@ -112,12 +112,21 @@ def _show_difference(left: HeadMap, right: HeadMap) -> None:
     )
 
 
-def are_alike(left: HeadMap, right: HeadMap) -> bool:
-    """Returns whether two maps can be compared cell by cell: equally many tokens, at least half of them equal."""
-    pairs = ((left.query_tokens, right.query_tokens), (left.key_tokens, right.key_tokens))
+def are_alike(left: HeadMap, right: HeadMap, by_id: bool = False) -> bool:
+    """Returns whether two maps can be compared cell by cell: equally many tokens, at least half of them equal. Tokens
+    of one vocabulary are compared `by_id`."""
+    pairs = list(zip(*(_compared_tokens(one, by_id) for one in (left, right)), strict=True))
     if any(len(ours) != len(theirs) for ours, theirs in pairs):
         return False
     return all(2 * sum(a == b for a, b in zip(*both, strict=True)) >= len(both[0]) for both in pairs)
+
+
+def _compared_tokens(head_map: HeadMap, by_id: bool) -> tuple[Sequence[object], Sequence[object]]:
+    """Returns the ids of queries and keys where they are known, or else their tokens."""
+    inputs = head_map.inputs
+    if by_id and inputs.query_ids and inputs.key_ids:
+        return [inputs.query_ids[i] for i in head_map.queries], [inputs.key_ids[i] for i in head_map.keys]
+    return head_map.query_tokens, head_map.key_tokens
 
 
 def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSelection:
