@@ -21,9 +21,9 @@ from streamlit.config import set_option
 
 from attnviz import settings
 from attnviz.sources import Pretrained
-from attnviz.ui import hosting, housekeeping, scripts
+from attnviz.ui import hosting, housekeeping, scripts, styles
 from attnviz.ui.addresses import UnknownAddresses, address
-from attnviz.ui.static_files import PageHead, StaticFileCache, disable_nagle
+from attnviz.ui.static_files import PageElements, StaticFileCache, disable_nagle
 
 try:
     hosting.check_settings()
@@ -84,7 +84,7 @@ app = st.App(
     middleware=[
         Middleware(SecurityHeaders),
         Middleware(hosting.AllowedHosts),
-        Middleware(PageHead, elements=scripts.early_elements()),
+        Middleware(PageElements, head=scripts.early_elements(), body=styles.style_element()),
         Middleware(StaticFileCache),
         Middleware(UnknownAddresses, hidden=() if hosting.is_local() else (address("/_stcore/metrics"),)),
     ],

@@ -23,6 +23,7 @@ from attnviz.masks.terms import (
     Variable,
 )
 
+MOST_NUMBERS = 2**18  # in lists
 POSITIONS = {"b": "b", "h": "h", "q": "q_idx", "k": "kv_idx"}
 ALWAYS, NEVER = (Compare((Variable("q"), Number(0)), (sign,)) for sign in (">=", "<"))
 
@@ -46,7 +47,13 @@ class MaskCode:
         return {numbers: f"table_{i}" if len(tables) > 1 else "table" for i, numbers in enumerate(tables, 1)}
 
     def definitions(self) -> list[str]:
-        """Returns the definitions of the lists, which stand above the functions."""
+        """Returns the definitions of the lists, which stand above the functions. Raises ValueError for lists of too
+        many numbers, as masks of long texts can have."""
+        if (count := sum(map(len, self.tables))) > MOST_NUMBERS:
+            raise ValueError(
+                f"At this length the lists of this mask hold {count:,} numbers, and code has at most {MOST_NUMBERS:,}. "
+                "Take fewer tokens."
+            )
         return [array_definition(name, numbers, self.library) for numbers, name in self.tables.items()]
 
     def sizes(self, target: Target) -> str:

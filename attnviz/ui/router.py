@@ -9,10 +9,8 @@ from attnviz.ui.addresses import PAGES
 from attnviz.ui.scheduling import page_run
 
 ASSETS = Path(__file__).parents[2] / "assets"
-STYLES = sorted(Path(__file__).parent.glob("*.css"))
 
 st.set_page_config("attnviz", ASSETS / "icon.svg", layout="wide", initial_sidebar_state=270)
-st.html(f"<style>{''.join(style.read_text(encoding='utf-8') for style in STYLES)}</style>")
 st.logo(ASSETS / "logo.svg", size="large", icon_image=ASSETS / "icon.svg")
 presentation.switch()
 page = st.navigation(

@@ -70,12 +70,12 @@ class StaticFileCache:
             self.files[path] = await to_thread.run_sync(_compressed, Headers(raw=start["headers"]), b"".join(parts))
 
 
-class PageHead:
-    """Middleware that adds elements at the end of the head of HTML pages."""
+class PageElements:
+    """Middleware that adds elements to HTML pages: at the end of the head, and at the end of the body."""
 
-    def __init__(self, app: ASGIApp, elements: Markup) -> None:
+    def __init__(self, app: ASGIApp, head: Markup, body: Markup) -> None:
         self.app = app
-        self.elements = elements.encode()
+        self.elements = {b"</head>": head.encode(), b"</body>": body.encode()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start: Message = {}
@@ -90,13 +90,20 @@ class PageHead:
             else:
                 page += message.get("body", b"")
                 if not message.get("more_body"):
-                    page = page.replace(b"</head>", self.elements + b"</head>", 1)
                     headers = MutableHeaders(raw=start["headers"])
+                    compressed = headers.get("content-encoding") == "gzip"  # as Streamlit sends all pages but the first
+                    page = self._with_elements(gzip.decompress(page) if compressed else page)
+                    page = gzip.compress(page, 6) if compressed else page
                     headers["content-length"] = str(len(page))
                     await send(start)
                     await send({"type": "http.response.body", "body": page})
 
         await self.app(scope, receive, send_with_elements)
+
+    def _with_elements(self, page: bytes) -> bytes:
+        for end, elements in self.elements.items():
+            page = page.replace(end, elements + end, 1)
+        return page
 
 
 def is_html(start: Message) -> bool:

@@ -213,3 +213,11 @@ def test_a_phone_shows_all_three_maps_without_sideways_scrolling(browser: Browse
             assert box
             assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
         assert masks.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_code_is_for_the_length_that_was_chosen_in_cost(masks: Masks) -> None:
+    masks.open("?look=Cost&tokens=4,096")
+    masks.look("Code")
+    first = "# Attention of 4096 queries and 4096 keys, 12 heads, with PyTorch's FlexAttention."
+    expect(masks.page.get_by_test_id("stCode")).to_contain_text(first)
+    masks.expect_in_link("tokens", "4%2C096")

@@ -432,6 +432,12 @@ def test_weights_too_many_to_write_out_are_refused_and_torch_draws_them():
     assert len(export.sdpa(Mechanism(General()), 4, 4, width=64)) < 2000
 
 
+@pytest.mark.parametrize("kind", EXPORTS)
+def test_a_mask_with_too_many_numbers_for_code_is_refused(kind):
+    with pytest.raises(ValueError, match=r"lists of this mask hold 1,048,\d\d\d numbers, .* Take fewer tokens\."):
+        EXPORTS[kind](Mechanism(mask=BigBird(2, 8)), 131_072, 131_072, heads=2)
+
+
 def test_heads_that_do_not_divide_are_refused():
     with pytest.raises(ValueError, match=re.escape("4 heads of queries cannot share 3 of keys evenly.")):
         export.sdpa(Mechanism(), 4, 4, heads=4, kv_heads=3)

@@ -261,3 +261,9 @@ def test_a_pattern_of_other_letters_is_refused_and_the_pictures_stay() -> None:
     app = with_charts(page(look="Stacked layers", pattern="AAxB"))
     assert "A pattern is made of the letters A and B, such as AAAAAB; it has “x”. Delete that." in contents(app)
     assert "Under B the last query depends on" in contents(app)
+
+
+def test_a_pasted_mask_mod_is_a_mask() -> None:
+    app = with_charts(page(mask_b="lambda b, h, q, kv: (q >= kv) & (q - kv < 4)"))
+    assert not app.error
+    assert parse("q >= k & q - k < 4").describe() in contents(app)

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from attnviz.ui import addresses, scripts
-from attnviz.ui.static_files import PageHead
+from attnviz.ui.static_files import PageElements
 
 BASES = pytest.mark.parametrize(("option", "base"), [("", ""), ("attn", "/attn"), ("/a/b/", "/a/b")])
 
@@ -36,7 +36,7 @@ def test_all_addresses_are_absolute_and_below_the_base_path(base: str) -> None:
 @pytest.mark.usefixtures("base_path")
 def test_html_is_answered_at_the_addresses_of_pages_alone(base: str) -> None:
     async def fallback(request: Request) -> Response:
-        return HTMLResponse("<head></head><p>")
+        return HTMLResponse("<head></head><body></body>")
 
     async def file(request: Request) -> Response:
         return PlainTextResponse("file")
@@ -44,13 +44,13 @@ def test_html_is_answered_at_the_addresses_of_pages_alone(base: str) -> None:
     app = Starlette(
         routes=[Route(f"{base}/static/{name}.js", file) for name in "ab"] + [Route("/{path:path}", fallback)],
         middleware=[
-            Middleware(PageHead, elements=Markup("<link>")),
+            Middleware(PageElements, head=Markup("<link>"), body=Markup("<style>")),
             Middleware(addresses.UnknownAddresses, hidden=[f"{base}/static/b.js"]),
         ],
     )
     client = TestClient(app)
     for path in ("/", "/masks", "/masks/"):
-        assert client.get(base + path).text == "<head><link></head><p>"
+        assert client.get(base + path).text == "<head><link></head><body><style></body>"
     assert client.get(f"{base}/static/a.js").text == "file"
     for path in (
         "/static/b.js",

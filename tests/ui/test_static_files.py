@@ -7,12 +7,13 @@ import pytest
 from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from attnviz.ui.static_files import PageHead, StaticFileCache, disable_nagle
+from attnviz.ui.static_files import PageElements, StaticFileCache, disable_nagle
 
 FOREVER = {"cache-control": "public, immutable, max-age=31536000"}
 SCRIPT = b"let a = 1;\n" * 500
@@ -36,14 +37,14 @@ def client(requests: list[str]) -> TestClient:
 
     async def page(request: Request) -> Response:
         requests.append(request.url.path)
-        return HTMLResponse("<head></head><p>", headers={"cache-control": "no-cache"})
+        return HTMLResponse("<head></head><body></body>", headers={"cache-control": "no-cache"})
 
     async def gone(request: Request) -> Response:
         requests.append(request.url.path)
         return Response(status_code=404, headers=FOREVER)
 
     routes = [Route("/a.js", script), Route("/a.woff2", font), Route("/", page), Route("/gone", gone)]
-    middleware = [Middleware(PageHead, elements=Markup("<link>")), Middleware(StaticFileCache)]
+    middleware = [Middleware(PageElements, head=Markup("<link>"), body=Markup("<style>")), Middleware(StaticFileCache)]
     return TestClient(Starlette(routes=routes, middleware=middleware))
 
 
@@ -84,11 +85,24 @@ def test_what_may_change_is_not_cached(client: TestClient, requests: list[str], 
     assert requests == [path] * 2
 
 
-def test_only_pages_have_the_elements_in_their_head(client: TestClient) -> None:
+def test_only_pages_have_the_elements_in_head_and_body(client: TestClient) -> None:
     page = client.get("/")
-    assert page.text == "<head><link></head><p>"
+    assert page.text == "<head><link></head><body><style></body>"
     assert int(page.headers["content-length"]) == len(page.content)
     assert client.get("/a.js").content == SCRIPT
+
+
+@pytest.mark.parametrize("accepts", ["gzip", "identity"])
+def test_compressed_pages_have_the_elements(accepts: str) -> None:
+    async def page(request: Request) -> Response:
+        return HTMLResponse(f"<head></head><body>{'words ' * 200}</body>")
+
+    elements = Middleware(PageElements, head=Markup("<link>"), body=Markup("<style>"))
+    client = TestClient(Starlette(routes=[Route("/", page)], middleware=[elements, Middleware(GZipMiddleware)]))
+    answer = client.get("/", headers={"accept-encoding": accepts})
+    assert answer.headers.get("content-encoding", "identity") == accepts
+    assert answer.text.startswith("<head><link></head>")
+    assert answer.text.endswith("<style></body>")
 
 
 def test_accepted_connections_have_no_delay() -> None:

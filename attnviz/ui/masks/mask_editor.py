@@ -25,7 +25,9 @@ GRID_MEGABYTES = 1
 LANGUAGE = """A mask in words: names of the menu, such as `causal`, `sliding_window(4)` or `sinks(2)`, and comparisons
 of the positions `q` and `k` (also `h`, the head, and `n_q`, `n_k`, how many there are), joined with `&`, `|`, `~`.
 
-`causal & (q - k < 4) | k < 2` · `q // 4 == k // 4` · `abs(q - k) <= 2`"""
+`causal & (q - k < 4) | k < 2` · `q // 4 == k // 4` · `abs(q - k) <= 2`
+
+A `mask_mod` of FlexAttention that is made of comparisons can be pasted: `lambda b, h, q, kv: q >= kv`."""
 
 
 def choose_side(side: str, shared: Mechanism) -> Mechanism:

@@ -19,5 +19,4 @@ def show(selection: StepsSelection) -> None:
         Markup(question).format(element("b", visible(query)))
         + table(["key", *map(visible, inputs.key_tokens)], [["score", *scores]])
     )
-    weights = attention.weights[0, 0].where(attention.allowed[0, 0], float("nan"))
-    prediction.predict("steps", query, inputs.key_tokens, weights.numpy())
+    prediction.predict("steps", query, inputs.key_tokens, attention.maps[0, 0].numpy())
