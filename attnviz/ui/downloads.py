@@ -28,7 +28,7 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, not_linke
     `not_linked` says what is not in the link.
     """
     columns = (head_map.weights, *head_map.labels)
-    with st.popover("Take away", icon=":material/download:", width="stretch"):
+    with st.popover("Download", icon=":material/download:", width="stretch"):
         for title, extension, make in (
             ("Weights as CSV", "csv", lambda: as_csv(*columns)),
             ("Weights as .npz", "npz", lambda: as_npz(*columns)),

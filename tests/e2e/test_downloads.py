@@ -30,30 +30,30 @@ def expected() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def take_away(browser: Browser, address: str) -> Iterator[Explore]:
+def downloads(browser: Browser, address: str) -> Iterator[Explore]:
     with opened(browser, address) as explore:
-        explore.open().page.get_by_role("button", name="Take away").click()
+        explore.open().page.get_by_role("button", name="Download").click()
         yield explore
 
 
-def test_weights_as_csv(take_away: Explore, tmp_path: Path) -> None:
-    path = downloaded(take_away, take_away.page.get_by_role("button", name="Weights as CSV"), tmp_path)
+def test_weights_as_csv(downloads: Explore, tmp_path: Path) -> None:
+    path = downloaded(downloads, downloads.page.get_by_role("button", name="Weights as CSV"), tmp_path)
     header, *rows = csv.reader(io.StringIO(path.read_text("utf-8-sig")))
     assert header[1:] == list(Pretrained().layers()[0].inputs.key_tokens)
     np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), expected(), atol=2e-6)
 
 
-def test_weights_as_npz(take_away: Explore, tmp_path: Path) -> None:
-    path = downloaded(take_away, take_away.page.get_by_role("button", name="Weights as .npz"), tmp_path)
+def test_weights_as_npz(downloads: Explore, tmp_path: Path) -> None:
+    path = downloaded(downloads, downloads.page.get_by_role("button", name="Weights as .npz"), tmp_path)
     with np.load(path, allow_pickle=False) as file:
         np.testing.assert_allclose(file["weights"], expected(), atol=2e-6)
         assert tuple(file["tokens"]) == Pretrained().layers()[0].inputs.query_tokens
 
 
 def test_the_picture_as_one_html_file_opens_without_a_server(
-    take_away: Explore, tmp_path: Path, browser: Browser
+    downloads: Explore, tmp_path: Path, browser: Browser
 ) -> None:
-    path = downloaded(take_away, take_away.page.get_by_role("button", name="Picture as HTML"), tmp_path)
+    path = downloaded(downloads, downloads.page.get_by_role("button", name="Picture as HTML"), tmp_path)
     page = browser.new_page()
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
@@ -83,7 +83,7 @@ def test_the_picture_as_png_and_svg(explore: Explore, tmp_path: Path, browser: B
 
 def test_the_link_to_copy_is_the_one_in_the_address_bar(explore: Explore) -> None:
     explore.open("?head=Head+4&mask=Causal")
-    explore.page.get_by_role("button", name="Take away").click()
+    explore.page.get_by_role("button", name="Download").click()
     link = explore.page.get_by_test_id("stCode")
     expect(link).to_have_text(re.compile(r"head=Head\+4&mask=Causal"))
     explore.page.goto(link.inner_text().strip())

@@ -111,10 +111,10 @@ def test_the_arrow_keys_move_the_query_and_none_is_lost(lookup: Lookup) -> None:
 
 def test_the_table_is_edited_in_place_and_in_the_link(lookup: Lookup) -> None:
     lookup.open()
-    expect(lookup.result).to_contain_text("its value 4 comes back")
+    expect(lookup.result).to_contain_text("its value 5 comes back")
     canvas = lookup.page.get_by_test_id("stDataFrame").locator("canvas").first
     value = lookup.page.get_by_test_id("glide-cell-4-0")  # of the first row
-    expect(value).to_have_text("4")
+    expect(value).to_have_text("5")
     box = canvas.bounding_box()
     assert box
     lookup.page.mouse.click(box["x"] + box["width"] - 40, box["y"] + 52)
@@ -133,7 +133,7 @@ def test_the_table_is_edited_in_place_and_in_the_link(lookup: Lookup) -> None:
 def test_a_bad_table_in_the_link_is_said(lookup: Lookup) -> None:
     lookup.open("?table=9,9,9,far;0,0,1,here")
     expect(lookup.alert).to_contain_text("The x of far must be a number from −2 to 2; it is 9.")
-    expect(lookup.result).to_contain_text("its value 4 comes back")
+    expect(lookup.result).to_contain_text("its value 5 comes back")
 
 
 def test_on_a_phone_the_tip_is_dragged_and_the_rest_scrolls(browser: Browser, address: str) -> None:

@@ -37,10 +37,16 @@ def row(app: AppTest, word: str) -> list[str]:
 
 def test_begins_with_the_dictionary_and_a_key_that_is_there() -> None:
     app = with_charts(page())
-    assert "The query is the key of cat : its value 4 comes back." in " ".join(said(app).split())
-    assert row(app, "cat") == ["1", "1.00", "× 4", "4"]
+    assert "The query is the key of cat : its value 5 comes back." in " ".join(said(app).split())
+    assert row(app, "cat") == ["1", "1.00", "× 5", "5"]
     assert row(app, "hen") == ["0", "0.00", "× 2", "0"]
     assert "the limit is the dictionary" in said(app)
+
+
+def test_a_weight_of_nearly_one_is_not_a_bit_of_every_value() -> None:
+    app = with_charts(page(softness="T = 0.1", query_x="1.5", query_y="0.5"))
+    assert row(app, "cat")[1] == "1.00"
+    assert "Nearly all the weight is on the most similar key, cat : 5.00 comes back." in " ".join(said(app).split())
 
 
 def test_a_query_that_no_key_equals_gets_nothing_from_the_dictionary_and_something_from_attention() -> None:

@@ -10,7 +10,7 @@ from attnviz.ui.markdown import plain
 
 EXAMPLE = Dictionary(
     (
-        Entry("cat", 1.5, 0.5, 4.0),
+        Entry("cat", 1.5, 0.5, 5.0),
         Entry("hen", 0.4, 1.5, 2.0),
         Entry("snake", -1.4, 0.7, 0.0),
         Entry("ant", -0.8, -1.1, 6.0),

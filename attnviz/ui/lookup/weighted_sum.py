@@ -10,6 +10,8 @@ from attnviz.ui.html import Markup, element, summary, table
 from attnviz.ui.lookup.controls import LookupSelection
 from attnviz.ui.lookup.labels import NOTHING, bar, entries, entry, exact, result
 
+NEARLY_ALL = 0.995  # a weight that is written as 1.00
+
 
 def show(selection: LookupSelection) -> None:
     dictionary, lookup = selection.dictionary, selection.result
@@ -55,4 +57,8 @@ def result_sentence(selection: LookupSelection) -> Markup:
     if selection.softness == "hard":
         keys = entries(dictionary, weighted)
         return Markup("{} are equally similar and share the weight: {} comes back.").format(keys, value)
+    strongest = max(weighted, key=lambda i: lookup.weights[i])
+    if lookup.weights[strongest] >= NEARLY_ALL:
+        key = entry(dictionary, strongest)
+        return Markup("Nearly all the weight is on the most similar key, {}: {} comes back.").format(key, value)
     return Markup("A bit of every value comes back: {}.").format(value)

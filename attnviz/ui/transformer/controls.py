@@ -73,7 +73,7 @@ def _choose_sentence() -> str:
             "Random sentence", icon=":material/casino:", key="random", on_click=_draw_sentence,
             help="One of those that were kept apart for testing: it was never trained on.",
         )  # fmt: skip
-        with st.popover(f"Its {len(ENGLISH)} words", type="tertiary"):
+        with st.popover(f"Known words ({len(ENGLISH)})", type="tertiary"):
             st.html(vocabulary())
     return text
 
