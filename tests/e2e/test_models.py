@@ -124,3 +124,15 @@ def test_a_bad_folder_is_said_and_nothing_is_lost(models: Models, tmp_path: Path
     models.choose("Head", "Head 2")
     models.expect_in_link("head", "Head+2")
     models.expect_in_link("model", None)
+
+
+def test_a_long_text_leaves_the_link_and_a_short_one_comes_back(models: Models) -> None:
+    models.open()
+    models.type("to be\nor not")
+    models.expect_in_link("text", "to+be%0Aor+not")
+    models.type("to be or not to be\n" * 120)
+    models.expect_in_link("text", None)
+    expect(models.page.get_by_text("is not in the link. It stays in this session.").first).to_be_visible()
+    models.settled()
+    models.type("or not\nto be")
+    models.expect_in_link("text", "or+not%0Ato+be")

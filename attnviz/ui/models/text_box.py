@@ -8,7 +8,11 @@ NOT_LINKED = f"A text of more than {LONGEST_LINK:,} characters is not in the lin
 
 def choose_text(label: str, start: str, key: str, *, help: str | None = None, width: int | None = None) -> str:
     """Draws a text area, and returns its text with its line breaks."""
-    is_long = bool(not_linked_note(st.session_state.get(key) or ""))  # a long text of an older link is still read
+    state, was_long = st.session_state, f"{key} was long"
+    is_long = bool(not_linked_note(state.get(key) or ""))  # a long text of an older link is still read
+    if state.get(was_long) and not is_long:
+        state[key] = state[key]  # the link gets it again: the browser has written none
+    state[was_long] = is_long
     return st.text_area(
         label, start, key=key, help=help, width=width or "stretch", height="content",
         bind=None if is_long else "query-params", persist_state="session",
