@@ -58,8 +58,8 @@ class Attention:
 class Mechanism:
     """How to attend: a score, biases, a mask and a normalizer, without any of the example's numbers.
 
-    Attention(Q, K, V) = normalizer(mask(biases(score(Q, K)))) V, after Vaswani et al. 2017. Raises ValueError for parts
-    that are none, such as the text of a mask, which `attnviz.masks.parse` reads.
+    Attention(Q, K, V) = normalizer(mask(biases(score(Q, K)))) V, after Vaswani et al. 2017. Raises ValueError if a
+    part is a text or a class; `attnviz.masks.parse` makes a mask of its text.
 
     Example:
         >>> from attnviz.masks import Causal
