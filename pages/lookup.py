@@ -6,7 +6,8 @@ from attnviz.ui.heading import heading
 from attnviz.ui.lookup import controls, dictionary_table, gradient_table, plane, softness_table, weighted_sum
 
 heading(
-    "Lookup", "How is attention a soft dictionary? Ask for a key that is there, then for one in between, and soften."
+    "Lookup",
+    "How is attention a soft dictionary? Ask for a key that is there, then for one in between; then soften the match.",
 )
 
 left, right = st.columns(2, gap="large")

@@ -46,13 +46,13 @@ comparison = cache.or_last_good(
     places.notes,
 )
 if comparison:
-    names, first = comparison.selection.query_names, comparison.selection.first_row
+    names = comparison.selection.query_names
     with summary:
         charts.show_legend(comparison)
         arrangement = choose_arrangement()
     maps = st.container()
     with st.container(width=320):
-        row = pinned_query.menu(names, len(names) // 2 if first is None else first)
+        row = pinned_query.menu(names, comparison.selection.first_row)
     with maps:
         charts.show(comparison, arrangement, row, lambda clicked: pinned_query.toggle(names, clicked))
     views: dict[str, Callable[[], None]] = {

@@ -123,7 +123,7 @@ def next_words(words: tuple[str, ...]) -> tuple[str, ...]:
 def tokenize(text: str) -> tuple[str, ...]:
     """Returns the words of a text as in the vocabulary, with an end mark.
 
-    Raises ValueError if the text is empty, too long, or has an unknown word; the message names similar words.
+    Raises ValueError if the text is empty, too long, or has unknown words; the message names them, and similar ones.
 
     Example:
         >>> tokenize("The cat doesn't sleep")
@@ -135,20 +135,30 @@ def tokenize(text: str) -> tuple[str, ...]:
         words.append("?" if words[0].lower() in QUESTION_WORDS else ".")
     if len(words) > MAX_WORDS:
         raise too_long_error(len(words), MAX_WORDS, "this translator")
-    for word in words:
-        if word.lower() not in TYPED:
-            raise ValueError(_unknown(word))
+    if unknown := [word for word in dict.fromkeys(words) if word.lower() not in TYPED]:
+        raise ValueError(_unknown(unknown))
     return tuple(TYPED[word.lower()] for word in words)
 
 
-def _unknown(word: str) -> str:
-    near = [TYPED[one] for one in difflib.get_close_matches(word.lower(), TYPED, n=3, cutoff=0.6)]
-    near = near or [noun.english for noun in NOUNS if noun.kind == "animal"][:3]
-    suggestions = " or ".join(filter(None, (", ".join(f"“{one}”" for one in near[:-1]), f"“{near[-1]}”")))
+def _unknown(words: Sequence[str]) -> str:
+    """Returns a sentence that names unknown words, each with known ones that look like it."""
+    named = [f"“{shorten_token(word)}”" for word in words]
+    near = [_joined([f"“{one}”" for one in _similar(word)], "or") for word in words]
+    if len(words) > 1:
+        near = [f"{similar} for {word}" for similar, word in zip(near, named, strict=True)]
     return (
-        f"This translator does not know the word “{shorten_token(word)}”. "
-        f"It knows {len(ENGLISH)} words: try {suggestions}."
+        f"This translator does not know the word{'s' * (len(words) > 1)} {_joined(named, 'and')}. "
+        f"It knows {len(ENGLISH)} words: try {'; '.join(near)}."
     )
+
+
+def _similar(word: str) -> list[str]:
+    near = [TYPED[one] for one in difflib.get_close_matches(word.lower(), TYPED, n=3, cutoff=0.6)]
+    return near or [noun.english for noun in NOUNS if noun.kind == "animal"][:3]
+
+
+def _joined(items: Sequence[str], conjunction: str) -> str:
+    return f" {conjunction} ".join(filter(None, (", ".join(items[:-1]), items[-1])))
 
 
 class _WordSource:

@@ -100,7 +100,7 @@ def show_mosaic(
     *,
     framed: Collection[tuple[int, int]] | None = None,
     height: int = HEIGHT,
-    hint: str = "Click to open",
+    hint: str = "Click a head to open it.",
     label: str = "Mosaic",
     about: str = "the head menu opens one",
     on_click: Callable[[int, int], None] | None = None,

@@ -67,9 +67,12 @@ class Selection:
 
     @property
     def first_row(self) -> int | None:
-        """The row of the query that the source opens with, if it is shown."""
+        """The row that is pinned at first: the query that the source opens with, or one in the middle; None if no query
+        is shown."""
         opening = self.source.opening.query
-        return self.queries.index(opening) if opening in self.queries else None
+        if opening in self.queries:
+            return self.queries.index(opening)
+        return len(self.queries) // 2 if self.queries else None
 
     @property
     def title(self) -> str:

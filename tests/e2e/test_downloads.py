@@ -32,7 +32,7 @@ def expected() -> np.ndarray:
 @pytest.fixture(scope="module")
 def downloads(browser: Browser, address: str) -> Iterator[Explore]:
     with opened(browser, address) as explore:
-        explore.open().page.get_by_role("button", name="Download").click()
+        explore.open().page.get_by_test_id("stPopover").get_by_text("Download", exact=True).click()
         yield explore
 
 
@@ -83,7 +83,7 @@ def test_the_picture_as_png_and_svg(explore: Explore, tmp_path: Path, browser: B
 
 def test_the_link_to_copy_is_the_one_in_the_address_bar(explore: Explore) -> None:
     explore.open("?head=Head+4&mask=Causal")
-    explore.page.get_by_role("button", name="Download").click()
+    explore.page.get_by_test_id("stPopover").get_by_text("Download", exact=True).click()
     link = explore.page.get_by_test_id("stCode")
     expect(link).to_have_text(re.compile(r"head=Head\+4&mask=Causal"))
     explore.page.goto(link.inner_text().strip())

@@ -54,7 +54,7 @@ def test_a_sentence_is_translated_and_an_unknown_word_is_named(transformer: Tran
     expect(transformer.french).to_contain_text("la petite voiture rouge est belle.")
     transformer.translate("the old bird does not see the horses")
     expect(transformer.french).to_contain_text("le vieil oiseau ne voit pas les chevaux.")
-    expect(transformer.page.locator(".attnviz-verdict")).to_have_text("Right, by the grammar.")
+    expect(transformer.page.locator(".attnviz-verdict")).to_have_text("Correct translation.")
     transformer.expect_in_link("english", "the+old+bird+does+not+see+the+horses")
     transformer.translate("the old birdd sleeps")
     expect(transformer.alert).to_contain_text("does not know the word “birdd”. It knows 180 words: try “bird”")
@@ -79,7 +79,7 @@ def test_a_link_opens_its_step_and_play_goes_on_to_the_last(transformer: Transfo
     slider = transformer.page.get_by_role("slider", name="Word by word")
     transformer.open("?english=the+red+car+is+new+.&word=4")
     expect(transformer.current_word).to_have_text("est")
-    expect(transformer.page.locator(".attnviz-looks")).to_contain_text("To say “est”, ")
+    expect(transformer.page.locator(".attnviz-looks")).to_contain_text("When writing “est”, ")
     assert transformer.words() == ["la", "voiture", "rouge", "est"]
     slider.press("ArrowRight")
     expect(transformer.current_word).to_have_text("nouvelle")

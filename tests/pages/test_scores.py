@@ -59,6 +59,14 @@ def test_a_row_needs_a_query() -> None:
     assert "Pin a query" in app.info[0].value
 
 
+def test_a_text_of_ones_own_has_a_query_pinned() -> None:
+    app = page(look="Normalizers", text="one two three four five")
+    assert app.selectbox(key="pinned").value == "3 · three"  # behind [CLS], one and two
+    assert charts(app) == len(NORMALIZERS)
+    app.text_input(key="text").set_value("six seven").run()
+    assert app.selectbox(key="pinned").value == "2 · seven"
+
+
 def test_the_row_follows_the_normalizers_parameters() -> None:
     app = page(look="Normalizers")
     before = [one.value for one in app.caption]

@@ -171,6 +171,11 @@ def test_a_text_is_read_as_a_person_types_it(text, words):
         ("the catt sleeps", "does not know the word “catt”. It knows 180 words: try “cat”"),
         ("the bear sings", "does not know the word “bear”. It knows 180 words: try “pear”, “near” or “hear”."),
         ("the elephant sleeps", "the word “elephant”. It knows 180 words: try “cat”, “dog” or “lion”."),
+        (
+            "the catt sees the bear and the catt",
+            "the words “catt”, “bear” and “and”. It knows 180 words: try “cat”, “cats” or “at” for “catt”; “pear”, "
+            "“near” or “hear” for “bear”; ",
+        ),
         ("the zzzz sleeps", "does not know the word “zzzz”. It knows 180 words: try “cat”, “dog” or “lion”."),
         ("", "There is no text yet."),
         ("the cat " * 9, "This text has 19 tokens, and this translator reads at most 16."),

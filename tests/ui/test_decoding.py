@@ -43,7 +43,7 @@ def test_words_appear_one_by_one(cars: Translation) -> None:
 
 
 def test_right_is_what_the_grammar_says(cars: Translation) -> None:
-    assert "Right" in translation_verdict(cars)
+    assert "Correct" in translation_verdict(cars)
     wrong = Translation(("the", "small", "red", "cat", "is", "beautiful", "."), cars.steps)
     assert "le petit chat rouge est beau." in translation_verdict(wrong)
     assert "attnviz-wrong" in translation_verdict(wrong)
@@ -92,8 +92,11 @@ def test_five_words_with_their_probabilities(cars: Translation) -> None:
 
 def test_what_a_word_looks_at_is_said(cars: Translation) -> None:
     weights = np.array([0.1, 0.2, 0, 0.7, 0, 0, 0])
-    assert looks(cars, 2, "Layer 1, head 3", weights) == "To say “voiture”, head 3 of layer 1 looks at “car” with 0.70."
-    assert looks(cars, 7, "Layer 0, head 1", weights).startswith("To end, head 1 of layer 0 looks at “car”")
+    assert (
+        looks(cars, 2, "Layer 1, head 3", weights)
+        == "When writing “voiture”, head 3 of layer 1 gives 0.70 of its attention to “car”."
+    )
+    assert looks(cars, 7, "Layer 0, head 1", weights).startswith("To end, head 1 of layer 0 gives 0.70")
 
 
 def test_the_words_it_knows_are_all_and_no_other() -> None:

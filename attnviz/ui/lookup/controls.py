@@ -107,7 +107,7 @@ def _button_label(words: Sequence[str], number: int) -> str:
 def _choose_softness() -> str:
     return str(
         st.select_slider(
-            "From exact match over sharp to soft to uniform",
+            "How soft? Exact match → sharp → soft → uniform",
             list(SOFTNESS), key="softness", bind="query-params",
             help="Exact match is the dictionary. Hard gives all weight to the most similar key. T is the temperature "
             "of the softmax: the higher, the softer. Uniform no longer looks at the query.",

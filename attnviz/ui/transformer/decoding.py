@@ -21,7 +21,7 @@ END = "<end>"
 WORD = "word"
 COLORED = "Orange: where this word looks, the thicker the more. Gray: where each word before it looked most."
 RINGS = " A ring marks the English word that it stands for, which the head was never taught."
-SURE = f"How sure it is here; it was trained to be about {1 - SMOOTHING:.2f} sure at most."
+SURE = f"How sure it is of the next word (training limits this to about {1 - SMOOTHING:.2f})."
 MOST_EXPECTED = 4  # words that are named where another one is not understood
 
 
@@ -109,7 +109,7 @@ def translation_verdict(translation: Translation) -> html.Markup:
     if reference is None:
         return html.element("p", why_unknown(translation.english), class_="attnviz-verdict")
     if reference.french == translation.french:
-        return html.element("p", "Right, by the grammar.", class_="attnviz-verdict attnviz-right")
+        return html.element("p", "Correct translation.", class_="attnviz-verdict attnviz-right")
     right = html.element("b", detokenize(reference.french), lang="fr")
     return html.element("p", "The grammar says: ", right, class_="attnviz-verdict attnviz-wrong")
 
@@ -143,5 +143,6 @@ def looks(translation: Translation, step: int, head: str, weights: np.ndarray) -
     """Returns a sentence about the largest weight of the current word."""
     word, key = translation.steps[step].word, int(np.nanargmax(weights))
     layer, _, head_name = head.lower().partition(", ")
-    to = "To end" if word == END else f"To say “{visible(word)}”"
-    return f"{to}, {head_name} of {layer} looks at “{translation.english[key]}” with {number(float(weights[key]))}."
+    when = "To end" if word == END else f"When writing “{visible(word)}”"
+    share = number(float(weights[key]))
+    return f"{when}, {head_name} of {layer} gives {share} of its attention to “{translation.english[key]}”."

@@ -154,7 +154,7 @@ def show_heads(
         name=f"{_inline(maps.use)} heads",
         description=f"{len(HEAD_NAMES)} small maps of weights, one for each head.",
         height=300,
-        hint="Click to open",
+        hint="Click a head to open it.",
         on_click=open_at,
     )
 
