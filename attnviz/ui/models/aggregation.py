@@ -132,7 +132,11 @@ def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> lis
             "together-heads",
             framed=chosen,
             height=HEIGHT,
-            hint="Click to choose" if by_hand else "Click for the last layer" if method == ROLLOUT else "Click to open",
+            hint="Click to choose"
+            if by_hand
+            else "Click for the last layer"
+            if method == ROLLOUT
+            else "Click a head to open it.",
             label="Heads to choose from",
             about="the menu above chooses, too",
             on_click=click_head,

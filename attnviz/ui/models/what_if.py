@@ -246,7 +246,7 @@ def _show_mass_shift(selection: ModelSelection, example: IntervenedExample, resu
         "of it is elsewhere.",
         height=130 + 26 * min(rows, 12),
         grows=False,
-        hint="Click to open",
+        hint="Click a head to open it.",
         on_click=open_at,
     )
 
