@@ -95,10 +95,8 @@ def _show_heads(
     end = selection.colors.end([head_map.weights], [thumbnails[selection.index]])
     for i, (place, one) in enumerate(zip(above, every, strict=True)):
         key, height = (f"heads-{i}", LOW) if others else ("heads", head_charts.HEIGHT)
-        is_selected, hint = (
-            one is selection,
-            "" if others else "Click a head to open it.",
-        )  # the low ones have no room for it
+        is_selected = one is selection
+        hint = "" if others else "Click a head to open it."  # the low ones have no room for it
         with place:
             if others:
                 st.markdown(f"**{titles[i]}**")
