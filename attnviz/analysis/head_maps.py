@@ -131,6 +131,7 @@ class RowSummary:
 
     total: float
     nonzero: int
+    allowed: int  # keys that are not masked
     entropy: float | None  # in bits, of the row scaled to add up to 1; None where a weight is negative or all are 0
     negative: bool
 
@@ -148,7 +149,7 @@ def row_summary(weights: Float[Tensor, " keys"]) -> RowSummary:
     if total > 0 and not negative:
         share = exact[exact > 0] / total
         entropy = max(0.0, float(-(share * share.log2()).sum()))
-    return RowSummary(total, int((exact != 0).sum()), entropy, negative)
+    return RowSummary(total, int((exact != 0).sum()), int((~weights.isnan()).sum()), entropy, negative)
 
 
 def hidden_mass(weights: Float[Tensor, "queries keys"]) -> float:

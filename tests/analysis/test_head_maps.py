@@ -192,7 +192,7 @@ def test_the_spread_of_a_row_is_shannons_entropy_of_its_shares(weights):
 
 def test_negative_weights_have_no_entropy_and_what_is_masked_counts_nothing():
     one = row_summary(torch.tensor([0.5, -0.25, math.nan, 0.0]))
-    assert one == RowSummary(total=0.25, nonzero=2, entropy=None, negative=True)
+    assert one == RowSummary(total=0.25, nonzero=2, allowed=3, entropy=None, negative=True)
     assert one.keys is None
 
 

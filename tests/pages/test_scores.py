@@ -97,12 +97,12 @@ def test_a_similarity_that_does_not_fit_is_said_and_the_last_picture_stays() -> 
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
-        ([0.5, 0.5], "It adds up to 1; 2 weights are not 0; entropy 1.00 bits."),
-        ([1.0, 0.0], "It adds up to 1; 1 weight is not 0; entropy 0.00 bits."),
-        ([0.25, 0.25], "It adds up to 0.50, not 1; 2 weights are not 0; entropy 1.00 bits."),
-        ([0.75, -0.25], "It adds up to 0.50, not 1; 2 weights are not 0; some weights are negative."),
-        ([-0.5, -0.25], "It adds up to −0.75, not 1; 2 weights are not 0; some weights are negative."),
-        ([0.0, float("nan")], "It adds up to 0.00, not 1; 0 weights are not 0."),
+        ([0.5, 0.5], "It adds up to 1; 2 of 2 keys get weight; entropy 1.00 bits."),
+        ([1.0, 0.0], "It adds up to 1; 1 of 2 keys gets weight; entropy 0.00 bits."),
+        ([0.25, 0.25], "It adds up to 0.50, not 1; 2 of 2 keys get weight; entropy 1.00 bits."),
+        ([0.75, -0.25], "It adds up to 0.50, not 1; 2 of 2 keys get weight; some weights are negative."),
+        ([-0.5, -0.25], "It adds up to −0.75, not 1; 2 of 2 keys get weight; some weights are negative."),
+        ([0.0, float("nan")], "It adds up to 0.00, not 1; 0 of 1 key gets weight."),
     ],
 )
 def test_what_is_said_of_a_row(weights: list[float], sentence: str) -> None:

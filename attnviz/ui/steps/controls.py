@@ -95,7 +95,7 @@ def _choose_example() -> _Choice:
 def _choose_sentence(cross: bool) -> _Choice:
     text = st.text_input(
         _FIELDS["text"]["label"], SentenceExample.text, key="sentence", bind="query-params",
-        help=f"{FEWEST_WORDS} to {MOST_WORDS} words.",
+        help=f"Use {FEWEST_WORDS} to {MOST_WORDS} words.",
     )  # fmt: skip
     second = None
     if cross:

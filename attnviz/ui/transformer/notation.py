@@ -139,7 +139,7 @@ def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
     def add(name: str, symbol: str, letters: tuple[str, ...], shape: Sequence[int], about: str, code: str) -> None:
         rows[name] = NamedTensor(symbol, letters, tuple(shape), about, code)
 
-    input_name = "words + sinusoids of their positions" if this.number == 0 else f"what layer {this.number - 1} made"
+    input_name = "words + sine waves of their positions" if this.number == 0 else f"what layer {this.number - 1} made"
     input_name = "what self-attention made in this layer" if this.use == "cross" else input_name
     symbol = f"Q = K = V = {query}" if query == memory else f"Q = {query}"
     add("vectors", symbol, (n, D), (inputs.queries, module.query.in_features), f"{input_name}, normalized", "vectors")
@@ -260,7 +260,7 @@ def compare_with_paper(translator: Translator, this: AttentionLayer) -> str:
         f"**Here** ${D}$ = {this.module.query.in_features}, $h$ = {inputs.heads}, $d_k = d_v$ = {d_k}, {layers} "
         f"layers; in the paper’s base model {PAPER['d_model']}, {PAPER['h']}, {PAPER['d_k']}, "
         f"{PAPER['layers']} + {PAPER['layers']}."
-        "\n\n**As in the paper**, positions are encoded by sinusoids, embeddings are multiplied by "
+        "\n\n**As in the paper**, positions are encoded with sine waves, embeddings are multiplied by "
         f"$\\sqrt{{{D}}}$, and what an attention makes is added to what came in.\n\n**Unlike it**, each layer "
         "normalizes what it reads, not what it made; every learned map also adds a learned vector; English has an "
         f"embedding of its own; nothing is dropped out in training{'; ' if unlike else ''}{unlike}."
