@@ -75,5 +75,6 @@ def summary_sentence(row: RowSummary) -> str:
     total = "adds up to 1" if abs(row.total - 1) < 1e-5 else f"adds up to {signed}, not 1"
     spread = "" if row.entropy is None else f"; entropy {number(row.entropy)} bits"
     negative = "; some weights are negative" if row.negative else ""
-    keys = f"{row.nonzero} of {row.allowed} key{'s' * (row.allowed != 1)} get{'s' * (1 in (row.nonzero, row.allowed))} weight"
-    return f"It {total}; {keys}{spread}{negative}."
+    keys = f"{row.nonzero} of {row.allowed} key{'s' * (row.allowed != 1)}"
+    verb = "gets" if 1 in (row.nonzero, row.allowed) else "get"
+    return f"It {total}; {keys} {verb} weight{spread}{negative}."
