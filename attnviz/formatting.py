@@ -2,7 +2,7 @@
 
 import math
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 SPACE = "␣"  # a space that belongs to a token
@@ -99,6 +99,16 @@ def visible(token: str) -> str:
     start, end = (len(token) - len(part) for part in (token.lstrip(" "), token.rstrip(" ")))
     text = "".join(_symbol(c) if unicodedata.category(c) in ("Cc", "Cf") else c for c in token.strip(" "))
     return SPACE * start + text + SPACE * end
+
+
+def enumeration(names: Sequence[str], conjunction: str = "and") -> str:
+    """Formats names as a list in a sentence.
+
+    >>> enumeration(["query", "key", "value"]), enumeration(["key", "value"], "or"), enumeration(["key"])
+    ('query, key and value', 'key or value', 'key')
+    """
+    *first, last = names
+    return f"{', '.join(first)} {conjunction} {last}" if first else last
 
 
 def quoted(text: object, longest: int = 40) -> str:

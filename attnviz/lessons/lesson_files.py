@@ -1,10 +1,11 @@
 """Lessons: a page in one state, and questions about it. Each lesson is a TOML file."""
 
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
+
+from attnviz.formatting import enumeration
 
 FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 PAGES = ("explore", "lookup", "steps", "scores", "masks", "transformer")
@@ -94,9 +95,9 @@ def _parse_lesson(table: dict) -> Lesson:
 
 def _check_fields(table: dict, required: dict[str, type], optional: dict[str, type], subject: str) -> None:
     if missing := [name for name in required if name not in table]:
-        raise ValueError(f"{subject} has no {_and(missing)}.")
+        raise ValueError(f"{subject} has no {enumeration(missing)}.")
     if unknown := [name for name in table if name not in {**required, **optional}]:
-        raise ValueError(f"{subject} has {_and(unknown)}; known are {_and([*required, *optional])}.")
+        raise ValueError(f"{subject} has {enumeration(unknown)}; known are {enumeration([*required, *optional])}.")
     for name, value in table.items():
         kind = {**required, **optional}[name]
         if not isinstance(value, kind):
@@ -110,7 +111,3 @@ def _link_parameters(name: str, value: object) -> list[tuple[str, str]]:
     if not all(isinstance(one, str | int | float) for one in values):
         raise ValueError(f"{name} in the state is {value!r:.40}; expected is text, a number, true or false.")
     return [(name, str(one).lower() if isinstance(one, bool) else str(one)) for one in values]
-
-
-def _and(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]

@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
+from attnviz.formatting import enumeration
+
 ArithmeticSign = Literal["+", "-", "*", "//", "%"]
 Index = TypeVar("Index")  # a tensor, a symbol or a whole number
 Bounds = tuple[int, int]  # the least and the greatest number that a term can be
@@ -219,9 +221,9 @@ class Function(Term):
             if isinstance(inside, Arithmetic) and inside.sign == "-" and set(map(str, inside.parts())) == {"q", "k"}:
                 return "the distance between the query and the key"
             return f"the absolute value of {_phrase(inside)}"
-        *first, last = map(_phrase, self._flat())
-        kind = {"min": ("smaller", "smallest"), "max": ("larger", "largest")}[self.name][len(first) > 1]
-        return f"the {kind} of {', '.join(first)} and {last}"
+        terms = list(map(_phrase, self._flat()))
+        kind = {"min": ("smaller", "smallest"), "max": ("larger", "largest")}[self.name][len(terms) > 2]
+        return f"the {kind} of {enumeration(terms)}"
 
     def _flat(self) -> tuple[Term, ...]:
         """The arguments of min(a, b, c), which is stored as min(min(a, b), c)."""

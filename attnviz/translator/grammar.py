@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from attnviz.formatting import enumeration
 from attnviz.text import check_text, shorten_token, too_long_error
 from attnviz.translator.lexicon import (
     ADJECTIVES,
@@ -143,11 +144,11 @@ def tokenize(text: str) -> tuple[str, ...]:
 def _unknown(words: Sequence[str]) -> str:
     """Returns a sentence that names unknown words, each with known ones that look like it."""
     named = [f"“{shorten_token(word)}”" for word in words]
-    near = [_joined([f"“{one}”" for one in _similar(word)], "or") for word in words]
+    near = [enumeration([f"“{one}”" for one in _similar(word)], "or") for word in words]
     if len(words) > 1:
         near = [f"{similar} for {word}" for similar, word in zip(near, named, strict=True)]
     return (
-        f"This translator does not know the word{'s' * (len(words) > 1)} {_joined(named, 'and')}. "
+        f"This translator does not know the word{'s' * (len(words) > 1)} {enumeration(named, 'and')}. "
         f"It knows {len(ENGLISH)} words: try {'; '.join(near)}."
     )
 
@@ -155,10 +156,6 @@ def _unknown(words: Sequence[str]) -> str:
 def _similar(word: str) -> list[str]:
     near = [TYPED[one] for one in difflib.get_close_matches(word.lower(), TYPED, n=3, cutoff=0.6)]
     return near or [noun.english for noun in NOUNS if noun.kind == "animal"][:3]
-
-
-def _joined(items: Sequence[str], conjunction: str) -> str:
-    return f" {conjunction} ".join(filter(None, (", ".join(items[:-1]), items[-1])))
 
 
 class _WordSource:

@@ -42,6 +42,9 @@ def test_painting_takes_the_maps_apart() -> None:
     assert "A: Every query sees every key." in contents(with_charts(app))
     app.toggle(key="paint-b").set_value(True).run()
     assert "A: Every query" not in contents(with_charts(app))
+    app.segmented_control(key="maps").set_value("Wipe").run()
+    app.toggle(key="paint-b").set_value(False).run()
+    assert "A: Every query" in contents(with_charts(app))
 
 
 def test_equal_masks_change_nothing() -> None:

@@ -21,6 +21,7 @@ from attnviz.ui import scripts
 
 SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an array type for
 
+_THEMES = {theme: template.to_plotly_json() for theme, template in THEMES.items()}  # every chart brings them along
 Stack = Literal["", "lower", "upper", "beside"]
 
 
@@ -105,7 +106,7 @@ def chart(
                 "figure": figure_json,
                 "spec": spec,
                 "stamp": stamp,
-                "themes": {theme: template.to_plotly_json() for theme, template in THEMES.items()},
+                "themes": _THEMES,
                 "label": label,
                 "description": description,
                 "height": height,

@@ -41,6 +41,7 @@ def show(comparison: Comparison) -> None:
     name = f"attention_{kind.lower()}.py"
     st.download_button("Download", script, name, icon=":material/download:", on_click="ignore")
     st.caption(
-        "When it runs, it compares its weights of a random example with a dense reference; a difference is an error. "
-        "Of a long text it compares some queries and keys, in NumPy none."
+        "When it runs, it compares its weights of a random example: in PyTorch with a softmax of all scores, in NumPy "
+        "with what attnviz computes. A difference is an error. Of a long text PyTorch compares some queries and keys, "
+        "and NumPy nothing."
     )

@@ -47,7 +47,7 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
             if name:
                 st.markdown(f"**{name}**", help=help_text(type(good)))
             chosen = mechanism_controls.choose_unlinked_parameters(key, text, good)
-            st.toggle("Paint cells in the map", key=_paint_key(side), on_change=show_side_by_side)
+            st.toggle("Paint cells in the map", key=_paint_key(side), on_change=_switch_painting, args=(side,))
             biases = mechanism_controls.choose_biases(f"Biases {side}", shared.biases, side)
             _choose_grid(side)
             with st.expander("How to write a mask"):
@@ -97,6 +97,11 @@ def _key(side: str) -> str:
 
 def _paint_key(side: str) -> str:
     return f"paint-{side.lower()}"
+
+
+def _switch_painting(side: str) -> None:
+    if is_painting(side):
+        show_side_by_side()
 
 
 def _menu_line(name: str) -> str:
