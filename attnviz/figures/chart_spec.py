@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import plotly.graph_objects as go
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from attnviz.figures.sentences import CELL_SENTENCES, CHANGE_SENTENCES, CellSentences, ChangeSentences
 
@@ -137,7 +137,7 @@ class Drag:
     shapes: tuple[int, ...]
     annotations: tuple[int, ...]
     sentence: str  # with {x} and {y}
-    matrix: tuple[tuple[float, float], tuple[float, float]] | None = None
+    matrix: Float[np.ndarray, "2 2"] | None = None
 
 
 @dataclass(frozen=True)

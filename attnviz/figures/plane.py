@@ -132,7 +132,7 @@ def plane(
         shapes=tuple(range(first, len(shapes))),
         annotations=tuple(range(len(names), len(names) + len(moving_labels))),
         sentence="The query is at ({x}, {y}).",
-        matrix=None if projection is None else tuple(map(tuple, projection.tolist())),
+        matrix=projection,
     )
     layout = background.layout.to_plotly_json() | {
         "template": None,
