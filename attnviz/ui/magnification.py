@@ -26,7 +26,8 @@ def magnification_sentence(
         return f"{best} and {next_best} have the same {noun}, and so the same weight."
     exponent = difference / temperature
     ratio = math.exp(exponent) if exponent < math.log(MOST) else math.inf
-    formula = f"exp({fixed(difference)}{f' / {temperature:g}' if temperature != 1 else ''})"
+    written = f"{fixed(highest)} − {fixed(second) if second >= 0 else f'({fixed(second)})'}"
+    formula = f"exp({written})" if temperature == 1 else f"exp(({written}) / {temperature:g})"
     weight = f"its weight {_times(ratio)}: {formula}" + (f" = {_ratio(ratio)}." if ratio < MOST else ".")
     if second <= 0:
         return (
