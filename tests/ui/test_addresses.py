@@ -57,7 +57,7 @@ def test_html_is_answered_at_the_addresses_of_pages_alone(base: str) -> None:
         "/vendor/nothing.js",
         "/static/nothing.js",
         "/masks/nothing",
-        "/explore",
+        "/unknown",
         "/mask",
         "/index.html",
     ):

@@ -6,6 +6,7 @@
 export function pageOf(link, location) {
   if (link.target || link.hasAttribute("download") || !link.hasAttribute("href")) return null;
   const to = new URL(link.href, location.href);
+  if (to.origin !== location.origin) return null;
   const folder = (/** @type {string} */ address) => new URL(".", address.split("?")[0]).href;
   const isPage = /\/[a-z]*$/.test(to.pathname) && !to.hash && folder(to.href) === folder(location.href);
   return isPage ? to.href : null;
