@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from attnviz.formatting import number, visible
 
 LONGEST_LABEL = 14  # characters of a token on an axis; the sentence has it whole
+ARROW = " → "  # between what goes into a decoder and what comes out of it, in the name of a row
 
 GIVES = "{query} gives {weight} of its attention to {key}."
 GIVES_ON_AVERAGE = "{query} gives {weight} of its attention to {key}, on average over heads."
@@ -50,13 +51,14 @@ def cell_sentence(query: str, key: str, weight: float | None, template: str = GI
 
 
 def label(token: str) -> str:
-    """Returns a token as the label of an axis: visible, short, and escaped, because plotly reads markup.
+    """Returns a token, or two with an arrow between them, as the label of an axis: visible, short, and escaped,
+    because plotly reads markup.
 
     Example:
-        >>> label("<s>"), label("")
-        ('&lt;s&gt;', '∅')
+        >>> label("<s>"), label(""), label("petite → voiture")
+        ('&lt;s&gt;', '∅', 'petite → voiture')
     """
-    text = visible(token)
-    if len(text) > LONGEST_LABEL:
-        text = text[: LONGEST_LABEL - 1] + "…"
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    parts = (
+        one if len(one) <= LONGEST_LABEL else f"{one[: LONGEST_LABEL - 1]}…" for one in visible(token).split(ARROW)
+    )
+    return ARROW.join(parts).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -23,6 +23,7 @@ PAD, START, END = 0, 1, 2
 SOURCE_VOCABULARY = ("<pad>", *ENGLISH)
 TARGET_VOCABULARY = ("<pad>", "<start>", "<end>", *FRENCH)
 VARIANTS: dict[str, type[Score]] = {"scaled dot": ScaledDot, "dot": Dot, "general": General, "additive": Additive}
+FIXED_VECTOR = "fixed vector"  # the model whose decoder sees one vector for the whole sentence, for comparison
 
 
 def score_class(variant: str) -> type[Score]:
@@ -38,7 +39,11 @@ def score_class(variant: str) -> type[Score]:
 
 
 Use = Literal["encoder", "decoder", "cross"]
-
+USES: dict[Use, str] = {
+    "encoder": "Encoder self-attention",
+    "decoder": "Decoder self-attention",
+    "cross": "Encoder–decoder attention",
+}
 
 # The positions of the layers of each use, in the order in which they run: two of the encoder, then in each decoder
 # layer self-attention and cross-attention.
@@ -204,10 +209,15 @@ def _network() -> nn.Sequential:
 
 
 class Transformer(nn.Module):
-    """An encoder–decoder transformer (Vaswani et al. 2017) with pre-norm layers. Its inputs are word ids."""
+    """An encoder–decoder transformer (Vaswani et al. 2017) with pre-norm layers. Its inputs are word ids.
 
-    def __init__(self, score: type[Score] = ScaledDot) -> None:
+    With `fixed_vector`, the memory is one vector, the mean of the encoder's output: it has the same size for every
+    sentence, as in the models before attention (Sutskever et al. 2014, Cho et al. 2014). All else is the same.
+    """
+
+    def __init__(self, score: type[Score] = ScaledDot, *, fixed_vector: bool = False) -> None:
         super().__init__()
+        self.fixed_vector = fixed_vector
         self.english = nn.Embedding(len(SOURCE_VOCABULARY), D_MODEL)
         self.french = nn.Embedding(len(TARGET_VOCABULARY), D_MODEL)
         self.encoder = nn.ModuleList(EncoderLayer(i) for i in range(LAYERS))
@@ -218,12 +228,13 @@ class Transformer(nn.Module):
 
     def encode(
         self, english: Int[Tensor, "batch words"], forward_pass: ForwardPass
-    ) -> Float[Tensor, "batch words width"]:
-        """Returns the output of the encoder, the memory of the decoder."""
+    ) -> Float[Tensor, "batch keys width"]:
+        """Returns the memory of the decoder: the output of the encoder, a vector for each word or one for all."""
         vectors = self.english(english) * D_MODEL**0.5 + POSITIONS[: english.shape[1]]
         for layer in self.encoder:
             vectors = layer(vectors, forward_pass)
-        return self.norms[0](vectors)
+        memory = self.norms[0](vectors)
+        return _mean(memory, forward_pass.lengths) if self.fixed_vector else memory
 
     def decode(
         self, french: Int[Tensor, "batch words"], memory: Float[Tensor, "batch keys width"], forward_pass: ForwardPass
@@ -236,3 +247,25 @@ class Transformer(nn.Module):
         if forward_pass.cache:
             forward_pass.cache.length = french.shape[1]
         return self.norms[1](vectors) @ self.french.weight.T
+
+
+def _mean(
+    memory: Float[Tensor, "batch words width"], lengths: Int[Tensor, " batch"] | None
+) -> Float[Tensor, "batch 1 width"]:
+    """Returns the mean of each sentence's vectors, without padding."""
+    if lengths is None:
+        return memory.mean(1, keepdim=True)
+    present = torch.arange(memory.shape[1]) < lengths[:, None]
+    return (memory * present[..., None]).sum(1, keepdim=True) / lengths[:, None, None]
+
+
+def create_model(variant: str) -> Transformer:
+    """Returns an untrained model of a variant, or of FIXED_VECTOR. Raises ValueError if there is no such variant.
+
+    Example:
+        >>> create_model("fixed vector").fixed_vector
+        True
+    """
+    if variant == FIXED_VECTOR:
+        return Transformer(fixed_vector=True)
+    return Transformer(score_class(variant))

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from attnviz.translator import weights
 from attnviz.translator.grammar import generate_sentences
-from attnviz.translator.model import PAD, VARIANTS, ForwardPass, Transformer, score_class
+from attnviz.translator.model import PAD, VARIANTS, ForwardPass, Transformer, create_model
 from attnviz.translator.translation import Translator, source_ids, target_ids
 
 SEED, STEPS = 0, 2400
@@ -40,10 +40,9 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
     AdamW on the cross entropy of every word under teacher forcing, with label smoothing, and a learning rate with
     linear warmup and decay (after Vaswani et al. 2017, 5.3 and 5.4). The losses are reproducible by seed.
     """
-    score_class(variant)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Transformer(score_class(variant))
+        model = create_model(variant)
     generator = torch.Generator().manual_seed(seed)
     parameters: list[Tensor] = list(model.parameters())
     # What torch.optim.AdamW(fused=True) keeps and calls; the class itself would first import torch's compiler, which

@@ -83,24 +83,34 @@ class Translation:
         """The positions of the English words of each French word; None if this is not the reference translation."""
         return self.reference.alignment if self.reference and self.reference.french == self.french else None
 
+    @property
+    def decoder_inputs(self) -> tuple[str, ...]:
+        """The word that goes into the decoder in each step: <start>, then the word before."""
+        return ("<start>", *self.french)[: len(self.steps)]
+
+    @property
+    def decoder_rows(self) -> tuple[str, ...]:
+        """The names of the decoder's rows: what goes in and what comes out, such as “petite → voiture”."""
+        outputs = (step.word for step in self.steps)
+        return tuple(f"{word} → {output}" for word, output in zip(self.decoder_inputs, outputs, strict=True))
+
     def layers(self, step: int = -1, use: Use | None = None) -> list[Layer]:
         """Returns the layers of a step, by default the last, or those of one use: of the encoder, then of each decoder
         layer.
 
-        Row i of the decoder's queries is where French word i is predicted; its token is the decoder's input there,
-        <start> or the word before.
+        Row i of the decoder's queries is where French word i is predicted; see `decoder_rows`.
         """
-        records = self.steps[step].records
-        fed = ("<start>", *self.french)[: records[-1].query.shape[-2]]
-        return [_layer(one, self.english, fed) for one in records if use in (None, one.use)]
+        return [_layer(one, self) for one in self.steps[step].records if use in (None, one.use)]
 
 
-def _layer(record: AttentionRecord, english: tuple[str, ...], fed: tuple[str, ...]) -> Layer:
-    """Returns the layer of one attention; `fed` are the input words of the decoder."""
+def _layer(record: AttentionRecord, translation: Translation) -> Layer:
+    """Returns the layer of one attention."""
     from_encoder, in_decoder = record.use == "encoder", record.use == "decoder"
+    queries, keys = record.query.shape[-2], record.key.shape[-2]
     inputs = Inputs(
-        *(record.query[0], record.key[0], record.value[0], english if from_encoder else fed),
-        fed if in_decoder else english,
+        *(record.query[0], record.key[0], record.value[0]),
+        translation.english if from_encoder else translation.decoder_rows[:queries],
+        translation.decoder_inputs[:keys] if in_decoder else translation.english,
         special_queries=() if from_encoder else (0,),
         special_keys=(0,) if in_decoder else (),
     )

@@ -69,11 +69,12 @@ def table(
     body = [_row(row, len(headings), "attnviz-chosen" if i == marked else None) for i, row in enumerate(rows)]
     parts = [element("caption", caption)] if caption else []
     if headings:
-        parts.append(element("thead", element("tr", *(element("th", heading) for heading in headings))))
+        cells = (element("th" if heading else "td", heading) for heading in headings)
+        parts.append(element("thead", element("tr", *cells)))
     parts.append(element("tbody", *body))
     if foot:
         parts.append(element("tfoot", _row(foot, len(headings))))
-    return element("table", *parts, class_=class_)
+    return element("table", *parts, class_=class_, tabindex=0)  # the keyboard scrolls a wide one
 
 
 def _row(cells: Sequence[object], width: int, class_: str | None = None) -> Markup:

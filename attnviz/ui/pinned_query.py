@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 import streamlit as st
 
+from attnviz.figures.sentences import ARROW
 from attnviz.formatting import SPACE, visible
 
 KEY = "pinned"  # of the menu, and in the link
@@ -26,10 +27,11 @@ def menu(names: Sequence[str], first: int | None) -> int | None:
 
 
 def take_older_names(key: str, names: Collection[str], several: bool = False) -> None:
-    """Sets a widget to the tokens of an older link, whose names had no signs of spaces and of pieces of words."""
+    """Sets a widget to the tokens of an older link, whose names had no signs of spaces and of pieces of words, and
+    one word for a row of a decoder."""
     if key in st.session_state or all(one in names for one in st.query_params.get_all(key)):
         return
-    current = {_unmarked(name): name for name in names}
+    current = {older: name for name in names for older in (*_words_of(name), _unmarked(name))}
     updated = [current[bare] for one in st.query_params.get_all(key) if (bare := _unmarked(one)) in current]
     if updated:
         st.session_state[key] = updated if several else updated[0]
@@ -38,6 +40,12 @@ def take_older_names(key: str, names: Collection[str], several: bool = False) ->
 def _unmarked(name: str) -> tuple[str, str]:
     position, _, token = name.partition(" · ")
     return position, token.strip(f"{SPACE}▁#").partition("·")[0]
+
+
+def _words_of(name: str) -> list[tuple[str, str]]:
+    """Returns the older names of a decoder's row: what goes in, or what comes out."""
+    position, _, words = name.partition(" · ")
+    return [_unmarked(f"{position} · {word}") for word in words.split(ARROW)]
 
 
 def toggle(names: Sequence[str], row: int) -> None:

@@ -18,11 +18,7 @@ from starlette.routing import Route
 from attnviz.ui.addresses import address
 
 _HERE = Path(__file__).parent
-_MODULES = {
-    f"{component}/{file.name}": file.read_bytes()
-    for component in ("chart", "matrices", "navigation", "start")
-    for file in sorted((_HERE / component).glob("*.js"))
-}
+_MODULES = {f"{file.parent.name}/{file.name}": file.read_bytes() for file in sorted(_HERE.glob("*/*.js"))}
 _VERSION = hashlib.sha256(b"\0".join(_MODULES.values())).hexdigest()[:16]
 _PLOTLY = f"/vendor/plotly-{get_plotlyjs_version()}.min.js"
 _FOLDER = f"/vendor/attnviz-{_VERSION}/"

@@ -113,6 +113,12 @@ def choose_class(label: str, menu: Mapping[str, type], opening: str, key: str) -
     return grouped_menu(label, menu, list(menu).index(opening), key, help_text(about), bind="query-params")
 
 
+def take_older_values(key: str, names: Mapping[str, str]) -> None:
+    """Sets a widget to the current name of a value that an older link calls otherwise."""
+    if key not in st.session_state and (name := names.get(st.query_params.get(key, ""))):
+        st.session_state[key] = name
+
+
 def grouped_menu(label: str, menu: Mapping[str, type], index: int, key: str, about: str, **options: Any) -> str:
     """Draws a menu in which the name of a group selects its first member."""
 

@@ -83,7 +83,7 @@ def test_each_choice_is_one_entry_of_the_history_and_back_undoes_it(lookup: Look
     slider.press("ArrowRight")
     lookup.expect_in_link("softness", "T+%3D+0.03")
     lookup.painted()
-    page.mouse.click(*lookup.place(lookup.chart("plane"), 1, 2, 4, 4))
+    page.mouse.click(*lookup.place(lookup.chart("plane"), 0, 0, 4, 4))
     page.wait_for_url(re.compile("query-x=.*query-y="), wait_until="commit")
     lookup.painted()
     assert entries(page) == first + 3

@@ -235,11 +235,12 @@ def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: St
         walk.page.get_by_role("link", name="Every number of this head, step by step").click()
     walk = Steps(opened_page.value, walk.address)
     walk.painted().at("vectors")
-    layer = load().translate(english).layers()[4]
+    translation = load().translate(english)
+    layer = translation.layers()[4]
     weights = layer.mechanism(layer.inputs).weights[2]
     walk.button("Next →").click()
     walk.at("similarity")
-    place = layer.inputs.query_tokens.index("reine"), layer.inputs.key_tokens.index("la")
+    place = translation.decoder_inputs.index("reine"), layer.inputs.key_tokens.index("la")
     expect(walk.number("weights0", *place)).to_have_text(f"{float(weights[place]):.2f}")
     example = TranslatorExample(english, use="decoder", layer=1, head=2)
     walk.expect_values("weights0", example)
@@ -254,7 +255,7 @@ def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, ad
         walk.open("?attention=Translator&stage=similarity")
         assert walk.page.locator("[data-testid=stMain]").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
         scroll = walk.root.locator(".matrices-scroll").first
-        word, last = scroll.get_by_role("rowheader", name="petite"), walk.number("Q0", 1, 15)
+        word, last = scroll.get_by_role("rowheader", name="petite → voiture"), walk.number("Q0", 1, 15)
         middle = "e => e.getBoundingClientRect().x + e.offsetWidth / 2"
         before = word.evaluate(middle)
         assert last.evaluate(middle) > 390
@@ -262,4 +263,4 @@ def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, ad
         assert last.evaluate(middle) < 390
         assert abs(word.evaluate(middle) - before) <= 8  # what stands around the table goes first
         walk.number("raw0", 1, 2).tap()
-        expect(walk.sum).to_have_text(re.compile(r"^QKT\[petite, red\] = (.*·.* \+ ){15}.*·.* = "))
+        expect(walk.sum).to_have_text(re.compile(r"^QKT\[petite → voiture, red\] = (.*·.* \+ ){15}.*·.* = "))

@@ -134,10 +134,12 @@ def test_a_head_of_the_translator_is_written_out_as_it_ran(similarity: str, use:
             agrees_with_mechanism(found)
 
 
-def test_the_rows_of_encoder_decoder_attention_are_the_words_that_come_out() -> None:
+def test_the_rows_of_the_decoder_are_named_by_what_goes_in_and_what_comes_out() -> None:
     translation = load().translate(EXAMPLES[0])
-    assert compute_steps(TranslatorExample()).inputs.query_tokens == (*translation.french, "<end>")
-    assert compute_steps(TranslatorExample(use="decoder")).inputs.query_tokens == ("<start>", *translation.french)
+    for use in ("decoder", "cross"):
+        rows = compute_steps(TranslatorExample(use=use)).inputs.query_tokens
+        assert rows == translation.decoder_rows
+        assert rows[2] == "petite → voiture"
     assert compute_steps(TranslatorExample(use="encoder")).inputs.query_tokens == translation.english
 
 

@@ -221,7 +221,7 @@ def test_the_numbers_shown_are_those_that_ran() -> None:
     [drawn] = [one for one in shown(app)["matrices"] if one["name"] == "weights0"]
     exact = [[float(cell) for cell in row] for row in drawn["exact"]]
     assert exact == pytest.approx(weights.numpy(), abs=1e-5)
-    assert drawn["rows"] == drawn["columns"] == list(layer.inputs.key_tokens)
+    assert (drawn["rows"], drawn["columns"]) == (list(layer.inputs.query_tokens), list(layer.inputs.key_tokens))
 
 
 def test_what_the_translator_cannot_read_or_show_is_refused_and_the_last_good_stays() -> None:
@@ -236,7 +236,7 @@ def test_what_the_translator_cannot_read_or_show_is_refused_and_the_last_good_st
     app.selectbox(key="similarity").select("Additive").run()
     assert "Choose another similarity, or a self-attention" in errors(app)
     assert shows(app, good)
-    app.selectbox(key="translator-use").select("encoder").run()
+    app.selectbox(key="translator-use").select("Encoder self-attention").run()
     assert not errors(app)
     assert shows(app, compute_steps(TranslatorExample("the cat sleeps .", "additive", "encoder")))
 
@@ -266,3 +266,19 @@ def test_from_a_sentence_to_the_translator_and_back() -> None:
     assert shows(app, compute_steps(TranslatorExample()))
     app.selectbox(key="attention").select("Self").run()
     assert shows(app, compute_steps(SentenceExample()))
+
+
+@pytest.mark.parametrize(
+    ("use", "name", "query"),
+    [
+        ("cross", "Encoder–decoder attention", "2 · voiture"),
+        ("decoder", "Decoder self-attention", "2 · petite"),
+        ("Decoder self-attention", "Decoder self-attention", "2 · petite → voiture"),
+    ],
+)
+def test_an_older_link_to_a_row_of_the_translator_opens_it(use: str, name: str, query: str) -> None:
+    app = page(attention="Translator", query=query, **{"translator-use": use})
+    assert app.selectbox(key="translator-use").value == name
+    assert app.selectbox(key="query").value == "2 · petite → voiture"
+    assert shown(app)["row"] == 2
+    assert shown(app)["matrices"][0]["rows"][2] == "petite → voiture"

@@ -67,6 +67,29 @@ def test_an_unknown_word_is_named_and_the_example_stays() -> None:
     assert "la petite voiture rouge" in re.sub("<[^>]*>", "", french(app))
 
 
+def test_an_earlier_translation_says_whose_it_is_while_the_typed_sentence_cannot_be_read() -> None:
+    app = page()
+    assert "This is the translation of" not in contents(app)
+    app.text_input(key="english").set_value("the zebra sees the gnu .").run()
+    assert "“zebra” and “gnu”" in contents(healthy(app))
+    assert "attnviz-old'>This is the translation of <b>the small red car is beautiful .</b>" in french(app)
+    app.text_input(key="english").set_value("the cat sleeps .").run()
+    assert "attnviz-old" not in french(healthy(app))
+
+
+def test_the_caption_of_each_use_says_where_queries_keys_and_values_come_from() -> None:
+    said = contents(page())
+    assert "Queries come from the decoder, keys and values from the encoder." in said
+    assert "Queries, keys and values come from the encoder." in said
+    assert "In the framed row “petite” goes in, and “voiture” comes out." in said
+
+
+def test_an_older_link_to_a_training_of_ones_own_opens_it() -> None:
+    app = healthy(page(tab="How attention forms", training="Trained here"))
+    assert app.session_state["training"] == "Train in this session"
+    assert "random weights" in contents(app)
+
+
 def french(app: AppTest) -> str:
     return next(one.body for one in app.get("html") if "attnviz-translation" in one.body)
 
@@ -183,10 +206,10 @@ def test_the_decoder_sees_the_future_and_stays_right() -> None:
         == expected([Intervention(Full(), layers=USE_LAYERS["decoder"])])
     )
     assert "The translation stays the same; its probabilities and maps change." in contents(app)
-    assert "its last row has no future to see" in contents(app)
+    assert "its last row has no later words to see" in contents(app)
     assert marked(app) == [[], []]
-    assert "has no future" not in contents(what_if_page(**{"decoder-mask": "Sliding window"}))
-    assert "has no future" not in contents(what_if_page(**{"encoder-mask": "Causal"}))
+    assert "has no later words" not in contents(what_if_page(**{"decoder-mask": "Sliding window"}))
+    assert "has no later words" not in contents(what_if_page(**{"encoder-mask": "Causal"}))
 
 
 def test_a_mask_that_hides_nothing_changes_nothing() -> None:
@@ -289,7 +312,7 @@ def ended(status: Status, problem: str = "") -> LiveTraining:
     ],
 )
 def test_who_trains_is_told_how_it_stands(make: Callable[[], LiveTraining], sentence: str) -> None:
-    app = page(tab="How attention forms", training="Trained here")
+    app = page(tab="How attention forms", training="Train in this session")
     app.session_state[TRAINING] = training = make()
     assert sentence in contents(healthy(app.run()))
     assert [one.label for one in app.button if one.key == "train-stop"] == ["Leave the queue"] * (not training.is_over)

@@ -270,11 +270,11 @@ def test_layers_say_what_they_are():
     for layer in made.layers():
         crosses, encodes = layer.name.endswith("cross"), layer.name.startswith("encoder")
         assert layer.kind == ("cross" if crosses else "self" if encodes else "causal")
-        assert layer.inputs.query_tokens == (made.english if encodes else fed)
+        assert layer.inputs.query_tokens == (made.english if encodes else made.decoder_rows)
         assert layer.inputs.key_tokens == (fed if layer.kind == "causal" else made.english)
         assert layer.inputs.special_queries == (() if encodes else (0,))
         assert layer.mechanism.mask == (Causal() if layer.kind == "causal" else Full())
-    assert made.layers(2)[2].inputs.query_tokens == fed[:3]
+    assert made.layers(2)[2].inputs.query_tokens == made.decoder_rows[:3]
 
 
 def test_steps_tell_how_likely_each_word_was():

@@ -52,8 +52,8 @@ def test_right_is_what_the_grammar_says(cars: Translation) -> None:
 @pytest.mark.parametrize(
     ("english", "said"),
     [
-        ("the cat .", "After “the cat” it has “of”, “often”, “always”, “sees” …, not “.”."),
-        ("cat sleeps .", "At the beginning it has “the”, “a”, “an”, “my” …, not “cat”."),
+        ("the cat .", "After “the cat” it expects “of”, “often”, “always”, “sees” …, not “.”."),
+        ("cat sleeps .", "At the beginning it expects “the”, “a”, “an”, “my” …, not “cat”."),
         ("the cat sleeps . the dog runs .", "one sentence at a time, and more follows “the cat sleeps .”."),
     ],
 )
@@ -68,8 +68,8 @@ def test_what_is_not_read_is_where_no_word_of_the_grammar_stands(cars: Translati
     words[at] = data.draw(st.sampled_from(ENGLISH))
     said = str(translation_verdict(Translation(tuple(words), cars.steps)))
     if parse_sentence(tuple(words)):
-        assert "no such sentence" not in said
-    elif found := re.search("(?:After “(.*)”|At the beginning) it has .*, not “(.*)”[.]", said):
+        assert "It never saw sentences like this" not in said
+    elif found := re.search("(?:After “(.*)”|At the beginning) it expects .*, not “(.*)”[.]", said):
         begun = tuple((found[1] or "").split())
         assert begun == tuple(words[: len(begun)])
         assert words[len(begun)] == found[2]
@@ -96,7 +96,9 @@ def test_what_a_word_looks_at_is_said(cars: Translation) -> None:
         looks(cars, 2, "Layer 1, head 3", weights)
         == "When writing “voiture”, head 3 of layer 1 gives 0.70 of its attention to “car”."
     )
-    assert looks(cars, 7, "Layer 0, head 1", weights).startswith("To end, head 1 of layer 0 gives 0.70")
+    assert looks(cars, 7, "Layer 0, head 1", weights).startswith(
+        "When ending the sentence, head 1 of layer 0 gives 0.70"
+    )
 
 
 def test_the_words_it_knows_are_all_and_no_other() -> None:

@@ -52,11 +52,12 @@ def test_maps_are_what_ran_and_keep_their_size(use: Use, text: str) -> None:
         np.testing.assert_array_equal(actual.coming, np.broadcast_to(allowed & ~done, (8, *size)))
 
 
-def test_rows_are_named_by_what_goes_in_or_comes_out() -> None:
+def test_rows_are_named_by_what_goes_in_and_comes_out() -> None:
     translation = load().translate(SHORTEST)
     assert maps.use_maps(translation, "encoder").queries == ("I", "dance", ".")
-    assert maps.use_maps(translation, "decoder").queries == ("<start>", "je", "danse", ".")
-    assert maps.use_maps(translation, "cross").queries == ("je", "danse", ".", "<end>")
+    rows = ("<start> → je", "je → danse", "danse → .", ". → <end>")
+    assert maps.use_maps(translation, "decoder").queries == maps.use_maps(translation, "cross").queries == rows
+    assert maps.use_maps(translation, "decoder").keys == ("<start>", "je", "danse", ".")
     assert maps.use_maps(translation, "cross").keys == ("I", "dance", ".")
 
 
@@ -93,14 +94,14 @@ def test_the_true_alignment_is_outlined_in_the_rows_that_are_there() -> None:
     assert outlined == set(expected)
     cells = chart.spec.cell_sentences
     assert {cell for cell, words in cells.items() if "stands for" in words} == set(expected)
-    assert cells[6, 0] == cells[10, 9] == "“{query}” has not come out yet."
+    assert cells[6, 0] == cells[10, 9] == "“{query}” comes in a later step."
     assert (5, 0) not in cells
 
 
 def test_masked_cells_and_words_to_come_look_and_read_differently() -> None:
     chart = maps.head_figure(maps.use_maps(load().translate(NEGATED), "decoder", 3), 0, largest=1.0)
     cells = chart.spec.cell_sentences
-    assert cells[4, 0] == "“{query}” has not gone in yet."  # a row to come
+    assert cells[4, 0] == "“{query}” comes in a later step."  # a row to come
     assert (0, 4) not in cells  # masked, whatever comes
     assert (4, 5) not in cells
     assert chart.spec.sentences.masked == "“{query}” may not look at “{key}”."

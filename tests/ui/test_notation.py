@@ -12,7 +12,7 @@ from torch.nn.functional import layer_norm
 from attnviz.lessons.steps import TranslatorExample, compute_steps
 from attnviz.translator import EXAMPLES, VARIANTS, Translation, Translator, load
 from attnviz.translator.model import LAYERS, ForwardPass, Use
-from attnviz.ui.transformer import notation
+from attnviz.ui.transformer import maps, notation
 from attnviz.ui.transformer.notation import (
     AttentionLayer,
     attention_layer,
@@ -133,8 +133,9 @@ def test_the_link_opens_the_same_head_on_the_steps_page(variant: str, use: Use, 
     assert link.path == "./steps"
     assert asked["attention"] == "Translator"
     similarity = next(name for name in VARIANTS if name.capitalize() == asked["similarity"])
+    uses = {name: one for one, name in maps.USES.items()}
     layer, head = (int(asked[f"translator-{name}"]) for name in ("layer", "head"))
-    example = TranslatorExample(asked["english"], similarity, asked["translator-use"], layer, head)
+    example = TranslatorExample(asked["english"], similarity, uses[asked["translator-use"]], layer, head)
     weights = (
         attention_layer(translator, translation, use, number)
         .layer.mechanism(attention_layer(translator, translation, use, number).layer.inputs)

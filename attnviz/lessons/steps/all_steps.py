@@ -73,7 +73,7 @@ def _output(computation: Computation, head: int, vectors: HeadMatrices, bound: M
         q, k = torch.arange(len(query.rows))[:, None], torch.arange(len(key.rows))
         allowed = bound.mask(torch.tensor(0), torch.tensor(head), q, k).expand(score.values.shape)
         score = add(f"masked{head}", "+ M", "masked", "mask", Masked(allowed), score)
-    exp = add(f"exp{head}", "exp", "of each, less the row’s greatest", "exp", Exp(), score)
+    exp = add(f"exp{head}", "exp", "exp(score − largest score in the row)", "exp", Exp(), score)
     total = add(f"sum{head}", "Σ", "row sums", "softmax", RowTotals(), exp)
     weights = add(f"weights{head}", "A", "weights", "softmax", Divided(), exp, total)
     symbol = "AV" if heads == 1 else f"head_{head}"

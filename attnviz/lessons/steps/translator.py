@@ -7,21 +7,14 @@ from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsEx
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive
 from attnviz.translator import EXAMPLES, VARIANTS, Translation, load
-from attnviz.translator.model import HEADS, HIDDEN, LAYERS, Use, score_class
-
-USES: dict[Use, str] = {
-    "encoder": "encoder self-attention",
-    "decoder": "decoder self-attention",
-    "cross": "encoder–decoder attention",
-}
+from attnviz.translator.model import HEADS, HIDDEN, LAYERS, USES, Use, score_class
 
 
 @dataclass(frozen=True)
 class TranslatorExample(StepsExample):
     """The queries, keys and values of one head, from the last step of translating a sentence.
 
-    Row i of the decoder is where French word i comes out. In encoder–decoder attention it has the name of that word,
-    in the decoder's self-attention that of the word that goes in there.
+    A row of the decoder has the name of the word that goes in and of the word that comes out.
     """
 
     english: str = EXAMPLES[0]
@@ -45,9 +38,10 @@ class TranslatorExample(StepsExample):
 
     @property
     def origin(self) -> str:
+        use = USES[self.use][0].lower() + USES[self.use][1:]
         return (
-            f"Queries, keys and values of head {self.head} in layer {self.layer} of the translator’s {USES[self.use]}, "
-            "as they were when it translated the sentence."
+            f"The queries, keys and values of head {self.head} in layer {self.layer} of the translator’s {use}, as "
+            "they were when it translated the sentence. Each was made from a vector of 64 numbers, which is not here."
         )
 
     def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
@@ -55,8 +49,6 @@ class TranslatorExample(StepsExample):
         layer = translation.layers(use=self.use)[self.layer]
         inputs, origin = layer.inputs, "made by the translator, with learned weights"
         queries, keys = inputs.query_tokens, inputs.key_tokens
-        if self.use == "cross":
-            queries = tuple(step.word for step in translation.steps)
         query, key, value = (one[self.head].double() for one in (inputs.query, inputs.key, inputs.value))
         q = computation.add_input("Q0", "Q", "queries", query, queries, origin, head=0, of_queries=True)
         k = computation.add_input("K0", "K", "keys", key, keys, origin, head=0)

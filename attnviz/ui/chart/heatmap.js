@@ -14,6 +14,7 @@ import { number } from "./number.js";
 /** @typedef {import("./types").Header & { spec: import("./types").HeatmapSpec }} HeatmapHeader */
 
 const LABEL_WIDTH = 0.26; // of a small map's chart, for the labels of its queries
+const PAIR_WIDTH = 0.42; // and of labels of two words, of what goes into a decoder and what comes out
 const AROUND = 120; // pixels above and below a map, for its color bar and the labels of keys
 const DOUBLE_CLICK = 300; // milliseconds, as plotly has it
 const AXES = /** @type {const} */ (["xaxis", "yaxis"]);
@@ -100,7 +101,8 @@ export class HeatmapController extends ReadingController {
     this.labels = [spec.keyLabels, spec.queryLabels].map((labels) => ({ labels, widths: widths(labels, font.size, family) }));
     if (this.isSmall) {
       const [, queries] = this.labels;
-      queries.labels = shorten(queries.labels, queries.widths, chart.width * LABEL_WIDTH);
+      const share = queries.labels.some((label) => label.includes(" → ")) ? PAIR_WIDTH : LABEL_WIDTH;
+      queries.labels = shorten(queries.labels, queries.widths, chart.width * share);
       queries.widths = widths([...queries.labels, yaxis.title.text], font.size, family);
       moveTitleUp(layout);
     }

@@ -20,7 +20,7 @@ def show() -> None:
         with st.container(horizontal=True, key=f"gallery-{group.lower()}"):
             for kind in kinds:
                 with st.container(width=104, gap=None, key=f"gallery-{kind.__name__}"):
-                    st.image(mask_image(kind()), width=CELLS * PIXELS)
+                    st.image(mask_image(kind()), width=CELLS * PIXELS, alt=f"{title(kind)}: {kind().describe()}")
                     st.button(
                         title(kind), key=f"load-{kind.__name__}", type="tertiary", help=kind().describe(),
                         on_click=set_mask, args=(side, str(kind())),

@@ -49,9 +49,9 @@ def show(selection: ModelSelection) -> None:
             notes.info(plain(note))
         _show_heads(selected, others, thumbnails, metric, table)
     if grouped_query.is_grouped(inputs):
-        st.markdown("##### Heads that share keys")
+        st.markdown("#### Heads that share keys")
         st.html(grouped_query.diagram(inputs, selection.head if isinstance(selection.head, int) else None))
-    st.markdown("##### The layers")
+    st.markdown("#### The layers")
     st.html(layer_table.layers_table(selection.layers, selection.index))
     if meaning := layer_table.fidelity_legend(selection.layers):
         st.caption(meaning)

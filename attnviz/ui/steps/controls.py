@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import get_args
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -18,7 +17,7 @@ from attnviz.lessons.steps import (
     TranslatorExample,
 )
 from attnviz.masks import Causal, Full, Mask
-from attnviz.translator.model import HEADS, LAYERS, Use
+from attnviz.translator.model import HEADS, LAYERS, USES
 from attnviz.ui import cache, mechanism_controls, pinned_query, widgets
 from attnviz.ui.head_controls import head_names
 from attnviz.ui.markdown import plain
@@ -27,7 +26,7 @@ from attnviz.ui.steps import edits
 
 SECOND = "die Katze setzte sich"
 MASKS: dict[str, Mask] = {"Full": Full(), "Causal": Causal()}
-QUERY = "query"  # in the session and in the link
+QUERY, USE = "query", "translator-use"  # in the session and in the link
 _FIELDS = {one.name: one.metadata for one in fields(SentenceExample)}
 
 
@@ -81,6 +80,7 @@ def show_query(tokens: tuple[str, ...], row: int) -> None:
 
 def _choose_query(tokens: tuple[str, ...]) -> int:
     names = pinned_query.numbered(range(len(tokens)), tokens)
+    pinned_query.take_older_names(QUERY, names)
     return names.index(st.selectbox("Query", names, min(1, len(names) - 1), key=QUERY, bind="query-params"))
 
 
@@ -112,11 +112,10 @@ def _choose_sentence(cross: bool) -> _Choice:
 def _choose_translator_head() -> _Choice:
     english = st.text_input("English", TranslatorExample.english, key="english", bind="query-params")
     variant = similarity()
-    uses: tuple[Use, ...] = get_args(Use)
-    use = st.selectbox(
-        "Use", uses, uses.index(TranslatorExample.use), key="translator-use", bind="query-params",
-        help="Self-attention of the encoder or of the decoder, or cross: encoder–decoder attention.",
-    )  # fmt: skip
+    uses = {name: use for use, name in USES.items()}
+    widgets.take_older_values(USE, {str(use): name for use, name in USES.items()})
+    opening = list(USES).index(TranslatorExample.use)
+    use = uses[st.selectbox("Use", list(uses), opening, key=USE, bind="query-params")]
     layer, head = (
         int(st.selectbox(label, list(map(str, range(count))), key=f"translator-{label.lower()}", bind="query-params"))
         for label, count in (("Layer", LAYERS), ("Head", HEADS))

@@ -68,12 +68,13 @@ def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ..
     key = visible(steps.inputs.key_tokens[best])
     sentences = {
         "vectors": selection.example.origin,
-        "similarity": f"How alike are the query of “{query}” and each key? {SIMILARITY[type(steps.mechanism.score)]}",
+        "similarity": f"How similar are the query of “{query}” and each key? {SIMILARITY[type(steps.mechanism.score)]}",
         "scaling": f"Each dot product is divided by √d_k = √{d_k}, so that its spread does not grow with the "
         "vectors’ width.",
-        "biases": "Each score is changed by where query and key stand, or by its size.",
+        "biases": "A bias is added to each score. It depends on positions, or on the score.",
         "mask": f"The score of a key that “{query}” may not look at becomes −∞.",
-        "exp": "exp makes every score positive. The row’s greatest is subtracted first: no weight changes by that.",
+        "exp": "exp(score − largest score in the row) makes every score positive. Subtracting the largest does not "
+        "change the weights.",
         "softmax": f"Divided by its row’s sum, each number is a weight. The weights of “{query}” add up to 1.",
         "output": f"The values, each times its weight, add up to the output of “{query}”. Most comes from “{key}”.",
         "heads": f"The outputs of the {heads} heads for “{query}” stand side by side.",

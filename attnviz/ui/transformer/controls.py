@@ -36,6 +36,7 @@ class TransformerSelection:
     translation: Translation
     heads: Mapping[Use, int]
     step: int = -1  # of decoding
+    is_old: bool = False  # whether it is of an earlier sentence, because the typed one cannot be read
 
 
 def select() -> TransformerSelection:
@@ -46,7 +47,14 @@ def select() -> TransformerSelection:
     text = _choose_sentence()
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     english = cache.or_last_good("english", lambda: " ".join(tokenize(text)), lambda: EXAMPLES[0], notes)
-    return TransformerSelection(translator, translator.translate(english), heads)
+    return TransformerSelection(translator, translator.translate(english), heads, is_old=not _is_readable(text))
+
+
+def _is_readable(text: str) -> bool:
+    try:
+        return bool(tokenize(text))
+    except ValueError:
+        return False
 
 
 def choose_heads(translator: Translator) -> dict[Use, int]:

@@ -19,8 +19,8 @@ from attnviz.ui.transformer.controls import TransformerSelection
 
 END = "<end>"
 WORD = "word"
-COLORED = "Orange: where this word looks, the thicker the more. Gray: where each word before it looked most."
-RINGS = " A ring marks the English word that it stands for, which the head was never taught."
+COLORED = "Orange: where this word looks; a thicker line is more attention. Gray: where each earlier word looked most."
+RINGS = " A ring marks the English word that it stands for; the head was never taught this."
 SURE = f"How sure it is of the next word (training limits this to about {1 - SMOOTHING:.2f})."
 MOST_EXPECTED = 4  # words that are named where another one is not understood
 
@@ -34,7 +34,8 @@ def show(selection: TransformerSelection) -> TransformerSelection:
             text = st.container()
             step = _step(translation)
         with text:
-            st.html(in_french(translation, step) + translation_verdict(translation))
+            of_what = earlier_sentence(translation) if selection.is_old else translation_verdict(translation)
+            st.html(in_french(translation, step) + of_what)
         with st.container(key="decoded-lines", gap=None):
             _show_lines(translation, step, selection.heads["cross"])
         with st.container(key="decoded-likeliest"):
@@ -111,17 +112,23 @@ def translation_verdict(translation: Translation) -> html.Markup:
     if reference.french == translation.french:
         return html.element("p", "Correct translation.", class_="attnviz-verdict attnviz-right")
     right = html.element("b", detokenize(reference.french), lang="fr")
-    return html.element("p", "The grammar says: ", right, class_="attnviz-verdict attnviz-wrong")
+    return html.element("p", "The right translation: ", right, class_="attnviz-verdict attnviz-wrong")
+
+
+def earlier_sentence(translation: Translation) -> html.Markup:
+    """Returns whose translation stays on the page while the typed sentence cannot be read; transformer.css dims it."""
+    english = html.element("b", " ".join(translation.english))
+    return html.element("p", "This is the translation of ", english, class_="attnviz-verdict attnviz-old")
 
 
 def why_unknown(english: tuple[str, ...]) -> str:
     """Returns why no reference translation is known."""
     end, expected = next((n, words) for n in range(len(english) - 1, -1, -1) if (words := next_words(english[:n])))
     if english[end] in expected:  # it was whole there
-        return f"The grammar reads one sentence at a time, and more follows “{' '.join(english[: end + 1])}”."
+        return f"It was trained on one sentence at a time, and more follows “{' '.join(english[: end + 1])}”."
     some = ", ".join(f"“{word}”" for word in expected[:MOST_EXPECTED]) + " …" * (len(expected) > MOST_EXPECTED)
     context = f"After “{' '.join(english[:end])}”" if end else "At the beginning"
-    return f"The grammar has no such sentence, so this may be wrong. {context} it has {some}, not “{english[end]}”."
+    return f"It never saw sentences like this, so this may be wrong. {context} it expects {some}, not “{english[end]}”."
 
 
 def likeliest(step: Step) -> html.Markup:
@@ -143,6 +150,6 @@ def looks(translation: Translation, step: int, head: str, weights: np.ndarray) -
     """Returns a sentence about the largest weight of the current word."""
     word, key = translation.steps[step].word, int(np.nanargmax(weights))
     layer, _, head_name = head.lower().partition(", ")
-    when = "To end" if word == END else f"When writing “{visible(word)}”"
+    when = "When ending the sentence" if word == END else f"When writing “{visible(word)}”"
     share = number(float(weights[key]))
     return f"{when}, {head_name} of {layer} gives {share} of its attention to “{translation.english[key]}”."

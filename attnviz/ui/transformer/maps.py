@@ -14,28 +14,18 @@ from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import CellSentences
 from attnviz.layer import Layer
 from attnviz.translator import Translation, Translator, training_log
-from attnviz.translator.model import HEADS, LAYERS, Use
+from attnviz.translator.model import HEADS, LAYERS, USES, Use
 from attnviz.ui.chart import chart
 
-USES: dict[Use, str] = {
-    "encoder": "Encoder self-attention",
-    "decoder": "Decoder self-attention",
-    "cross": "Encoder–decoder attention",
-}
 SHORT: dict[Use, str] = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Encoder–decoder"}
 HEAD_NAMES = tuple(f"Layer {layer}, head {head}" for layer in range(LAYERS) for head in range(HEADS))
 # In these heads of the shipped weights adjectives look at their noun, and the word before "pas" at "ne".
 NOUNS = {"scaled dot": 7, "dot": 4, "general": 7, "additive": 7}
 NEGATION = 7
 MASKED = ("“{query}” may not look at “{key}”.", "“{query}” may look at nothing.")  # a cell, and a whole row
-SELF = CellSentences("“{query}” gives {weight} of its attention to “{key}”.", *MASKED)
-CROSS = CellSentences("To say “{query}”, {weight} of the attention goes to “{key}”.", *MASKED)
-TRUE = "To say “{query}”, {weight} of the attention goes to “{key}”, which it stands for."
-NOT_YET: dict[Use, str] = {
-    "encoder": "“{query}” is not there yet.",
-    "decoder": "“{query}” has not gone in yet.",
-    "cross": "“{query}” has not come out yet.",
-}
+SENTENCES = CellSentences("“{query}” gives {weight} of its attention to “{key}”.", *MASKED)
+TRUE = "“{query}” gives {weight} of its attention to “{key}”, which the French word stands for."
+NOT_YET = "“{query}” comes in a later step."
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +61,8 @@ def use_maps(translation: Translation, use: Use, step: int = -1) -> Maps:
     step %= len(translation.steps)
     layers = translation.layers(step, use)
     computed = np.stack([head_map(one.inputs, one.mechanism, head).numpy() for one in layers for head in range(HEADS)])
-    fed, out = ("<start>", *translation.french), tuple(one.word for one in translation.steps)
-    queries = translation.english if use == "encoder" else fed[: len(out)] if use == "decoder" else out
-    keys = queries if use == "decoder" else translation.english
+    queries = translation.english if use == "encoder" else translation.decoder_rows
+    keys = translation.decoder_inputs if use == "decoder" else translation.english
     weights = np.full((len(computed), len(queries), len(keys)), np.nan, dtype="f4")
     weights[:, : computed.shape[1], : computed.shape[2]] = computed
     coming = np.concatenate([_allowed(layer, len(queries), len(keys)) for layer in layers]) & np.isnan(weights)
@@ -162,13 +151,13 @@ def show_heads(
 def head_figure(maps: Maps, head: int, *, largest: float, link: str = "") -> Chart[HeatmapSpec]:
     """Returns one head as a heatmap with a sentence for each cell."""
     weights, coming = maps.weights[head], maps.coming[head]
-    not_yet = {(int(row), int(key)): NOT_YET[maps.use] for row, key in np.argwhere(coming)}
+    not_yet = {(int(row), int(key)): NOT_YET for row, key in np.argwhere(coming)}
     result = heatmap(
         weights,
         maps.queries,
         maps.keys,
         largest=largest,
-        sentences=CROSS if maps.use == "cross" else SELF,
+        sentences=SENTENCES,
         fan=False,
         link=link,
         zoom_key=" ".join((maps.use, *maps.queries, "", *maps.keys)),

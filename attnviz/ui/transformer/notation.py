@@ -38,7 +38,7 @@ COUNTED: dict[Use, tuple[str, str]] = {"encoder": ("n", "n"), "decoder": ("m", "
 UNLIKE: dict[type[Score], str] = {
     Dot: "the scores of encoder–decoder attention are not divided by $\\sqrt{d_k}$",
     General: "the scores of encoder–decoder attention have a learned matrix $W$ (Luong et al. 2015)",
-    Additive: "the scores of encoder–decoder attention come from a small network (Bahdanau et al. 2014)",
+    Additive: "the scores of encoder–decoder attention come from a small network (Bahdanau et al. 2015)",
 }
 PAPER = {"d_model": 512, "h": 8, "d_k": 64, "layers": 6}  # its base model (table 3)
 
@@ -139,12 +139,14 @@ def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
     def add(name: str, symbol: str, letters: tuple[str, ...], shape: Sequence[int], about: str, code: str) -> None:
         rows[name] = NamedTensor(symbol, letters, tuple(shape), about, code)
 
-    input_name = "words + sine waves of their positions" if this.number == 0 else f"what layer {this.number - 1} made"
-    input_name = "what self-attention made in this layer" if this.use == "cross" else input_name
+    input_name = (
+        "words + sine waves of their positions" if this.number == 0 else f"the output of layer {this.number - 1}"
+    )
+    input_name = "the output of self-attention in this layer" if this.use == "cross" else input_name
     symbol = f"Q = K = V = {query}" if query == memory else f"Q = {query}"
     add("vectors", symbol, (n, D), (inputs.queries, module.query.in_features), f"{input_name}, normalized", "vectors")
     if query != memory:
-        origin = "what the encoder made, normalized; the same for both layers"
+        origin = "the output of the encoder, normalized; the same for both layers"
         add("memory", f"K = V = {memory}", (m, D), (inputs.keys, module.key.in_features), origin, "memory")
     for role, letter, d in (("query", "Q", "d_k"), ("key", "K", "d_k"), ("value", "V", "d_v")):
         every, width = getattr(module, role).weight.shape
@@ -165,12 +167,12 @@ def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
     joined, output = done.output.transpose(0, 1).flatten(1), module.output.weight.T
     call = f"attention(vectors, forward_pass{', memory' if query != memory else ''})"
     add("weights", r"\mathrm{softmax}(\ldots)", (n, m), done.weights[0].shape, "weights", "done.weights[i]")
-    add("output", r"\mathrm{head}_i", (n, "d_v"), done.output[0].shape, "values, by weight", "done.output[i]")
+    add("output", r"\mathrm{head}_i", (n, "d_v"), done.output[0].shape, "values, by their weights", "done.output[i]")
     code = "done.output.transpose(0, 1).flatten(1)"
     add("joined", r"\mathrm{Concat}(\ldots)", (n, "h d_v"), joined.shape, "all heads side by side", code)
     add("output weight", "W^O", ("h d_v", D), output.shape, "learned", "attention.output.weight.T")
     shape = (len(joined), output.shape[1])
-    add("result", r"\mathrm{MultiHead}(\ldots)", (n, D), shape, "added to what came in", call)
+    add("result", r"\mathrm{MultiHead}(\ldots)", (n, D), shape, "added to the input", call)
     return rows
 
 
@@ -222,11 +224,11 @@ def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) ->
     output_weight = box("output weight", "W", sup("O"), kind="learned")
     lines = (
         line(
-            f"Queries of a head; keys and values alike{source}",
+            f"The queries of one head; its keys and values are made in the same way{source}",
             *(box("vectors", query, kind="vectors"), weight, "=", box("query", "Q")),
         ),
         line("Weights", "softmax", opened, *scores, masked, closed, "=", box("weights", "A")),
-        line("Values, by weight", box("weights", "A"), box("value", "V"), "=", box("output", "head", sub("i"))),
+        line("Values, by their weights", box("weights", "A"), box("value", "V"), "=", box("output", "head", sub("i"))),
         line(
             f"All {heads} heads",
             *(box("joined", "Concat", kind="output", pieces=heads), output_weight, "="),
@@ -244,8 +246,8 @@ def symbol_legend(this: AttentionLayer, translation: Translation, head: int) -> 
     """Returns the meaning of the symbols and the names in the code, in Markdown."""
     module, layer = this.code
     return (
-        f"$n$ = {len(translation.english)} English words, $m$ = {len(translation.steps)} places of the decoder; sizes "
-        f"are those of the tensors that ran, in both layers the same. Heads are counted from 0 here; $i$ is {head}. "
+        f"$n$ = {len(translation.english)} English words, $m$ = {len(translation.steps)} rows of the decoder. The "
+        f"sizes are those of the tensors that ran, in both layers. Heads are counted from 0; $i$ is {head}. "
         "Within $\\mathrm{Attention}(Q, K, V)$, $Q$ is one head’s $QW_i^Q$, and so are $K$ and $V$. "
         f"`attention` is `{module}`, `layer` is `{layer}`, and `done` is `layer.mechanism(layer.inputs)`."
     )
@@ -261,9 +263,9 @@ def compare_with_paper(translator: Translator, this: AttentionLayer) -> str:
         f"layers; in the paper’s base model {PAPER['d_model']}, {PAPER['h']}, {PAPER['d_k']}, "
         f"{PAPER['layers']} + {PAPER['layers']}."
         "\n\n**As in the paper**, positions are encoded with sine waves, embeddings are multiplied by "
-        f"$\\sqrt{{{D}}}$, and what an attention makes is added to what came in.\n\n**Unlike it**, each layer "
-        "normalizes what it reads, not what it made; every learned map also adds a learned vector; English has an "
-        f"embedding of its own; nothing is dropped out in training{'; ' if unlike else ''}{unlike}."
+        f"$\\sqrt{{{D}}}$, and the output of each attention is added to its input.\n\n**Unlike in the paper**, each "
+        "layer normalizes its input, not its output; every learned matrix has a bias; English has an embedding of its "
+        f"own; there is no dropout in training{'; ' if unlike else ''}{unlike}."
     )
 
 
@@ -276,7 +278,7 @@ def steps_link(translator: Translator, translation: Translation, use: Use, layer
         return html.element("p", problem, class_="attnviz-nolink")
     parameters = {
         "attention": "Translator", "english": english, "similarity": translator.variant.capitalize(),
-        "translator-use": use, "translator-layer": layer, "translator-head": head,
+        "translator-use": maps.USES[use], "translator-layer": layer, "translator-head": head,
         **({"present": 1} if presentation.presenting() else {}),
     }  # fmt: skip
     address = f"./steps?{urlencode(parameters)}"

@@ -16,13 +16,14 @@ from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.decoding import WORD
 
 EXPLANATIONS: dict[Use, str] = {
-    "encoder": "Every English word looks at every English word. Queries and keys both come from the encoder.",
-    "decoder": "A French word looks at itself and at what came before. Queries and keys both come from the decoder.",
-    "cross": "A French word looks at every English word. Queries come from the decoder, keys from the encoder.",
+    "encoder": "Every English word looks at every English word. Queries, keys and values come from the encoder.",
+    "decoder": "A French word looks at itself and the words before it. Queries, keys and values come from the decoder.",
+    "cross": "A French word looks at every English word. Queries come from the decoder, keys and values from the "
+    "encoder.",
 }
 HEAD_NOTES: dict[Use, str] = {
     "encoder": "In this head, most adjectives look most at the noun that they describe: in French they agree with it.",
-    "decoder": "In this head, the word before *pas* looks back at *ne*, the first half of “not”.",
+    "decoder": "In this head, the row that writes *pas* looks back at *ne*, the first half of “not”.",
 }
 NE = ("ne", "n'")
 ROW = "encoder-row"
@@ -34,13 +35,14 @@ def show(selection: TransformerSelection) -> None:
         with column, st.container(key=f"use-{use}"):
             _show_use(use, selection)
     st.caption(
-        "**What you are seeing.** Each row is a word that looks, a *query*; each column a word that is looked at, a "
-        "*key*; the color is the share of the query’s attention that goes to the key, from 0 to 1 in all maps. Gray is "
-        "masked: in the decoder a word may not look at those after it, which are still to be said. The framed row is "
-        "where the next word comes out; rows below are still to come. In encoder–decoder attention an outline marks "
-        "what the word stands for, by the grammar that made the sentences; the translator was never taught it. "
-        f"The percentage above a head says for how many words its greatest weight lies there, in {TEST_SENTENCES} test "
-        "sentences; the mark at the end counts as a word."
+        "**What you are seeing.** Each row is a word that looks: a *query*. Each column is a word that is looked at: a "
+        "*key*. The color is the share of the query’s attention that goes to the key, from 0 to 1 in all maps. "
+        "A row of the decoder has two words, such as “petite → voiture”: *petite* goes in, and *voiture* comes out. "
+        "Gray is masked: a word may not look at the words after it. The framed row is the current step; the rows below "
+        "it come later. In encoder–decoder attention an outline marks the English words that the French word stands "
+        "for. They are known from the grammar that made the sentences; the translator was never taught them. "
+        "The percentage above a head says for how many French words its largest weight lies on such a word, in "
+        f"{TEST_SENTENCES} test sentences. The mark at the end counts as a word."
     )
 
 
@@ -70,9 +72,9 @@ def _show_use(use: Use, selection: TransformerSelection) -> None:
         hint="Point at a cell to read it, click to pin its query.",
         rows=max(10, len(translation.english), len(translation.steps)),
     )
-    if use == "decoder":
-        fed, out = (visible(word) for word in (step_maps.queries[step], translation.steps[step].word))
-        st.markdown(plain(f"In the row of “{fed}”, the word that went in last, “{out}” comes out."))
+    if use != "encoder":
+        fed, output = map(visible, (translation.decoder_inputs[step], translation.steps[step].word))
+        st.markdown(plain(f"In the framed row “{fed}” goes in, and “{output}” comes out."))
     st.markdown(_note(use, translator, translation, head))
 
 

@@ -87,14 +87,16 @@ def progress() -> None:
     """Draws the progress as a sentence."""
     training = _training()
     if training is None:
-        st.caption(f"It learns from nothing, in {STEPS:,} steps of {BATCH} sentences each, in about a minute.")
+        st.caption(
+            f"It starts with random weights and trains for {STEPS:,} steps of {BATCH} sentences each: about a minute."
+        )
         return
     before = QUEUE.keep_alive(training)
     waits = training.status == "waiting"
     checkpoints, steps = training.history.checkpoints, training.history.steps
     name = plain(f"{training.history.variant}, seed {training.seed}")
     step = checkpoints[-1].evaluation.step if checkpoints else 0
-    stays = f" What it had learned by step {step:,} stays." if checkpoints else ""
+    stays = f" What it learned until step {step:,} stays." if checkpoints else ""
     if waits and before:
         place = "next" if len(before) < 2 else f"number {len(before)} in the queue"
         st.info(

@@ -19,8 +19,10 @@ from attnviz.ui.transformer import maps, training
 from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.decoding import pieces
 from attnviz.ui.transformer.maps import Maps
+from attnviz.ui.widgets import take_older_values
 
-SHIPPED, HERE = "As shipped", "Trained here"
+SHIPPED, HERE = "Saved training", "Train in this session"
+OLDER_NAMES = {"As shipped": SHIPPED, "Trained here": HERE}  # in links
 HEAD, STEP_HERE = "map", "trained-step"
 BEST = "Encoder–decoder, the head that agrees best in the end"
 HEADS: dict[object, tuple[Use, int]] = {
@@ -30,13 +32,14 @@ HEADS: dict[object, tuple[Use, int]] = {
 }
 MANY = 4  # times that a word comes in a row, from which they are counted
 CAPTION = (
-    "**What you are seeing.** *Exact sentences*: how many of {count} test sentences it translates right in every word. "
-    "*Agreement*: for how many of their French words the head’s greatest weight lies on an English word that it stands "
-    "for; gray are the other heads of the encoder–decoder attention, and each has its percentage above its map. "
+    "**What you are seeing.** *Exact sentences*: the share of {count} test sentences with every word right. "
+    "*Agreement*: the share of their French words for which the head’s largest weight lies on an English word that the "
+    "French word stands for. Gray lines are the other heads of the encoder–decoder attention; each head has its "
+    "percentage above its map. "
 )
 TEACHER_FORCED = (
-    "The maps are made with teacher forcing: the decoder is given the right French words, so that their rows stay the "
-    "same whatever it predicts. An outline marks the true alignment."
+    "The maps are made with teacher forcing: the decoder is given the right French words, so the rows are the same "
+    "whatever it predicts. An outline marks the true alignment."
 )
 UNKNOWN = (
     "The grammar does not know this sentence, so there is no right translation and no true alignment. The maps are "
@@ -71,6 +74,7 @@ def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
     left, right = st.columns([1, 2], vertical_alignment="bottom")
     kinds = [SHIPPED, HERE]
     with left:
+        take_older_values("training", OLDER_NAMES)
         kind = st.segmented_control(
             "Training", kinds, default=SHIPPED, required=True, key="training", bind="query-params"
         )

@@ -26,7 +26,7 @@ KEYS = ("trained", "changed")  # of the charts of both sides
 LAST = "what if"  # the name of the last interventions that could be run
 ALIGNS = 0.9  # a head aligns whose agreement with the true alignment is at least this
 FUTURE = (
-    "While the decoder writes, its last row has no future to see. But the rows before it now see words after them, "
+    "While the decoder writes, its last row has no later words to see. But the rows before it now see later words, "
     "which they never did in training."
 )
 Interventions = tuple[Intervention, ...]  # one for each use that is changed
@@ -228,7 +228,7 @@ def words(side: str, translation: Translation, differs: set[int], step: int) -> 
             html.element("ol", *items, class_="attnviz-compared", lang="fr"),
             ""
             if translation.finished
-            else html.element("p", "It comes to no end, and is cut off.", class_="attnviz-verdict"),
+            else html.element("p", "It does not come to an end, so it is cut off.", class_="attnviz-verdict"),
             decoding.translation_verdict(translation),
         ]
     )
