@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from attnviz.formatting import enumeration
 
 FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
-PAGES = ("explore", "lookup", "steps", "scores", "masks", "transformer")
+PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer")
 FIRST_PAGE = "explore"  # whose address has no name
 LARGEST = 64 * 1024  # bytes of a file
 MOST_QUESTIONS = 12

@@ -19,6 +19,7 @@ page = st.navigation(
         st.Page(PAGES / "lessons.py", title="Lessons", icon=":material/school:"),
         st.Page(PAGES / "lookup.py", title="Lookup", icon=":material/book_2:"),
         st.Page(PAGES / "steps.py", title="Steps", icon=":material/steps:"),
+        st.Page(PAGES / "path.py", title="Path", icon=":material/route:"),
         st.Page(PAGES / "scores.py", title="Scores", icon=":material/balance:"),
         st.Page(PAGES / "masks.py", title="Masks", icon=":material/compare:"),
         st.Page(PAGES / "transformer.py", title="Transformer", icon=":material/translate:"),

@@ -20,7 +20,7 @@ from attnviz.ui.addresses import address
 _HERE = Path(__file__).parent
 _MODULES = {
     f"{component}/{file.name}": file.read_bytes()
-    for component in ("chart", "matrices")
+    for component in ("chart", "matrices", "network", "path")
     for file in sorted((_HERE / component).glob("*.js"))
 }
 _VERSION = hashlib.sha256(b"\0".join(_MODULES.values())).hexdigest()[:16]
