@@ -14,7 +14,8 @@ def sentence(*scores: float, temperature: float = 1.0) -> str:
 
 def test_positive_scores_are_compared_by_their_ratio() -> None:
     assert sentence(0.5, 2.0, 1.5) == (
-        "Softmax magnifies the highest: the score of b is 1.3 times that of c, its weight 1.6 times: exp(2.00 − 1.50) = 1.6."
+        "Softmax magnifies the highest: the score of b is 1.3 times that of c, its weight 1.6 times: "
+        "exp(2.00 − 1.50) = 1.6."
     )
 
 
