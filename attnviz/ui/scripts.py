@@ -20,7 +20,7 @@ from attnviz.ui.addresses import address
 _HERE = Path(__file__).parent
 _MODULES = {
     f"{component}/{file.name}": file.read_bytes()
-    for component in ("chart", "matrices")
+    for component in ("chart", "matrices", "present")
     for file in sorted((_HERE / component).glob("*.js"))
 }
 _VERSION = hashlib.sha256(b"\0".join(_MODULES.values())).hexdigest()[:16]
@@ -54,7 +54,8 @@ def routes() -> list[Route]:
 
 
 def early_elements() -> Markup:
-    """Returns the elements of a page's head that load plotly.js and the modules of charts and WIDGETS ahead of drawing.
+    """Returns the elements of a page's head that start the keys of presentations, and load plotly.js and the modules of
+    charts and WIDGETS ahead of drawing.
 
     Streamlit's client requests the module of a widget when it first draws one, and what that module imports when it
     has arrived: several round trips, one after the other.
@@ -64,8 +65,10 @@ def early_elements() -> Markup:
     charts = [_FOLDER + name for name in _MODULES if name.startswith("chart/")]
     modules = [*charts, *(f"/static/js/{name}" for name in widgets)]
     preload = Markup('<link rel="modulepreload" crossorigin href="{}">')
-    return Markup('<script defer src="{}"></script>').format(plotly_address()) + Markup().join(
-        preload.format(address(module)) for module in modules
+    return (
+        Markup('<script type="module" src="{}"></script>').format(address(_FOLDER + "present/keys.js"))
+        + Markup('<script defer src="{}"></script>').format(plotly_address())
+        + Markup().join(preload.format(address(module)) for module in modules)
     )
 
 
