@@ -73,7 +73,7 @@ class Dot(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class General(TensorIdentity, Score):
-    """Query times a matrix times key, qᵀWk: the matrix maps keys into the queries' space.
+    """Query times a matrix times key, qᵀWk: the matrix projects the query into the keys' space, (qW) · k.
 
     Luong et al. 2015. W has shape (d_q, d_k), so queries and keys may differ in width. Without a
     matrix of your own it is drawn from the seed, with a spread that keeps scores of unit vectors near 1.

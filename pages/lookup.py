@@ -3,19 +3,29 @@
 import streamlit as st
 
 from attnviz.ui.heading import heading
-from attnviz.ui.lookup import controls, dictionary_table, gradient_table, plane, softness_table, weighted_sum
+from attnviz.ui.lookup import controls, dictionary_table, gradient_table, network, plane, softness_table, weighted_sum
 
 heading(
     "Lookup",
-    "How is attention a soft dictionary? Ask for a key that is there, then for one in between; then soften the match.",
+    "How is attention a soft dictionary? Ask for a key that is there, then for one in between. "
+    "Then make the match softer.",
 )
 
-left, right = st.columns(2, gap="large")
-selection = controls.choose_lookup(left, right)
+left, right = st.columns([0.54, 0.46], gap="medium")
+numbers, table = st.columns([0.54, 0.46], gap="large")
+with table:
+    st.markdown("**The dictionary:** change its words, keys and values")
+selection = controls.choose_lookup(left, right, table)
 with left:
-    weighted_sum.show(selection)
+    weighted_sum.show_result(selection)
+    network.show(selection)
 with right:
     plane.show(selection)
+with numbers:
+    st.markdown("**The same numbers in a table**")
+    weighted_sum.show_table(selection)
+with table:
+    dictionary_table.edit_as_text()
 
 softness, why = st.columns([0.6, 0.4], gap="large")
 with softness:
@@ -28,7 +38,6 @@ with why:
         "Training moves queries and keys a little to where the result gets better, along this gradient (the gray arrow "
         "in the plane). A hard choice gives zero, which says nothing about where to go."
     )
-    dictionary_table.edit_as_text()
 st.caption(
     "**What you are seeing.** Each arrow is a *key*, and its number the *value* stored under it; the orange arrow is "
     "the *query*. A dictionary returns the value whose key equals the query, or nothing. Attention compares the query "

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import plotly.graph_objects as go
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from attnviz.figures.sentences import CELL_SENTENCES, CHANGE_SENTENCES, CellSentences, ChangeSentences
 
@@ -126,7 +126,8 @@ class Drag:
     """A point that can be moved by the pointer and the arrow keys.
 
     It stays within `limits`, and is rounded to `step`, in the units of the axes. The `shapes` and `annotations` of the
-    figure, by their number, are hidden while an arrow in `color` follows the pointer.
+    figure, by their number, are hidden while an arrow in `color` follows the pointer. With a `matrix`, a line leads
+    from the point to a second arrow, which is the point times the matrix.
     """
 
     start: tuple[float, float]
@@ -136,6 +137,7 @@ class Drag:
     shapes: tuple[int, ...]
     annotations: tuple[int, ...]
     sentence: str  # with {x} and {y}
+    matrix: Float[np.ndarray, "2 2"] | None = None
 
 
 @dataclass(frozen=True)

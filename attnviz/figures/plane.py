@@ -78,14 +78,14 @@ def plane(
     weights: Float[np.ndarray, " keys"],
     query: tuple[float, float],
     *,
-    mapped: Float[np.ndarray, "keys 2"] | None = None,
+    projection: Float[np.ndarray, "2 2"] | None = None,
     slope: tuple[float, float] = (0.0, 0.0),
 ) -> Chart[PlaneSpec]:
     """Draws arrows from the origin to the keys and the query over a `background`; the width of a key's arrow is its
     weight.
 
-    Dotted lines lead to where `mapped` keys are before they are compared; an arrow at the query's tip has the direction
-    of `slope`. The query can be dragged.
+    A dotted line leads from the query to an arrow that is the query times the matrix of the `projection`, which is
+    what is compared with the keys; an arrow at the query's tip has the direction of `slope`. The query can be dragged.
 
     Example:
         >>> keys, weights = np.eye(2), np.array([0.9, 0.1])
@@ -96,12 +96,6 @@ def plane(
     """
     colors = [COLORS[i % len(COLORS)] for i in range(len(keys))]
     shapes = list(background.layout.shapes)
-    if mapped is not None:
-        dotted = [_segments_path([0.0, x], [0.0, y]) for x, y in mapped.tolist()]
-        shapes += [
-            {"type": "path", "path": path, "line": {"color": color, "width": 3, "dash": "dot"}}
-            for path, color in zip(dotted, colors, strict=True)
-        ]
     for key, color, weight in zip(keys.tolist(), colors, weights.tolist(), strict=True):
         shapes += [_arrow(key, color, 2 + 5 * weight), _dot(key, 5.0, color, fill=color)]
     names = [
@@ -110,6 +104,22 @@ def plane(
     ]
     first = len(shapes)
     shapes += [_arrow(query, QUERY, 5.0), _dot(query, 12.0, QUERY)]
+    query_label = {"text": "<b>query</b>", "font": {"color": QUERY}, **_label_position(query, keys)}
+    moving_labels = [{"x": query[0], "y": query[1], "showarrow": False, **query_label}]
+    if projection is not None:
+        x, y = (np.array(query) @ projection).tolist()
+        path = _segments_path([query[0], x], [query[1], y])
+        dotted = {"type": "path", "path": path, "line": {"color": QUERY, "width": 2.5, "dash": "dot"}}
+        shapes += [_arrow((x, y), QUERY, 2.5), dotted]
+        font = {"font": {"color": QUERY}, "showarrow": False}
+        middle = {
+            "x": (query[0] + x) / 2,
+            "y": (query[1] + y) / 2,
+            "text": "<b>× W</b>",
+            "xanchor": "left",
+            "xshift": 4,
+        }
+        moving_labels += [middle | font, {"x": x, "y": y, "text": "<b>qW</b>", **font, **_label_position((x, y), keys)}]
     steep = math.hypot(*slope)
     if steep:
         length = 0.3 + 0.4 * min(1.0, steep / (float(np.ptp(values)) or 1))
@@ -120,14 +130,14 @@ def plane(
         step=STEP,
         color=QUERY,
         shapes=tuple(range(first, len(shapes))),
-        annotations=(len(names),),
+        annotations=tuple(range(len(names), len(names) + len(moving_labels))),
         sentence="The query is at ({x}, {y}).",
+        matrix=projection,
     )
-    query_label = {"text": "<b>query</b>", "font": {"color": QUERY}, **_label_position(query, keys)}
     layout = background.layout.to_plotly_json() | {
         "template": None,
         "shapes": shapes,
-        "annotations": [*names, {"x": query[0], "y": query[1], "showarrow": False, **query_label}],
+        "annotations": [*names, *moving_labels],
     }
     return Chart(light_figure(background.data, layout), PlaneSpec(len(keys), drag))
 

@@ -1,5 +1,5 @@
 """Presentation mode for projectors: larger letters, and of the controls those that a lesson needs. `present=1` in the
-link; its style is in present.css, and its keys are in present/keys.js."""
+link; its style is in present.css, and its keys are in navigation/presentation_keys.js."""
 
 from collections.abc import Sequence
 from typing import Any

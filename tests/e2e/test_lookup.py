@@ -49,6 +49,14 @@ class Lookup(AppPage):
         self.expect_in_link("query-y", str(y))
         expect(self.plane).to_have_attribute("data-ready", "true")
 
+    def shows_in_network(self, x: float, y: float) -> None:
+        """Waits until the network shows the numbers of this query."""
+        lookup = look_up(EXAMPLE, (x, y), lookup_mechanism("T = 1", ScaledDot()))
+        assert lookup.result is not None
+        expect(self.page.locator("[data-node=result]")).to_have_text(exact(lookup.result))
+        for i, similarity in enumerate(lookup.similarities):
+            expect(self.page.locator(f"[data-node=similarity-{i}]")).to_have_text(exact(similarity))
+
 
 @pytest.fixture
 def lookup(browser: Browser, address: str) -> Iterator[Lookup]:
@@ -64,11 +72,13 @@ def test_the_query_is_dragged_and_the_numbers_follow(lookup: Lookup) -> None:
     mouse.move(*lookup.at(0.52, 1.01), steps=5)
     expect(lookup.sentence).to_have_text("The query is at (0.5, 1).")  # before it is dropped
     expect(lookup.plane.locator(".attnviz-overlay circle")).to_have_count(1)
+    lookup.shows_in_network(0.5, 1.0)  # which the browser has computed
     mouse.move(*lookup.at(-0.71, 0.88), steps=5)
     expect(lookup.sentence).to_have_text("The query is at (−0.7, 0.9).")
     lookup.expect_in_link("query-x", None)
     mouse.up()
     lookup.says(-0.7, 0.9)
+    lookup.shows_in_network(-0.7, 0.9)
     expect(lookup.page.get_by_label("Query x")).to_have_value("-0.7")
     expect(lookup.plane.locator(".attnviz-overlay *")).to_have_count(0)
     drag = "e => [e.layout.annotations.at(-1).x, e.layout.annotations.at(-1).y]"
@@ -109,10 +119,24 @@ def test_the_arrow_keys_move_the_query_and_none_is_lost(lookup: Lookup) -> None:
     lookup.says(-0.8, -1.1)
 
 
+def test_gradients_flow_back_in_the_network_and_stop_where_the_choice_is_hard(lookup: Lookup) -> None:
+    lookup.open(SOFT + "&gradients=true")
+    query, flowing = lookup.page.locator("[data-node=query]"), lookup.page.locator(".network-flow")
+    expect(query).to_have_text("query 0.47, −1.15")
+    expect(flowing).not_to_have_count(0)
+    lookup.open("?softness=hard&gradients=true")
+    expect(query).to_have_text("query 0, 0")
+    expect(lookup.page.locator(".attnviz-network figcaption")).to_contain_text("No gradient gets past the weights")
+    lookup.page.locator(".st-key-gradients").get_by_text("Gradients", exact=True).click()
+    expect(query).to_have_text("query 1.5, 0.5")
+    lookup.expect_in_link("gradients", None)
+
+
 def test_the_table_is_edited_in_place_and_in_the_link(lookup: Lookup) -> None:
     lookup.open()
     expect(lookup.result).to_contain_text("its value 5 comes back")
     canvas = lookup.page.get_by_test_id("stDataFrame").locator("canvas").first
+    canvas.scroll_into_view_if_needed()
     value = lookup.page.get_by_test_id("glide-cell-4-0")  # of the first row
     expect(value).to_have_text("5")
     box = canvas.bounding_box()

@@ -88,6 +88,18 @@ def test_what_is_drawn_of_the_query_is_named_for_the_browser() -> None:
     assert numbers(arrow.path)[0].tolist() == [0, 0]
 
 
+def test_a_projected_query_is_where_its_matrix_maps_it_and_is_hidden_while_it_is_dragged() -> None:
+    matrix = np.array([[0.5, -1.0], [1.0, 0.5]])
+    chart = drawn(projection=matrix)
+    x, y = QUERY_AT[0] * 0.5 + QUERY_AT[1] * 1.0, QUERY_AT[0] * -1.0 + QUERY_AT[1] * 0.5
+    moving = [chart.figure.layout.annotations[i] for i in chart.spec.drag.annotations]
+    assert [one.text for one in moving] == ["<b>query</b>", "<b>× W</b>", "<b>qW</b>"]
+    assert (moving[2].x, moving[2].y) == pytest.approx((x, y))
+    dotted = chart.figure.layout.shapes[chart.spec.drag.shapes[-1]]
+    assert dotted.path == f"M{QUERY_AT[0]:g},{QUERY_AT[1]:g}L{x:.4g},{y:.4g}"
+    assert chart.spec.drag.matrix is matrix
+
+
 def test_the_ground_is_left_as_it_is() -> None:
     behind = plane_background(*stages("T = 1"))
     before = len(behind.layout.shapes)

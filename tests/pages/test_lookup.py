@@ -206,3 +206,8 @@ def test_a_seed_of_infinity_in_the_link_is_the_usual_seed() -> None:
     app.switch_page("../../pages/lookup.py")
     app.query_params["similarity"], app.query_params["seed"] = "Additive", "1e999"
     assert not app.run().exception
+
+
+def test_gradients_are_shown_by_the_link() -> None:
+    assert with_charts(page(gradients="true"), charts=2).toggle(key="gradients").value
+    assert not with_charts(page(), charts=2).toggle(key="gradients").value

@@ -43,7 +43,7 @@ class ActivationRecorder:
 
     def input(self, part: str, symbol: str, about: str, values: Tensor, rows: tuple[str, ...]) -> Activation:
         """Adds numbers that are looked up, not computed."""
-        return self.add(part, symbol, symbol, about, "input", (), values, rows)
+        return self.add(part, symbol, symbol, about, "input", (), values.detach(), rows)
 
     def sum(self, part: str, symbol: str, about: str, *terms: Activation) -> Activation:
         """Adds the sum of activations."""

@@ -3,6 +3,7 @@
 
 import { Controller, isPlain } from "./controller.js";
 import { keepEqual } from "./payload.js";
+import { project } from "./projection.js";
 
 /** @typedef {import("./types").Pair} Pair */
 
@@ -126,25 +127,53 @@ export class PlaneController extends Controller {
   #moveTo(point) {
     this.dragged = /** @type {Pair} */ (point.map((value) => snap(value, this.spec.drag)));
     this.chart.graph.setVisible(this.spec.drag, false);
-    this.#drawArrow(this.dragged);
+    this.#drawArrows(this.dragged);
+    this.#tell(this.dragged);
     const [x, y] = this.dragged.map((value) => String(value).replace("-", "−"));
     this.chart.say(this.spec.drag.sentence, false, { x, y });
   }
 
+  /**
+   * Tells other parts of the page where the point is.
+   * @param {Pair} place
+   */
+  #tell(place) {
+    const detail = { key: this.header.key, place };
+    this.chart.root.dispatchEvent(new CustomEvent("attnviz-drag", { detail, bubbles: true }));
+  }
+
   /** @param {Pair} tip */
-  #drawArrow(tip) {
+  #drawArrows(tip) {
+    const { chart } = this;
+    const { color, matrix } = this.spec.drag;
+    chart.clearOverlay();
+    if (matrix) {
+      this.#drawArrow(project(matrix, tip), color, 2.5);
+      const [[x1, y1], [x2, y2]] = [tip, project(matrix, tip)].map((point) => chart.graph.pixels(/** @type {Pair} */ (point)));
+      chart.add("line", { x1, y1, x2, y2, stroke: color, "stroke-width": 2.5, "stroke-dasharray": "2 5" });
+    }
+    const end = this.#drawArrow(tip, color, 5);
+    chart.add("circle", { cx: end[0], cy: end[1], r: 12, fill: "none", stroke: color, "stroke-width": 3 });
+  }
+
+  /**
+   * An arrow from the origin.
+   * @param {Pair} tip
+   * @param {string} color
+   * @param {number} width
+   * @returns {Pair} the pixels of its tip
+   */
+  #drawArrow(tip, color, width) {
     const { chart } = this;
     const [[x0, y0], [x1, y1]] = [chart.graph.pixels([0, 0]), chart.graph.pixels(tip)];
     const length = Math.hypot(x1 - x0, y1 - y0);
     const [along, up] = length ? [(x1 - x0) / length, (y1 - y0) / length] : [0, 0];
     const [back, wide] = [Math.min(16, length), 7];
     const [x, y] = [x1 - back * along, y1 - back * up];
-    const { color } = this.spec.drag;
     const head = `M${x1} ${y1}L${x - wide * up} ${y + wide * along}L${x + wide * up} ${y - wide * along}Z`;
-    chart.clearOverlay();
-    chart.add("line", { x1: x0, y1: y0, x2: x, y2: y, stroke: color, "stroke-width": 5 });
+    chart.add("line", { x1: x0, y1: y0, x2: x, y2: y, stroke: color, "stroke-width": width });
     chart.add("path", { d: head, fill: color });
-    chart.add("circle", { cx: x1, cy: y1, r: 12, fill: "none", stroke: color, "stroke-width": 3 });
+    return [x1, y1];
   }
 
   #report() {

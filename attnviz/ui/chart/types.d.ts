@@ -61,6 +61,7 @@ export interface PlaneSpec {
     shapes: number[];
     annotations: number[];
     sentence: string;
+    matrix: [Pair, Pair] | null;
   };
 }
 export type Spec = PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec;

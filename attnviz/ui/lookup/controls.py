@@ -21,12 +21,12 @@ SIMILARITIES = {widgets.title(kind): kind for kind in (ScaledDot, Dot, General, 
 FORMULAS = {
     ScaledDot: "q · k / √2",
     Dot: "q · k",
-    General: "qᵀ W k",
+    General: "(qW) · k",
     Additive: "vᵀ tanh(W_q q + W_k k)",
     Cosine: "cos(q, k)",
 }
 COLORINGS: dict[str, Colored] = {"winning key": "key", "value that comes back": "value"}
-W = ((0.2, -1.0), (1.0, 0.2))  # a turn to the left
+W = ((0.2, -1.0), (1.0, 0.2))  # turns a query to the right
 LARGEST_W = 3.0
 FIRST_QUERY: Point = (1.5, 0.5)
 # Names in the session, and of all but the last in the link.
@@ -42,6 +42,7 @@ class LookupSelection:
     softness: str  # a name of SOFTNESS
     score: Score
     colored_by: Colored
+    gradients: bool = False  # whether the network shows them
 
     @property
     def mechanism(self) -> Mechanism:
@@ -52,19 +53,25 @@ class LookupSelection:
         return look_up(self.dictionary, self.query, self.mechanism)
 
 
-def choose_lookup(left: DeltaGenerator, right: DeltaGenerator) -> LookupSelection:
-    """Draws the controls in two columns."""
-    with left:
+def choose_lookup(left: DeltaGenerator, right: DeltaGenerator, below: DeltaGenerator) -> LookupSelection:
+    """Draws the controls in two columns, and the table of keys and values below."""
+    with below:
         dictionary = dictionary_table.edit_rows()
+    with left:
         query = _choose_query(dictionary)
-        softness = _choose_softness()
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+            softness = _choose_softness()
+            gradients = st.toggle(
+                "Gradients", key="gradients", bind="query-params",
+                help="How much the result changes when a number changes a little, back through the network.",
+            )  # fmt: skip
     with right:
         menus = st.container(horizontal=True)
         weights = st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall")
         with menus:
             score = _choose_similarity(weights)
             colored_by = _choose_coloring()
-    return LookupSelection(dictionary, query, softness, score, colored_by)
+    return LookupSelection(dictionary, query, softness, score, colored_by, gradients)
 
 
 def move_query(x: float, y: float) -> None:
@@ -123,7 +130,7 @@ def _choose_similarity(weights: DeltaGenerator) -> Score:
     if kind is General:
         with weights:
             matrix = [[_choose_weight(row, column) for column in (1, 2)] for row in (1, 2)]
-            st.caption("W maps every key to the end of its dotted line.", width=180)
+            st.caption("qW, the query in the key space, is compared.", width=150)
         return General(torch.tensor(matrix, dtype=torch.float64))
     if kind is Additive:
         with weights:

@@ -19,21 +19,21 @@ def show(selection: LookupSelection) -> None:
     """Draws the plane."""
     dictionary, query, mechanism = selection.dictionary, selection.query, selection.mechanism
     background = cache.once(lambda: _background(selection), "plane", dictionary, mechanism, selection.colored_by)
-    keys, mapped = dictionary.keys, None
+    projection = None
     if isinstance(mechanism.score, General):
-        mapped = (keys @ mechanism.score.matrix(2, 2).to(keys).mT).numpy()
+        projection = mechanism.score.matrix(2, 2).numpy()
     is_smooth = isinstance(SOFTNESS[selection.softness], Softmax)
     slope = lookup_gradient(dictionary, query, mechanism) if is_smooth else None
     points = [("The query", *query), *((entry.word, entry.x, entry.y) for entry in dictionary.entries)]
     chart(
         plane(
             background,
-            keys.numpy(),
+            dictionary.keys.numpy(),
             dictionary.words,
             dictionary.values.numpy(),
             np.array(selection.result.weights),
             query,
-            mapped=mapped,
+            projection=projection,
             slope=slope or (0.0, 0.0),
         ),
         "plane",

@@ -13,9 +13,14 @@ from attnviz.ui.lookup.labels import NOTHING, bar, entries, entry, exact, result
 NEARLY_ALL = 0.995  # a weight that is written as 1.00
 
 
-def show(selection: LookupSelection) -> None:
-    dictionary, lookup = selection.dictionary, selection.result
+def show_result(selection: LookupSelection) -> None:
+    """Draws the sentence about the result."""
     st.html(summary(result_sentence(selection), role="status", also="attnviz-result"))
+
+
+def show_table(selection: LookupSelection) -> None:
+    """Draws the numbers of every key, and their sum."""
+    dictionary, lookup = selection.dictionary, selection.result
     similarity = widgets.title(type(selection.mechanism.score)).lower()
     origins = {"key": "", "similarity": similarity, "weight": selection.softness, "value": "", "product": ""}
     rows = [

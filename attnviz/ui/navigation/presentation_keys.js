@@ -38,6 +38,9 @@ function press(event) {
   for (const kind of ["keydown", "keyup"]) thumb.dispatchEvent(new KeyboardEvent(kind, { key: arrow, bubbles: true }));
 }
 
-let isOpen = false; // whether a menu was open when a key went down, which it closes
-window.addEventListener("keydown", () => (isOpen = Boolean(visible(OPEN))), true);
-window.addEventListener("keydown", (event) => isOpen || press(event));
+/** @param {Window} window */
+export function obeyPresentationKeys(window) {
+  let isOpen = false; // whether a menu was open when the key went down, which it closes
+  window.addEventListener("keydown", () => (isOpen = Boolean(visible(OPEN))), true);
+  window.addEventListener("keydown", (event) => isOpen || press(event));
+}

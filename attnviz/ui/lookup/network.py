@@ -1,0 +1,113 @@
+"""The lookup as a network: query and keys, similarities, weights, values and the result, or the gradients back."""
+
+from dataclasses import asdict
+from typing import Any
+
+from attnviz.figures.plane import COLORS
+from attnviz.formatting import enumeration, number, visible
+from attnviz.lessons.lookup import EXACT, Exact, lookup_gradient
+from attnviz.lessons.lookup_gradients import lookup_gradients
+from attnviz.mechanism import Mechanism
+from attnviz.normalizers import Hard, Identity, Softmax, Uniform
+from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
+from attnviz.ui import scripts
+from attnviz.ui.lookup.controls import FORMULAS, LookupSelection
+from attnviz.ui.lookup.labels import result
+
+HOW_TO_READ = "Thicker lines carry larger numbers; a negative similarity is dashed. Each weight needs all similarities."
+WHY_NO_GRADIENT = {
+    EXACT: "No gradient gets to the query and the keys: an equality does not become a little more equal. Only values "
+    "can learn here.",
+    "hard": "No gradient gets past the weights: a small move changes no weight, as the most similar key stays the most "
+    "similar. Only values can learn here.",
+    "uniform": "No gradient gets past the weights: they are equal whatever the similarities are. Only values can learn "
+    "here.",
+}
+FLOW = (
+    "How much the result changes if a number grows a little, back over the same lines: blue raises the result, orange "
+    "lowers it. Every query, key and value gets its part."
+)
+JUMP = "The result jumps here: there is no gradient. Move the query a little."
+
+
+def show(selection: LookupSelection) -> None:
+    """Draws the network. While the query of the plane is dragged, the browser computes its numbers."""
+    dictionary, lookup = selection.dictionary, selection.result
+    scripts.mount("network")(
+        key="network",
+        data={
+            "plane": "plane",
+            "words": [visible(word) for word in dictionary.words],
+            "colors": COLORS[: len(dictionary.words)],
+            "keys": dictionary.keys.tolist(),
+            "values": dictionary.values.tolist(),
+            "query": selection.query,
+            **parameters(selection.mechanism),
+            "numbers": numbers(selection),
+            "projects": isinstance(selection.mechanism.score, General),
+            "backward": selection.gradients,
+            "formulas": {
+                "similarity": "equal? 1 or 0" if selection.softness == EXACT else FORMULAS[type(selection.score)],
+                "weight": _weight_formula(selection.softness),
+            },
+            "sentence": sentence(selection, at_rest=True),
+            "movingSentence": sentence(selection, at_rest=False),
+            "description": "A network from the query and the keys over similarities and weights to the result, "
+            + f"{result(lookup.result)}. The weights are "
+            + enumeration([f"{number(w)} for {word}" for w, word in zip(lookup.weights, dictionary.words, strict=True)])
+            + ".",
+        },
+    )
+
+
+def sentence(selection: LookupSelection, *, at_rest: bool) -> str:
+    """Returns the sentence under the network: how to read it, or where gradients stop and why."""
+    if not selection.gradients:
+        return HOW_TO_READ
+    if at_rest and lookup_gradient(selection.dictionary, selection.query, selection.mechanism) is None:
+        return JUMP
+    return WHY_NO_GRADIENT.get(selection.softness, FLOW)
+
+
+def numbers(selection: LookupSelection) -> dict[str, Any]:
+    """Returns all numbers of the network as JSON."""
+    gradients = lookup_gradients(selection.dictionary, selection.query, selection.mechanism)
+    return asdict(selection.result) | {"gradients": asdict(gradients)}
+
+
+def parameters(mechanism: Mechanism) -> dict[str, Any]:
+    """Returns a mechanism of two dimensions as JSON, for the browser to compute with."""
+    normalizer = mechanism.normalizer
+    kinds = {Identity: "identity", Hard: "hard", Uniform: "uniform", Softmax: "softmax"}
+    temperature = normalizer.temperature if isinstance(normalizer, Softmax) else 1.0
+    return {
+        "score": _score_parameters(mechanism.score),
+        "normalizer": {"kind": kinds[type(normalizer)], "temperature": temperature},
+    }
+
+
+def _score_parameters(score: Score) -> dict[str, Any]:
+    match score:
+        case Exact():
+            return {"kind": "equal"}
+        case Cosine(tau):
+            return {"kind": "cosine", "tau": tau}
+        case Additive():
+            names = ("queryWeight", "keyWeight", "vector")
+            matrices = (matrix.tolist() for matrix in score.matrices(2, 2))
+            return {"kind": "additive", **dict(zip(names, matrices, strict=True))}
+        case General():
+            return {"kind": "bilinear", "matrix": score.matrix(2, 2).tolist()}
+        case Dot() | ScaledDot():
+            factor = 1.0 if isinstance(score, Dot) else 2**-0.5 if score.scale is None else score.scale
+            return {"kind": "bilinear", "matrix": [[factor, 0.0], [0.0, factor]]}
+        case _:
+            raise TypeError(f"The network cannot compute {type(score).__name__}.")
+
+
+def _weight_formula(softness: str) -> str:
+    if softness == EXACT:
+        return "= similarity"
+    if softness.startswith("T"):
+        return f"softmax, {softness}"
+    return {"hard": "1 for the highest", "uniform": "all equal"}[softness]

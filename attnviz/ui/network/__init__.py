@@ -1,0 +1,1 @@
+"""A lookup as a network of nodes and edges; the browser code begins in streamlit.js."""

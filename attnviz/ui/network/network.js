@@ -1,0 +1,318 @@
+// The lookup as a network: layers of nodes with their numbers, joined by edges whose width follows the numbers. While
+// the query is dragged in the plane, everything is computed here; else the numbers are Python's. Texts go in as
+// textContent only.
+
+import { number } from "../chart/number.js";
+import { project } from "../chart/projection.js";
+import { arrange } from "./layout.js";
+import { lookUp } from "./lookup.js";
+
+/** @typedef {import("./types").Pair} Pair */
+/** @typedef {import("./layout.js").Node} Node */
+/** @typedef {{ text: string, bold?: boolean }[]} Line */
+
+const SVG = "http://www.w3.org/2000/svg";
+const QUERY = "#e8590c";
+const [RAISES, LOWERS, NONE] = ["var(--raises)", "var(--lowers)", "var(--faint)"];
+const NOTHING = 5e-5; // a derivative that is written as 0
+const LARGE = 1.1; // of the usual letters: in a presentation
+
+export class Network {
+  /** @type {import("./types").Data | null} */
+  data = null;
+  /** @type {Pair | null} where the query is while it is dragged */
+  moved = null;
+  /** @type {Map<string, SVGElement>} */
+  elements = new Map();
+  /** @type {Set<string>} of this drawing */
+  used = new Set();
+
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    this.svg = /** @type {SVGSVGElement} */ (root.querySelector("svg"));
+    this.caption = /** @type {HTMLElement} */ (root.querySelector("figcaption"));
+    this.closed = new AbortController();
+    /** @param {any} event */
+    const drag = ({ detail }) => {
+      if (!this.data || detail.key !== this.data.plane) return;
+      this.moved = String(detail.place) === String(this.data.query) ? null : detail.place;
+      this.draw();
+    };
+    document.addEventListener("attnviz-drag", drag, { signal: this.closed.signal });
+    this.resized = new ResizeObserver(() => this.draw());
+    this.resized.observe(root);
+  }
+
+  close() {
+    this.closed.abort();
+    this.resized.disconnect();
+  }
+
+  /** @param {import("./types").Data} data */
+  show(data) {
+    this.data = data;
+    this.moved = null;
+    this.svg.setAttribute("aria-label", data.description);
+    this.draw();
+    this.root.dataset.ready = "true";
+  }
+
+  draw() {
+    const { data, moved } = this;
+    if (!data || !this.root.clientWidth) return;
+    const numbers = moved ? lookUp(data, moved) : data.numbers;
+    const large = parseFloat(getComputedStyle(document.documentElement).fontSize) > 16 * LARGE;
+    const layout = arrange(this.root.clientWidth, data.words.length, large);
+    this.layout = layout;
+    this.svg.setAttribute("viewBox", `0 0 ${layout.width} ${layout.height}`);
+    this.root.classList.toggle("network-backward", data.backward);
+    this.caption.textContent = moved ? data.movingSentence : data.sentence;
+    this.used.clear();
+    if (data.backward) this.#drawGradients(numbers.gradients);
+    else this.#drawNumbers(numbers, moved ?? data.query);
+    for (const [key, element] of this.elements)
+      if (!this.used.has(key)) {
+        element.remove();
+        this.elements.delete(key);
+      }
+  }
+
+  // Numbers --------------------------------------------------------------------------------------------------------
+
+  /**
+   * @param {import("./types").Numbers} numbers
+   * @param {Pair} query
+   */
+  #drawNumbers({ similarities, weights, products, result }, query) {
+    const { words, colors, keys, values, score, normalizer, formulas, projects } = this.#shown;
+    const { layers, isTall } = this.#arranged;
+    const [inputs, compared, weighed, stored, [end]] = layers;
+    const largest = greatest(similarities);
+    const heaviest = greatest(products);
+    words.forEach((_, i) => {
+      const strength = Math.abs(similarities[i]) / largest;
+      const dash = similarities[i] < 0 ? "5 4" : "none";
+      const style = { width: 1 + 4 * strength, opacity: 0.3 + 0.7 * strength, dash };
+      this.#edge(`query-${i}`, inputs[0], compared[i], { ...style, color: QUERY });
+      this.#edge(`key-${i}`, inputs[i + 1], compared[i], { ...style, color: colors[i] });
+      words.forEach((_, j) => {
+        const own = i === j;
+        if (normalizer.kind === "uniform" || (normalizer.kind === "identity" && !own)) return;
+        const share = weights[j];
+        const opacity = own ? 0.35 + 0.65 * share : 0.12 + 0.5 * share;
+        this.#edge(`share-${j}-${i}`, compared[j], weighed[i], { width: 0.8 + 6 * share, opacity, color: colors[j] });
+      });
+      const weight = { width: 1 + 9 * weights[i], opacity: 0.2 + 0.8 * Math.min(1, weights[i] * 3), color: colors[i] };
+      this.#edge(`weight-${i}`, weighed[i], stored[i], weight);
+      const share = Math.abs(products[i]) / heaviest;
+      this.#edge(`product-${i}`, stored[i], end, { width: 1 + 9 * share, opacity: 0.2 + 0.8 * share, color: colors[i] });
+    });
+    const projected = projects && score.kind === "bilinear" ? [[{ text: "qW", bold: true }, ...pair(project(score.matrix, query))]] : [];
+    this.#node("query", inputs[0], QUERY, this.#input("query", query, projected));
+    words.forEach((word, i) => {
+      this.#node(`key-${i}`, inputs[i + 1], colors[i], this.#input(word, keys[i]));
+      this.#node(`similarity-${i}`, compared[i], colors[i], [[{ text: short(similarities[i]) }]]);
+      this.#node(`weight-${i}`, weighed[i], colors[i], [[{ text: weightText(weights[i]), bold: true }]], 0.12 + 0.4 * weights[i]);
+      const [value, product] = [{ text: `× ${plain(values[i])}` }, { text: `= ${short(products[i])}`, bold: true }];
+      this.#node(`value-${i}`, stored[i], colors[i], isTall ? [[value], [product]] : [[value, product]]);
+    });
+    this.#node("result", end, "currentColor", [[{ text: result === null ? "nothing" : short(result), bold: true }]], 0.06, "network-result");
+    this.#heads([
+      ["query and keys", projects ? "q, qW and k" : "q and k"],
+      ["similarity s", formulas.similarity],
+      ["weight a", formulas.weight],
+      ["value v", "a × v"],
+      ["result", "a₁v₁ + a₂v₂ + …"],
+    ]);
+  }
+
+  // Gradients ------------------------------------------------------------------------------------------------------
+
+  /** @param {import("./types").Numbers["gradients"]} gradients */
+  #drawGradients({ query, keys, similarities, paths, weights, values }) {
+    const { words, colors } = this.#shown;
+    const [inputs, compared, weighed, stored, [end]] = this.#arranged.layers;
+    const most = { inputs: greatest(keys.flat()), similarities: greatest(similarities), paths: greatest(paths.flat()), weights: greatest(weights) };
+    /** @type {(derivative: number, largest: number) => object} */
+    const style = (derivative, largest) => {
+      if (Math.abs(derivative) < NOTHING) return { width: 1.2, opacity: 0.5, color: NONE, dash: "1 5" };
+      const strength = Math.abs(derivative) / largest;
+      return { width: 1 + 6 * strength, opacity: 0.25 + 0.75 * strength, color: derivative > 0 ? RAISES : LOWERS, flows: true };
+    };
+    words.forEach((_, i) => {
+      // From a similarity on, it is the sign of its derivative that tells which way the result goes.
+      const reaches = keys[i].some((part) => Math.abs(part) >= NOTHING) || query.some((part) => Math.abs(part) >= NOTHING);
+      const back = style(reaches ? similarities[i] : 0, most.similarities);
+      this.#edge(`query-${i}`, inputs[0], compared[i], back);
+      this.#edge(`key-${i}`, inputs[i + 1], compared[i], back);
+      words.forEach((_, j) => this.#edge(`share-${j}-${i}`, compared[j], weighed[i], style(paths[i][j], most.paths)));
+      this.#edge(`weight-${i}`, weighed[i], stored[i], style(weights[i], most.weights));
+      this.#edge(`product-${i}`, stored[i], end, style(weights[i], most.weights));
+    });
+    this.#node("query", inputs[0], QUERY, this.#input("query", query));
+    words.forEach((word, i) => {
+      this.#node(`key-${i}`, inputs[i + 1], colors[i], this.#input(word, keys[i]));
+      this.#node(`similarity-${i}`, compared[i], colors[i], [[{ text: short(similarities[i]) }]]);
+      this.#node(`weight-${i}`, weighed[i], colors[i], [[{ text: short(weights[i]) }]]);
+      this.#node(`value-${i}`, stored[i], colors[i], [[{ text: weightText(values[i]) }]]);
+    });
+    this.#node("result", end, "currentColor", [[{ text: "1", bold: true }]], 0.06, "network-result");
+    this.#heads([
+      ["∂ query, keys", "along x, y"],
+      ["∂ similarity", ""],
+      ["∂ weight", "= value"],
+      ["∂ value", "= weight"],
+      ["∂ result", ""],
+    ]);
+  }
+
+  // Elements -------------------------------------------------------------------------------------------------------
+
+  get #shown() {
+    return /** @type {import("./types").Data} */ (this.data);
+  }
+
+  get #arranged() {
+    return /** @type {ReturnType<typeof arrange>} */ (this.layout);
+  }
+
+  /**
+   * The texts of a query or a key.
+   * @param {string} word
+   * @param {Pair} point
+   * @param {Line[]} further
+   * @returns {Line[]}
+   */
+  #input(word, point, further = []) {
+    const name = { text: cut(word, this.#arranged.isTall ? 8 : 7), bold: true };
+    if (!this.#arranged.isTall) return [[name, ...pair(point)], ...further];
+    return [[name], ...point.map((part) => [{ text: plain(part) }])];
+  }
+
+  /** @param {[string, string][]} heads */
+  #heads(heads) {
+    const { isTall, heads: places } = this.#arranged;
+    heads.forEach(([name, formula], layer) => {
+      this.#text(`head-${layer}`, places[layer], [{ text: name, bold: true }], "network-head");
+      if (!isTall) this.#text(`formula-${layer}`, { ...places[layer], y: places[layer].y + 19 }, [{ text: formula }], "network-formula");
+    });
+  }
+
+  /**
+   * @param {string} key
+   * @param {Node} from
+   * @param {Node} to
+   * @param {any} style
+   */
+  #edge(key, from, to, { width, opacity, color, dash = "none", flows = false }) {
+    const { isTall } = this.#arranged;
+    const [start, stop] = isTall
+      ? [[from.x, from.y + from.height / 2], [to.x, to.y - to.height / 2]]
+      : [[from.x + from.width / 2, from.y], [to.x - to.width / 2, to.y]];
+    const [middleX, middleY] = [(start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2];
+    const [bend, back] = isTall ? [`${start[0]} ${middleY}`, `${stop[0]} ${middleY}`] : [`${middleX} ${start[1]}`, `${middleX} ${stop[1]}`];
+    const edge = this.#element(`edge ${key}`, "path", "edges");
+    edge.setAttribute("d", `M${start.join(" ")}C${bend} ${back} ${stop.join(" ")}`);
+    edge.setAttribute("class", flows ? "network-edge network-flow" : "network-edge");
+    edge.setAttribute("style", `stroke:${color};stroke-width:${width.toFixed(2)};opacity:${opacity.toFixed(2)};stroke-dasharray:${flows ? "7 5" : dash}`);
+  }
+
+  /**
+   * @param {string} key
+   * @param {Node} node
+   * @param {string} color
+   * @param {Line[]} lines
+   * @param {number} [tint]
+   * @param {string} [className]
+   */
+  #node(key, node, color, lines, tint = 0.12, className = "") {
+    const height = !this.#arranged.isTall && lines.length > 1 ? 48 : node.height;
+    const box = { x: node.x - node.width / 2, y: node.y - height / 2, width: node.width, height, rx: 9 };
+    for (const [name, style] of [["paper", ""], ["tint", `fill:${color};fill-opacity:${tint.toFixed(2)};stroke:${color}`]]) {
+      const rect = this.#element(`${name} ${key}`, "rect", "nodes");
+      for (const [attribute, value] of Object.entries(box)) rect.setAttribute(attribute, String(value));
+      rect.setAttribute("class", `network-${name}`);
+      rect.setAttribute("style", style);
+    }
+    const letters = this.#arranged.letters;
+    lines.forEach((line, i) => {
+      const y = node.y + (i - (lines.length - 1) / 2) * letters * 1.3;
+      this.#text(`${key}${i ? `-${i}` : ""}`, { x: node.x, y }, line, className);
+    });
+  }
+
+  /**
+   * @param {string} key
+   * @param {{ x: number, y: number }} place
+   * @param {Line} line
+   * @param {string} [className]
+   */
+  #text(key, { x, y }, line, className = "") {
+    const text = this.#element(`text ${key}`, "text", "texts");
+    text.setAttribute("x", x.toFixed(1));
+    text.setAttribute("y", y.toFixed(1));
+    text.setAttribute("class", `network-text ${className}`);
+    const { isTall, letters } = this.#arranged;
+    text.setAttribute("font-size", String(isTall && className === "network-head" ? Math.min(12, letters) : letters));
+    text.dataset.node = key;
+    const spans = line.map(({ text: part, bold }) => {
+      const span = document.createElementNS(SVG, "tspan");
+      span.textContent = part;
+      if (bold) span.setAttribute("font-weight", "600");
+      return span;
+    });
+    text.replaceChildren(...spans.flatMap((span, i) => (i ? [" ", span] : [span])));
+  }
+
+  /**
+   * The element of a key: the one before, so that what moves in it goes on.
+   * @param {string} key
+   * @param {"path" | "rect" | "text"} name
+   * @param {string} group
+   * @returns {SVGElement}
+   */
+  #element(key, name, group) {
+    this.used.add(key);
+    const before = this.elements.get(key);
+    if (before) return before;
+    let parent = this.svg.querySelector(`.network-${group}`);
+    if (!parent) {
+      // Edges lie below nodes, and texts above them.
+      for (const one of ["edges", "nodes", "texts"]) {
+        const made = document.createElementNS(SVG, "g");
+        made.setAttribute("class", `network-${one}`);
+        this.svg.append(made);
+      }
+      parent = this.svg.querySelector(`.network-${group}`);
+    }
+    const made = document.createElementNS(SVG, name);
+    parent?.append(made);
+    this.elements.set(key, made);
+    return made;
+  }
+}
+
+/** @param {number[]} numbers */
+const greatest = (numbers) => Math.max(...numbers.map(Math.abs)) || 1;
+
+/**
+ * A number with two decimals, or none where it is whole.
+ * @param {number} value
+ */
+function short(value) {
+  const text = value.toFixed(Number.isInteger(value) ? 0 : 2).replace("-", "−");
+  return /^−[0.]+$/.test(text) ? text.slice(1) : text;
+}
+
+/** @param {number} value */
+const plain = (value) => String(Number(value.toFixed(2)) + 0).replace("-", "−");
+
+/** @param {number} weight */
+const weightText = (weight) => (weight === 0 || weight === 1 ? String(weight) : weight >= 1e-4 ? number(weight) : "< 0.0001");
+
+/** @type {(point: Pair) => Line} */
+const pair = (point) => [{ text: point.map(plain).join(", ") }];
+
+/** @type {(text: string, length: number) => string} */
+const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);

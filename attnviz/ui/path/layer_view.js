@@ -1,0 +1,345 @@
+// One layer: a lane for each sublayer, read from left to right; a panel for each part, its rows the tokens.
+
+import { context, curve, drawCells, element, setSymbol, svg } from "./dom.js";
+import { panelWidths } from "./layout.js";
+import { nextWordTable } from "./next_word.js";
+import { written } from "./numbers.js";
+
+const FAINT = 0.1; // the opacity of what is still to come
+const FAN = 3; // the gap before the head output, in letters
+const LEAST = 0.03; // of a weight that is drawn as a line
+
+/**
+ * @typedef {{ panel: import("./types").Panel, lane: number, button: HTMLElement, canvas: HTMLCanvasElement, mark: HTMLElement,
+ *   row: number, width: number }} Drawn
+ */
+
+export class LayerView {
+  /**
+   * @param {HTMLElement} host
+   * @param {import("./types").LayerPicture} picture
+   * @param {import("./types").Room} room
+   * @param {{ palette: import("./types").Palette, open: (name: string) => void, say: (text: string) => void, draw: () => void }} on
+   */
+  constructor(host, picture, room, { palette, open, say, draw }) {
+    this.picture = picture;
+    this.room = room;
+    this.palette = palette;
+    this.open = open;
+    this.say = say;
+    this.caption = picture.heads
+      ? `Head ${picture.head} of ${picture.heads} is shown. Each row is a word. Point at a row to see where it comes from; click a part to go in.`
+      : "Each row is a word, each part a matrix. Point at a row to see where it comes from; click a part to go in.";
+    /** @type {Drawn[]} */
+    this.drawn = [];
+    /** @type {{ to: Drawn, shape: Element }[]} */
+    this.arrows = [];
+    this.host = element("div", room.vertical ? "path-layer-view path-down" : "path-layer-view");
+    this.host.append(...picture.lanes.map((lane, i) => this.#lane(lane, i)));
+    if (picture.next) this.host.append(nextWordTable(picture.next, draw, true));
+    host.replaceChildren(this.host);
+    this.computed = this.drawn.filter(({ panel }) => !panel.entering);
+    this.steps = this.computed.map(({ panel, lane }) => ({ title: `${picture.lanes[lane].title}: ${panel.title}`, caption: panel.caption }));
+    if (picture.next) this.steps.push({ title: "Next word", caption: `${picture.next.caption} ${picture.next.sentence}` });
+    if (!room.vertical) for (const lane of this.host.querySelectorAll(".path-panels")) this.#connect(/** @type {HTMLElement} */ (lane));
+  }
+
+  close() {}
+
+  /**
+   * @param {number | null} step
+   * @param {number} share
+   */
+  reveal(step, share) {
+    const eased = share * share * (3 - 2 * share);
+    const opacity = (/** @type {Drawn} */ one) => {
+      const place = this.computed.indexOf(one);
+      return step === null || place < step ? 1 : place > step ? FAINT : Math.max(FAINT, eased);
+    };
+    const now = step === null ? null : this.computed[step];
+    for (const one of this.drawn) {
+      one.canvas.style.opacity = String(opacity(one));
+      one.canvas.style.transform = one === now ? `translateX(${(1 - eased) * -12}px)` : "";
+      one.button.classList.toggle("path-now", one === now);
+      one.button.classList.toggle("path-from", Boolean(now?.panel.sources.includes(one.panel.name) && one.lane === now.lane));
+    }
+    for (const { to, shape } of this.arrows) /** @type {SVGElement} */ (shape).style.opacity = String(opacity(to));
+    const next = this.host.querySelector(".path-next");
+    if (next) next.classList.toggle("path-later", step !== null && step < this.computed.length);
+  }
+
+  /**
+   * @param {import("./types").Lane} lane
+   * @param {number} number
+   */
+  #lane(lane, number) {
+    const section = element("section", `path-lane path-${lane.kind}`);
+    const title = element("p", "path-lane-title");
+    title.append(element("b", "", lane.title), ` ${lane.about}`);
+    const panels = element("div", "path-panels");
+    const { letter, width, height, vertical } = this.room;
+    const all = this.picture.lanes.reduce((sum, one) => sum + Math.max(...one.panels.map(({ rows }) => rows.length), 1), 0);
+    const space = height - 20 - this.picture.lanes.length * letter * 7.6;
+    const row = vertical ? 18 : Math.max(letter, Math.min(letter * 2, space / all));
+    const gap = letter * 1.25;
+    /** @type {string} */
+    let before = "";
+    const sizes = lane.panels.map((panel) => {
+      const rows = panel.rows.join("\n");
+      const named = vertical || rows !== before;
+      before = rows;
+      const longest = Math.min(Math.max(...panel.rows.map((one) => one.length)), 12);
+      return { columns: panel.cells[0]?.length ?? 1, isMap: panel.kind !== "vectors", names: named ? longest * letter * 0.53 + 8 : 0 };
+    });
+    const fan = lane.panels.some((panel) => isHeads(panel)) ? FAN * letter : 0;
+    const widths = vertical
+      ? sizes.map(({ isMap, columns, names }) => (isMap ? Math.min(row * columns, width - names - 40) : (width - 30) / 2 - names - 8))
+      : panelWidths(sizes, width - 12 - fan, { row, gap, least: letter * 3.1, most: letter * 15 });
+    lane.panels.forEach((panel, i) => {
+      const one = this.#panel(panel, number, { row, width: widths[i], names: sizes[i].names });
+      if (!vertical && i) one.button.style.marginLeft = `${gap + (isHeads(panel) ? fan : 0)}px`;
+      this.drawn.push(one);
+      panels.append(one.button);
+    });
+    section.append(title, panels);
+    return section;
+  }
+
+  /**
+   * @param {import("./types").Panel} panel
+   * @param {number} lane
+   * @param {{ row: number, width: number, names: number }} size
+   * @returns {Drawn}
+   */
+  #panel(panel, lane, { row, width, names }) {
+    const button = element("button", `path-panel${panel.entering ? " path-entering" : ""}`);
+    button.type = "button";
+    button.dataset.open = panel.name;
+    button.setAttribute("aria-label", `${panel.title}, ${panel.shape}. ${panel.caption} Open it.`);
+    button.onclick = () => this.open(panel.name);
+    const title = element("span", "path-panel-title", panel.title);
+    const symbol = element("span", "path-panel-symbol");
+    symbol.append(setSymbol(element("i"), panel.symbol), element("span", "path-shape", panel.shape));
+    const heading = element("span", "path-panel-heading");
+    heading.append(title, symbol);
+    button.style.width = `${names + width}px`;
+    const height = row * panel.rows.length;
+    const body = element("span", "path-panel-body");
+    if (names) {
+      const list = element("span", "path-names");
+      list.style.width = `${names}px`;
+      list.append(...panel.rows.map((name) => {
+        const made = element("span", "", name);
+        made.style.height = `${row}px`;
+        made.style.lineHeight = `${row}px`;
+        return made;
+      }));
+      body.append(list);
+    }
+    const frame = element("span", "path-cells");
+    const canvas = element("canvas");
+    const mark = element("span", "path-mark");
+    mark.hidden = true;
+    frame.append(canvas, mark);
+    body.append(frame);
+    this.#draw(canvas, panel, row, width, height);
+    heading.style.paddingLeft = `${names}px`;
+    button.append(heading, body);
+    const one = { panel, lane, button, canvas, mark, row, width };
+    canvas.onpointermove = (event) => this.#point(one, event);
+    canvas.onpointerleave = () => this.#light(null, -1, -1);
+    button.onfocus = () => this.say(`${panel.title}: ${panel.caption}`);
+    return one;
+  }
+
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {import("./types").Panel} panel
+   * @param {number} row
+   * @param {number} width
+   * @param {number} height
+   */
+  #draw(canvas, panel, row, width, height) {
+    const drawing = context(canvas, width, height);
+    const { weight, change, masked } = this.palette;
+    const isMap = panel.kind !== "vectors";
+    const color = (/** @type {number | null} */ value) => {
+      if (value === null) return masked;
+      return panel.kind === "weights" ? weight(value) : change(isMap ? value : value / 100);
+    };
+    const thick = isMap ? row - 1 : Math.max(2, row * 0.7);
+    panel.cells.forEach((cells, i) => drawCells(drawing, { x: 0, y: i * row + (row - thick) / 2, w: width, h: thick }, cells, color));
+    if (panel.slices) {
+      const [slice, of] = [this.picture.head, panel.slices];
+      drawing.strokeStyle = "#e8590c";
+      drawing.lineWidth = 2;
+      drawing.strokeRect((slice * width) / of + 1, 1, width / of - 2, height - 2);
+    }
+  }
+
+  /**
+   * Draws where panels come from: arrows between neighbors, curves below for those farther away, and lines from the
+   * values to the head output, as wide as the weights.
+   * @param {HTMLElement} lane
+   */
+  #connect(lane) {
+    const own = this.drawn.filter(({ button }) => lane.contains(button));
+    const origin = lane.getBoundingClientRect();
+    const layer = svg("svg", { class: "path-arrows", width: lane.scrollWidth, height: lane.scrollHeight + 4, "aria-hidden": "true" });
+    const boxes = own.map(({ canvas }) => {
+      const { left, right, top, bottom } = canvas.getBoundingClientRect();
+      return { left: left - origin.left + lane.scrollLeft, right: right - origin.left + lane.scrollLeft, top: top - origin.top, bottom: bottom - origin.top };
+    });
+    const floor = Math.max(...boxes.map(({ bottom }) => bottom)) + this.room.letter * 1.7;
+    /** @type {[number, number, number][]} */
+    const far = [];
+    own.forEach((one, to) => {
+      for (const name of one.panel.sources) {
+        const from = own.findIndex(({ panel }) => panel.name === name);
+        if (from < 0 || from >= to) continue;
+        if (isHeads(one.panel) && from === to - 1) this.#fan(layer, own, boxes, from, to);
+        else if (from === to - 1) {
+          const y = (boxes[to].top + Math.min(boxes[from].bottom, boxes[to].bottom)) / 2;
+          const end = boxes[to].left - (one.button.querySelector(".path-names")?.clientWidth ?? 0) - 3;
+          this.#arrow(layer, one, `M${boxes[from].right + 3} ${y}H${end}`, [end, y, 0]);
+        } else far.push([from, to, 0]);
+      }
+    });
+    // Those that overlap run below one another.
+    far.sort((a, b) => a[1] - a[0] - (b[1] - b[0]));
+    far.forEach((line, i) => {
+      const below = far.slice(0, i).filter((other) => other[0] < line[1] && line[0] < other[1]);
+      line[2] = Math.max(-1, ...below.map((other) => other[2])) + 1;
+    });
+    const step = this.room.letter * 0.5;
+    far.forEach(([from, to, level], i) => {
+      const shift = (far.filter((other, j) => j < i && (other[0] === from || other[1] === to)).length + 1) * 4;
+      const [x0, x1] = [(boxes[from].left + boxes[from].right) / 2 + shift, (boxes[to].left + boxes[to].right) / 2 - shift];
+      const y = floor + level * step;
+      const r = Math.min(6, step);
+      const d = `M${x0} ${boxes[from].bottom + 3}V${y - r}Q${x0} ${y} ${x0 + r} ${y}H${x1 - r}Q${x1} ${y} ${x1} ${y - r}V${boxes[to].bottom + 5}`;
+      this.#arrow(layer, own[to], d, [x1, boxes[to].bottom + 4, -90]);
+    });
+    lane.style.paddingBottom = `${(Math.max(-1, ...far.map((one) => one[2])) + 2) * step + 8}px`;
+    layer.setAttribute("height", String(floor + (far.length + 1) * step));
+    lane.append(layer);
+  }
+
+  /**
+   * @param {Element} layer
+   * @param {Drawn} to
+   * @param {string} d
+   * @param {[number, number, number]} head its tip and its direction
+   */
+  #arrow(layer, to, d, [x, y, angle]) {
+    const group = svg("g");
+    group.append(
+      svg("path", { d, class: "path-arrow" }),
+      svg("path", { d: "M0 0L-5 -3.5V3.5Z", class: "path-tip", transform: `translate(${x} ${y}) rotate(${angle})` }),
+    );
+    layer.append(group);
+    this.arrows.push({ to, shape: group });
+  }
+
+  /**
+   * @param {Element} layer
+   * @param {Drawn[]} own
+   * @param {{ left: number, right: number, top: number, bottom: number }[]} boxes
+   * @param {number} from
+   * @param {number} to
+   */
+  #fan(layer, own, boxes, from, to) {
+    const weights = own.find(({ panel }) => panel.kind === "weights")?.panel.cells ?? [];
+    const [key, query] = [own[from].row, own[to].row];
+    const group = svg("g", { class: "path-fan" });
+    const end = boxes[to].left - (own[to].button.querySelector(".path-names")?.clientWidth ?? 0) - 3;
+    weights.forEach((row, i) =>
+      row.forEach((weight, j) => {
+        if (weight === null || weight < LEAST) return;
+        const d = curve([boxes[from].right + 3, boxes[from].top + (j + 0.5) * key], [end, boxes[to].top + (i + 0.5) * query]);
+        group.append(svg("path", { d, class: "path-line", "stroke-width": Math.max(0.8, weight * query * 0.5), opacity: 0.15 + 0.7 * Math.sqrt(weight), "data-row": i }));
+      }),
+    );
+    layer.append(group);
+    this.arrows.push({ to: own[to], shape: group });
+  }
+
+  /**
+   * @param {Drawn} one
+   * @param {PointerEvent} event
+   */
+  #point(one, event) {
+    const row = Math.min(Math.floor(event.offsetY / one.row), one.panel.rows.length - 1);
+    const columns = one.panel.cells[0]?.length ?? 1;
+    this.#light(one, Math.max(row, 0), Math.min(columns - 1, Math.max(0, Math.floor((event.offsetX / one.width) * columns))));
+  }
+
+  /**
+   * @param {Drawn | null} one
+   * @param {number} row
+   * @param {number} column
+   */
+  #light(one, row, column) {
+    for (const other of this.drawn) {
+      const isSource = Boolean(one && other.lane === one.lane && one.panel.sources.includes(other.panel.name));
+      other.button.classList.toggle("path-source", isSource);
+      /** @type {number[]} */
+      let rows = [];
+      if (other === one) rows = [row];
+      else if (one && isSource) rows = sourceRows(one.panel, other.panel, row, column);
+      other.mark.hidden = !rows.length;
+      if (rows.length) Object.assign(other.mark.style, { top: `${rows[0] * other.row}px`, height: `${(rows[1] ?? rows[0] + 1) * other.row - rows[0] * other.row}px` });
+    }
+    for (const { to, shape } of this.arrows) {
+      for (const line of shape.querySelectorAll("[data-row]")) {
+        const isOther = one && to === one && Number(/** @type {SVGElement} */ (line).dataset.row) !== row;
+        /** @type {SVGElement} */ (line).style.visibility = isOther ? "hidden" : "";
+      }
+    }
+    this.say(one ? this.#sentence(one, row, column) : "");
+  }
+
+  /**
+   * @param {Drawn} one
+   * @param {number} row
+   * @param {number} column
+   */
+  #sentence({ panel, lane }, row, column) {
+    const token = panel.rows[row];
+    if (panel.kind === "weights") {
+      const weight = panel.cells[row][column];
+      if (weight === null) return `“${token}” may not look at “${panel.columns[column]}”.`;
+      return `“${token}” gives ${written(weight)} of its attention to “${panel.columns[column]}”, from their score.`;
+    }
+    if (panel.kind === "scores") {
+      if (panel.cells[row][column] === null) return `The mask hides “${panel.columns[column]}” from “${token}”: the score is −∞.`;
+      return `The score of “${token}” and “${panel.columns[column]}”: the query of the one times the key of the other.`;
+    }
+    if (panel.entering) return `“${token}” as it comes in.`;
+    const sources = panel.sources.map((name) => {
+      const source = this.picture.lanes[lane].panels.find((other) => other.name === name);
+      return source ? `“${source.title}”` : name;
+    });
+    const from = sources.length ? `from ${sources.join(" and ")}` : "looked up";
+    return `${panel.title} of “${token}”: ${panel.shape.split(" × ")[1]} numbers, ${from}. ${panel.caption}`;
+  }
+}
+
+/** @param {import("./types").Panel} panel */
+function isHeads(panel) {
+  return panel.name.endsWith(" heads");
+}
+
+/**
+ * The rows of a source that a row of a panel comes from: the first, and the one after the last.
+ * @param {import("./types").Panel} panel
+ * @param {import("./types").Panel} source
+ * @param {number} row
+ * @param {number} column
+ * @returns {[number, number]}
+ */
+export function sourceRows(panel, source, row, column) {
+  if (panel.kind === "scores" && source.name.endsWith(" keys")) return [column, column + 1];
+  if (isHeads(panel) && source.kind === "vectors") return [0, source.rows.length];
+  return [row, row + 1];
+}

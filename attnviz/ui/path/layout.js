@@ -1,0 +1,211 @@
+// Where everything of a whole model stands: stages along the direction of reading, tokens across it. On a wide screen
+// that direction is to the right, the encoder above the decoder; on a phone it is down, the decoder after the encoder.
+
+/** @typedef {import("./types").Box} Box */
+/** @typedef {import("./types").Line} Line */
+
+const LEAST = 0.03; // of a weight that is drawn as a line
+
+/**
+ * @param {import("./types").ModelPicture} picture
+ * @param {import("./types").Room} room
+ * @returns {import("./types").ModelLayout}
+ */
+export function modelLayout(picture, room) {
+  const { vertical, letter } = room;
+  const bar = vertical ? 20 : Math.max(26, letter * 2.3);
+  const nameSpace = picture.bands.map((band) => {
+    const longest = Math.max(...band.tokens.map((token) => token.length), 4);
+    return vertical ? Math.min(longest * letter * 0.56 + 14, 74) : Math.min(Math.max(longest * 0.56, 4.7) * letter + 14, 200);
+  });
+  const fixed = { bar, network: vertical ? 44 : letter * 3.4, norm: vertical ? 30 : letter * 2.2, pad: vertical ? 8 : letter * 0.7 };
+  const nextWidth = picture.next ? (vertical ? 0 : letter * 17) : 0;
+
+  /** @param {number} link the length of a link with attention */
+  const place = (link) => {
+    const starts = picture.stages.map(() => 0);
+    const ends = picture.stages.map(() => 0);
+    let end = 0;
+    let reached = 0; // by the bands before
+    picture.bands.forEach((band, i) => {
+      const own = picture.stages.map((stage, s) => ({ stage, s })).filter(({ stage }) => stage.stack === band.stack);
+      let place = nameSpace[i] + (vertical ? letter * 2 : 0);
+      for (const { stage, s } of own) {
+        const opensFrame = picture.frames.some((frame) => frame.first === s) && stage.kind !== "embedding";
+        if (opensFrame) place += fixed.pad * 2 + (vertical ? letter * 1.7 : 0);
+        const room = vertical && stage.kind === "cross" ? link + nameSpace[0] : link;
+        const length = { embedding: 0, network: fixed.network, memory: fixed.norm, output: fixed.norm, attention: link, cross: room }[stage.kind];
+        starts[s] = place;
+        ends[s] = place + length + fixed.bar;
+        place = ends[s];
+      }
+      // The decoder looks at the memory after it is there.
+      const cross = own.find(({ stage }) => stage.kind === "cross");
+      const shift = vertical ? reached : cross ? Math.max(0, ends[cross.stage.memory] + fixed.pad * 2 - starts[cross.s]) : 0;
+      for (const { s } of own) {
+        starts[s] += shift;
+        ends[s] += shift;
+      }
+      reached = place + shift + (vertical ? letter * 2 : 0);
+      end = Math.max(end, place + shift);
+    });
+    return { starts, ends, end: end + fixed.pad + nextWidth };
+  };
+
+  let link = vertical ? 72 : 0;
+  if (!vertical) {
+    let [low, high] = [letter * 3.6, letter * 14];
+    for (let i = 0; i < 24; i++) {
+      link = (low + high) / 2;
+      if (place(link).end > room.width - 2) high = link;
+      else low = link;
+    }
+    link = low;
+  }
+  const { starts, ends, end } = place(link);
+
+  const counts = picture.bands.map((band) => band.tokens.length);
+  const header = vertical ? 0 : letter * 3.7;
+  const gap = letter * 1.5;
+  const space = room.height - picture.bands.length * header - (picture.bands.length - 1) * gap - 10;
+  const across = vertical
+    ? Math.min(46, (room.width - 16) / Math.max(...counts))
+    : Math.min(letter * 3, Math.max(letter * 1.25, space / counts.reduce((sum, one) => sum + one, 0)));
+  const thickness = Math.max(4, Math.min(across * 0.56, letter * 1.5));
+  const bandStart = counts.map((_, i) => {
+    if (vertical) return 8;
+    return header + counts.slice(0, i).reduce((sum, one) => sum + one * across + gap + header, 0);
+  });
+  /** @type {(band: number, row: number) => number} */
+  const middle = (band, row) => bandStart[band] + (row + 0.5) * across;
+  /** @type {(u: number, v: number) => [number, number]} */
+  const point = (u, v) => (vertical ? [v, u] : [u, v]);
+  /** @type {(u: number, v: number, along: number, wide: number) => Box} */
+  const box = (u, v, along, wide) => (vertical ? { x: v, y: u, w: wide, h: along } : { x: u, y: v, w: along, h: wide });
+  /** @param {string} stack */
+  const bandOf = (stack) => picture.bands.findIndex((band) => band.stack === stack);
+
+  const columns = picture.stages.map((stage, s) => {
+    const band = bandOf(stage.stack);
+    const rows = stage.cells.map((_, i) => box(ends[s] - bar, middle(band, i) - thickness / 2, bar, thickness));
+    /** @type {Line[]} */
+    const lines = [];
+    /** @type {Line[]} */
+    const straight = [];
+    const keyBand = stage.memory >= 0 ? bandOf(picture.stages[stage.memory].stack) : band;
+    const to = ends[s] - bar;
+    if (stage.source >= 0) {
+      const from = ends[stage.source];
+      stage.cells.forEach((_, i) => straight.push({ row: i, key: i, weight: 1, from: point(from, middle(band, i)), to: point(to, middle(band, i)) }));
+      const keysAt = stage.memory >= 0 ? starts[s] + (vertical ? nameSpace[0] : 0) : from;
+      stage.weights?.forEach((weights, i) =>
+        weights.forEach((weight, j) => {
+          if (weight === null || weight < LEAST) return;
+          lines.push({ row: i, key: j, weight, from: point(keysAt, middle(keyBand, j)), to: point(to, middle(band, i)) });
+        }),
+      );
+    }
+    const [x, y] = vertical ? [0, 0] : point((starts[s] + to) / 2, bandStart[band] - letter * 0.55);
+    const label = stage.label ? { x, y } : null;
+    return { box: box(ends[s] - bar, bandStart[band], bar, counts[band] * across), rows, link: { lines, straight, label } };
+  });
+
+  const frames = picture.frames.map(({ first, last }) => {
+    const band = bandOf(picture.stages[first].stack);
+    const opens = picture.stages[first].kind === "embedding" ? ends[first] - bar : starts[first];
+    const from = opens - fixed.pad - (vertical ? letter * 1.7 : 0);
+    return box(from, vertical ? 2 : bandStart[band] - header + letter * 0.3, ends[last] + fixed.pad - from, vertical ? room.width - 4 : counts[band] * across + header - letter * 0.3 + 5);
+  });
+
+  /** @type {import("./types").ModelLayout["tokens"]} */
+  const tokens = [];
+  picture.bands.forEach((band, b) => {
+    const first = picture.stages.findIndex((stage) => stage.stack === band.stack);
+    band.tokens.forEach((_, row) => {
+      const [x, y] = point(ends[first] - bar - (vertical ? 6 + letter * 1.7 : fixed.pad + 4), middle(b, row));
+      tokens.push({ band: b, row, x, y, slanted: vertical, end: true });
+    });
+  });
+  const crosses = picture.stages.map((stage, s) => ({ stage, s })).filter(({ stage }) => stage.kind === "cross");
+  if (vertical) {
+    for (const { s } of crosses) {
+      picture.bands[0].tokens.forEach((_, row) => {
+        const [x, y] = point(starts[s] + nameSpace[0] - 6, middle(0, row));
+        tokens.push({ band: 0, row, x, y, slanted: true, end: false });
+      });
+    }
+  }
+  /** @type {Line[]} */
+  const rails = [];
+  if (!vertical && crosses.length) {
+    const from = ends[crosses[0].stage.memory];
+    const to = starts[crosses[crosses.length - 1].s];
+    picture.bands[0].tokens.forEach((_, row) => rails.push({ row, key: row, weight: 1, from: point(from, middle(0, row)), to: point(to, middle(0, row)) }));
+  }
+  const titles = picture.bands.map((band, b) => {
+    const first = picture.stages.findIndex((stage) => stage.stack === band.stack);
+    if (vertical) return { x: 8, y: ends[first] - bar - nameSpace[b] - letter * 1.7 };
+    return { x: Math.max(0, ends[first] - bar - fixed.pad - nameSpace[b]), y: bandStart[b] - letter * 2.4 };
+  });
+
+  const bottom = vertical ? end : bandStart[bandStart.length - 1] + counts[counts.length - 1] * across + 8;
+  const nextHeight = picture.next ? (picture.next.words.length + 1) * letter * 1.75 + letter * 7.6 : 0;
+  const lastBand = picture.bands.length - 1;
+  const nextTop = Math.max(0, Math.min(bandStart[lastBand] - header + letter * 0.3, bottom - nextHeight));
+  const next = vertical
+    ? { x: 2, y: end + 6, w: room.width - 4, h: nextHeight }
+    : { x: end - nextWidth + fixed.pad, y: nextTop, w: nextWidth - fixed.pad, h: nextHeight };
+  const lastColumn = columns[columns.length - 1];
+  const lastRow = lastColumn.rows[lastColumn.rows.length - 1];
+  /** @type {Line} */
+  const out = vertical
+    ? { row: 0, key: 0, weight: 1, from: [lastRow.x + lastRow.w / 2, lastRow.y + lastRow.h], to: [lastRow.x + lastRow.w / 2, next.y] }
+    : { row: 0, key: 0, weight: 1, from: [lastRow.x + lastRow.w, lastRow.y + lastRow.h / 2], to: [next.x - 3, next.y + letter * 3] };
+  return {
+    width: vertical ? room.width : Math.max(room.width, end),
+    height: vertical ? end + (picture.next ? nextHeight + 12 : 0) : Math.max(bottom, next.y + next.h),
+    columns, frames, tokens, titles, rails, next, out, thickness,
+  };
+}
+
+/**
+ * Which row of which column is at a point, or to the left of it along its link; null where there is none.
+ * @param {import("./types").ModelLayout} layout
+ * @param {number} x
+ * @param {number} y
+ * @param {number} reach pixels around a row
+ */
+export function rowAt(layout, x, y, reach = 4) {
+  for (let stage = 0; stage < layout.columns.length; stage++) {
+    const row = layout.columns[stage].rows.findIndex(
+      (box) => x >= box.x - reach && x <= box.x + box.w + reach && y >= box.y - reach && y <= box.y + box.h + reach,
+    );
+    if (row >= 0) return { stage, row };
+  }
+  return null;
+}
+
+/**
+ * The widths of the panels of a lane: cells of maps are square, vectors share what is left by their lengths.
+ * @param {{ columns: number, isMap: boolean, names: number }[]} panels
+ * @param {number} width of the lane
+ * @param {{ row: number, gap: number, least: number, most: number }} size
+ */
+export function panelWidths(panels, width, { row, gap, least, most }) {
+  const used = panels.reduce((sum, one) => sum + (one.isMap ? Math.max(row * one.columns, 56) : 0) + (one.names), 0) + gap * (panels.length - 1);
+  const left = width - used;
+  const shares = panels.map((one) => (one.isMap ? 0 : Math.sqrt(one.columns)));
+  // Those whose share is too little for their title have the least, and the others share the rest.
+  const narrow = new Set();
+  let unit = 0;
+  for (let before = -1; before !== narrow.size; ) {
+    before = narrow.size;
+    const total = shares.reduce((sum, one, i) => sum + (narrow.has(i) ? 0 : one), 0) || 1;
+    unit = Math.max(0, left - narrow.size * least) / total;
+    shares.forEach((one, i) => one && one * unit < least && narrow.add(i));
+  }
+  return panels.map((one, i) => {
+    if (one.isMap) return Math.max(row * one.columns, 56);
+    return narrow.has(i) ? least : Math.min(most, shares[i] * unit);
+  });
+}

@@ -1,0 +1,253 @@
+// The whole model: stages from left to right (down on a phone), attention as lines whose widths are weights.
+
+import { context, curve, drawCells, element, setBox, svg } from "./dom.js";
+import { modelLayout, rowAt } from "./layout.js";
+import { nextWordTable } from "./next_word.js";
+import { written } from "./numbers.js";
+
+const FAINT = 0.1; // the opacity of what is still to come
+const DOTS = 10; // that run along the lines of a step
+
+export class ModelView {
+  caption = "Every bar is a vector, a row of numbers: blue above 0, brown below. Lines are attention, the mean of all heads. Click a layer to go in.";
+
+  /**
+   * @param {HTMLElement} host
+   * @param {import("./types").ModelPicture} picture
+   * @param {import("./types").Room} room
+   * @param {{ palette: import("./types").Palette, open: (name: string) => void, say: (text: string) => void, draw: () => void }} on
+   */
+  constructor(host, picture, room, { palette, open, say, draw }) {
+    this.picture = picture;
+    this.room = room;
+    this.say = say;
+    this.lit = ""; // the row under the pointer
+    this.layout = modelLayout(picture, room);
+    this.closed = new AbortController();
+    this.steps = picture.stages.map(({ title, caption }, i) => ({ title: this.#frameTitle(i) + title, caption }));
+    if (picture.next) this.steps.push({ title: "Next word", caption: `${picture.next.caption} ${picture.next.sentence}` });
+    const { layout } = this;
+    this.host = element("div", room.vertical ? "path-model path-down" : "path-model");
+    Object.assign(this.host.style, { width: `${layout.width}px`, height: `${layout.height}px` });
+    this.host.append(...this.#frames(open));
+    this.links = picture.stages.map((_, i) => this.#link(i));
+    this.columns = picture.stages.map((_, i) => this.#column(i, palette));
+    this.host.append(this.#rails(), ...this.links.map((one) => one.layer), ...this.columns, ...this.#texts());
+    this.next = this.#next(open, draw);
+    this.out = this.#layer();
+    if (this.next) {
+      const { from, to } = this.layout.out;
+      this.out.append(svg("path", { d: curve(from, to, room.vertical), class: "path-out" }));
+      this.host.append(this.out, this.next);
+    }
+    host.replaceChildren(this.host);
+    const options = { signal: this.closed.signal };
+    this.host.addEventListener("pointermove", (event) => this.#point(event), options);
+    this.host.addEventListener("pointerleave", () => this.#light(null), options);
+  }
+
+  close() {
+    this.closed.abort();
+  }
+
+  /**
+   * @param {number | null} step
+   * @param {number} share
+   */
+  reveal(step, share) {
+    const eased = share * share * (3 - 2 * share);
+    const opacity = (/** @type {number} */ i) => (step === null || i < step ? 1 : i > step ? FAINT : Math.max(FAINT, eased));
+    this.columns.forEach((column, i) => {
+      column.style.opacity = String(i === step ? Math.max(FAINT, (eased - 0.6) / 0.4) : opacity(i));
+      const shift = i === step && this.picture.stages[i].source < 0 ? (1 - eased) * -10 : 0;
+      column.style.transform = this.room.vertical ? `translateY(${shift}px)` : `translateX(${shift}px)`;
+    });
+    this.links.forEach(({ layer, dots }, i) => {
+      layer.style.opacity = String(opacity(i));
+      dots.forEach(({ dot, line }) => {
+        const along = Math.min(1, share / 0.75);
+        dot.style.opacity = i === step && share < 0.98 ? String(Math.min(1, along * 5, (1 - share) * 5)) : "0";
+        const [x, y] = pointOn(line, along, this.room.vertical);
+        dot.style.transform = `translate(${x}px, ${y}px)`;
+      });
+    });
+    this.out.style.opacity = String(opacity(this.picture.stages.length));
+    if (this.next) this.next.style.opacity = String(Math.max(step === null ? 1 : 0.35, opacity(this.picture.stages.length)));
+  }
+
+  /** @param {number} stage */
+  #frameTitle(stage) {
+    const frame = this.picture.frames.find((one) => one.first <= stage && stage <= one.last);
+    return frame && this.picture.stages[frame.first].kind !== "embedding" && frame.title !== "Memory" ? `${frame.about}, ` : `${frame?.about.split(" ")[0] ?? ""}, `;
+  }
+
+  /** @param {(name: string) => void} open */
+  #frames(open) {
+    return this.picture.frames.map((frame, i) => {
+      const button = element("button", `path-frame path-${this.picture.stages[frame.first].kind}`);
+      button.type = "button";
+      button.dataset.open = frame.open;
+      button.append(element("span", "", frame.title));
+      button.setAttribute("aria-label", `Open ${frame.about}`);
+      button.title = `Open ${frame.about}`;
+      button.onclick = () => open(frame.open);
+      return setBox(button, this.layout.frames[i]);
+    });
+  }
+
+  #rails() {
+    const layer = this.#layer();
+    for (const { from, to } of this.layout.rails) layer.append(svg("path", { d: curve(from, to), class: "path-rail" }));
+    return layer;
+  }
+
+  #layer() {
+    const layer = /** @type {SVGSVGElement} */ (svg("svg", { width: this.layout.width, height: this.layout.height, "aria-hidden": "true", class: "path-layer" }));
+    return layer;
+  }
+
+  /** @param {number} stage */
+  #link(stage) {
+    const { lines, straight } = this.layout.columns[stage].link;
+    const { kind } = this.picture.stages[stage];
+    const layer = this.#layer();
+    layer.classList.add(`path-${kind}`);
+    for (const { from, to } of straight) layer.append(svg("path", { d: curve(from, to, this.room.vertical), class: "path-residual" }));
+    const last = this.picture.next && kind === "cross" ? this.picture.stages[stage].cells.length - 1 : null;
+    const paths = lines.map((line) => {
+      const made = svg("path", {
+        d: curve(line.from, line.to, this.room.vertical),
+        "stroke-width": Math.max(0.8, line.weight * this.layout.thickness * 0.75),
+        opacity: lineOpacity(line, last),
+        class: "path-line",
+      });
+      layer.append(made);
+      return { made, line };
+    });
+    const moving = lines.length ? [...lines].sort((a, b) => b.weight - a.weight).slice(0, DOTS) : straight.slice(0, DOTS);
+    const dots = moving.map((line) => {
+      const dot = element("i", `path-dot path-${kind}`);
+      this.host.append(dot);
+      return { dot, line };
+    });
+    return { layer, paths, dots, last };
+  }
+
+  /**
+   * @param {number} stage
+   * @param {import("./types").Palette} palette
+   */
+  #column(stage, palette) {
+    const { box, rows } = this.layout.columns[stage];
+    const canvas = element("canvas", "path-column");
+    canvas.setAttribute("aria-hidden", "true");
+    const drawing = context(canvas, box.w, box.h);
+    const color = (/** @type {number | null} */ value) => palette.change((value ?? 0) / 100);
+    rows.forEach((row, i) => drawCells(drawing, { ...row, x: row.x - box.x, y: row.y - box.y }, this.picture.stages[stage].cells[i], color, this.room.vertical));
+    Object.assign(canvas.style, { left: `${box.x}px`, top: `${box.y}px` });
+    return canvas;
+  }
+
+  #texts() {
+    const { layout, picture } = this;
+    const tokens = layout.tokens.map(({ band, row, x, y, slanted, end }) => {
+      const made = element("span", `path-token${slanted ? " path-slanted" : ""}${end ? "" : " path-again"}`, picture.bands[band].tokens[row]);
+      Object.assign(made.style, { left: `${x}px`, top: `${y}px` });
+      if (picture.next && band === picture.bands.length - 1 && row === picture.bands[band].tokens.length - 1) made.classList.add("path-current");
+      return made;
+    });
+    const titles = layout.titles.map(({ x, y }, i) => {
+      const made = element("span", "path-band", picture.bands[i].title);
+      Object.assign(made.style, { left: `${x}px`, top: `${y}px` });
+      return made;
+    });
+    const labels = picture.stages.flatMap((stage, i) => {
+      const place = layout.columns[i].link.label;
+      if (!place || this.room.vertical || stage.kind === "memory") return [];
+      const made = element("span", `path-label path-${stage.kind}`, stage.label);
+      Object.assign(made.style, { left: `${place.x}px`, top: `${place.y}px` });
+      return [made];
+    });
+    return [...titles, ...tokens, ...labels];
+  }
+
+  /**
+   * @param {(name: string) => void} open
+   * @param {() => void} draw
+   */
+  #next(open, draw) {
+    if (!this.picture.next) return null;
+    const box = element("div", "path-outcome");
+    setBox(box, this.layout.next);
+    const button = element("button", "path-open", "All scores");
+    button.type = "button";
+    button.dataset.open = "output";
+    button.setAttribute("aria-label", "Open the next word and its scores");
+    button.onclick = () => open("output");
+    const table = nextWordTable(this.picture.next, draw);
+    table.querySelector(".path-actions")?.append(button);
+    box.append(table);
+    return box;
+  }
+
+  /** @param {PointerEvent} event */
+  #point(event) {
+    const { left, top } = this.host.getBoundingClientRect();
+    this.#light(rowAt(this.layout, event.clientX - left, event.clientY - top));
+  }
+
+  /** @param {{ stage: number, row: number } | null} place */
+  #light(place) {
+    const name = place ? `${place.stage} ${place.row}` : "";
+    if (name === this.lit) return;
+    this.lit = name;
+    this.links.forEach(({ paths, last }, i) => {
+      for (const { made, line } of paths) {
+        const opacity = !place || place.stage !== i ? lineOpacity(line, last) : line.row === place.row ? 1 : 0.04;
+        made.setAttribute("opacity", String(opacity));
+      }
+    });
+    this.say(place ? this.#sentence(place) : "");
+  }
+
+  /** @param {{ stage: number, row: number }} place */
+  #sentence({ stage, row }) {
+    const one = this.picture.stages[stage];
+    const band = this.picture.bands.find(({ stack }) => stack === one.stack);
+    const token = band?.tokens[row] ?? "";
+    if (!one.weights) {
+      if (one.kind === "embedding") return `“${token}” at position ${row}: its learned vector, and that of its position.`;
+      if (one.kind === "memory") return `The memory of “${token}”: its last vector, normalized.`;
+      return `“${token}” after the MLP: its vector from the left, and what the MLP adds to it.`;
+    }
+    const keys = one.kind === "cross" ? this.picture.bands[0].tokens : (band?.tokens ?? []);
+    const weights = one.weights[row].map((weight, key) => ({ weight: weight ?? 0, key })).sort((a, b) => b.weight - a.weight);
+    const some = weights.filter(({ weight }) => weight > 0).slice(0, 3).map(({ weight, key }) => `${written(weight)} to “${keys[key]}”`);
+    return `“${token}” gives ${some.join(", ")} (mean of all heads), and takes as much of their values.`;
+  }
+}
+
+/**
+ * @param {import("./types").Line} line
+ * @param {number | null} last the row that the next word comes from; the others are paler
+ */
+function lineOpacity({ weight, row }, last) {
+  const strong = 0.12 + 0.75 * Math.sqrt(weight);
+  return last === null || row === last ? strong : strong * 0.3;
+}
+
+/**
+ * A point on the curve of a line.
+ * @param {import("./types").Line} line
+ * @param {number} share of the way
+ * @param {boolean} vertical
+ */
+function pointOn({ from, to }, share, vertical) {
+  const s = 1 - share;
+  const bend = 3 * s * s * share + s * s * s; // the weight of the start across the direction of reading
+  const [u0, v0, u1, v1] = vertical ? [from[1], from[0], to[1], to[0]] : [from[0], from[1], to[0], to[1]];
+  const middle = (u0 + u1) / 2;
+  const u = s * s * s * u0 + 3 * s * s * share * middle + 3 * s * share * share * middle + share ** 3 * u1;
+  const v = bend * v0 + (1 - bend) * v1;
+  return vertical ? [v, u] : [u, v];
+}

@@ -1,0 +1,153 @@
+// What a number of a part was computed from: its operands, and a sentence.
+
+/** @typedef {import("./types").PartPicture} PartPicture */
+
+/**
+ * A number as it is read, with two decimals, or with two significant digits if it is small.
+ * @param {number | null | undefined} value null is −∞
+ */
+export function written(value) {
+  if (value === null || value === undefined) return "−∞";
+  const size = Math.abs(value);
+  const text = size === 0 ? "0.00" : size >= 0.095 ? size.toFixed(2) : size >= 1e-4 ? String(Number(size.toPrecision(2))) : "0.00";
+  return value < 0 && Number(text) !== 0 ? `−${text}` : text;
+}
+
+/**
+ * A number as a term or a factor: in parentheses if it is negative.
+ * @param {number | null} value
+ */
+function term(value) {
+  return value === null || value < 0 ? `(${written(value)})` : written(value);
+}
+
+/**
+ * The operands of the number in a row and a column of the result.
+ * @param {PartPicture} part
+ * @param {number} row
+ * @param {number} column
+ * @returns {import("./types").Operands[]}
+ */
+export function operands(part, row, column) {
+  /** @type {(matrix: number, i: number) => import("./types").Operands} */
+  const whole = (matrix, i) => ({ matrix, rows: [i, i + 1], columns: [0, width(part, matrix)] });
+  /** @type {(matrix: number, i: number, j: number) => import("./types").Operands} */
+  const cell = (matrix, i, j) => ({ matrix, rows: [i, i + 1], columns: [j, j + 1] });
+  /** @type {(matrix: number, j: number) => import("./types").Operands} */
+  const down = (matrix, j) => ({ matrix, rows: [0, height(part, matrix)], columns: [j, j + 1] });
+  switch (part.operation) {
+    case "add":
+      return part.sources.map((_, i) => cell(i, row, column));
+    case "norm":
+      return [whole(0, row), cell(-1, 0, column)];
+    case "softmax":
+      return [whole(0, row)];
+    case "scores":
+      return [whole(0, row), whole(1, column)];
+    case "weighted sum":
+      return [whole(0, row), down(1, column)];
+    case "concat": {
+      const size = width(part, 0);
+      return [cell(Math.floor(column / size), row, column % size)];
+    }
+    case "linear": {
+      const sourceRow = part.sources[0].rows.length - part.result.rows.length + row; // of logits, the last
+      return [whole(0, sourceRow), ...(part.weight?.values ? [down(-1, column)] : [])];
+    }
+    default:
+      return [];
+  }
+}
+
+/**
+ * @param {PartPicture} part
+ * @param {number} matrix
+ */
+function width(part, matrix) {
+  const values = matrix < 0 ? part.weight?.values : part.sources[matrix].values;
+  return values?.[0].length ?? 0;
+}
+
+/**
+ * @param {PartPicture} part
+ * @param {number} matrix
+ */
+function height(part, matrix) {
+  const values = matrix < 0 ? part.weight?.values : part.sources[matrix].values;
+  return values?.length ?? 0;
+}
+
+/**
+ * @param {number[]} terms
+ * @param {(i: number) => string} say
+ * @param {number} count
+ */
+function largest(terms, say, count) {
+  const order = terms.map((_, i) => i).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
+  return order.slice(0, count).map(say);
+}
+
+/**
+ * How the number in a row and a column of the result was computed, in a sentence.
+ * @param {PartPicture} part
+ * @param {number} row
+ * @param {number} column
+ */
+export function sentence(part, row, column) {
+  const { result, sources } = part;
+  const value = result.values?.[row]?.[column];
+  const token = result.rows[row];
+  const place = result.columns.length ? `${token} → ${result.columns[column]}` : `${token}, ${column + 1}`;
+  const start = `${result.symbol.replace(/[_^]/g, "")}[${place}] = `;
+  /** @type {(i: number) => (number | null)[]} */
+  const sourceRow = (i) => sources[i].values?.[row] ?? [];
+  switch (part.operation) {
+    case "add":
+      return `${start}${sources.map((one) => term(one.values?.[row][column] ?? 0)).join(" + ")} = ${written(value)}`;
+    case "concat": {
+      const size = width(part, 0);
+      return `${start}number ${(column % size) + 1} of head ${Math.floor(column / size)} = ${written(value)}`;
+    }
+    case "softmax": {
+      const scores = sourceRow(0);
+      const score = scores[column];
+      const [key, query] = [result.columns[column], token];
+      if (score === null) return `“${query}” may not look at “${key}”: its score is −∞, so its weight is 0.`;
+      const total = scores.reduce((/** @type {number} */ sum, one) => sum + (one === null ? 0 : Math.exp(one)), 0);
+      return `“${query}” gives ${written(value)} of its attention to “${key}”: e^${written(score)} / ${written(total)}, the sum over the row`;
+    }
+    case "scores": {
+      const [query, key] = [sourceRow(0), sources[1].values?.[column] ?? []];
+      if (value === null) return `“${token}” may not look at “${result.columns[column]}”: the mask makes the score −∞.`;
+      const dot = query.reduce((/** @type {number} */ sum, one, i) => sum + Number(one) * Number(key[i]), 0);
+      return `${start}q · k / √${query.length} = ${written(dot)} / ${written(Math.sqrt(query.length))} = ${written(value)}`;
+    }
+    case "weighted sum": {
+      const weights = sourceRow(0).map(Number);
+      const values = (sources[1].values ?? []).map((one) => Number(one[column]));
+      const parts = largest(weights.map((one, i) => one * values[i]), (i) => `${written(weights[i])} · ${term(values[i])} (${sources[1].rows[i]})`, 3);
+      return `${start}${parts.join(" + ")}${weights.length > 3 ? " + …" : ""} = ${written(value)}`;
+    }
+    case "norm": {
+      const numbers = sourceRow(0).map(Number);
+      const mean = numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
+      const spread = Math.sqrt(numbers.reduce((sum, one) => sum + (one - mean) ** 2, 0) / numbers.length);
+      const gain = part.weight?.values?.[0][column] ?? 1;
+      const bias = part.bias?.[column] ?? 0;
+      return `${start}${written(gain)} · (${written(numbers[column])} − ${term(mean)}) / ${written(spread)} + ${term(bias)} = ${written(value)}`;
+    }
+    case "linear": {
+      const [{ rows }] = operands(part, row, column);
+      const numbers = (sources[0].values?.[rows[0]] ?? []).map(Number);
+      const bias = part.bias ? ` + b ${term(part.bias[column])}` : "";
+      const made = part.function ? `, after ${part.function === "relu" ? "ReLU" : "GELU"}: ` : " = ";
+      const weights = part.weight?.values?.map((one) => one[column]);
+      if (!weights) return `${start}${numbers.length} products of this row with learned weights${bias}${made}${written(value)}`;
+      const products = numbers.map((one, i) => one * weights[i]);
+      const parts = largest(products, (i) => `${written(numbers[i])} · ${term(weights[i])}`, 2);
+      return `${start}${parts.join(" + ")} + … (${numbers.length} products)${bias}${made}${written(value)}`;
+    }
+    default:
+      return `${start}${written(value)}, ${result.about}`;
+  }
+}

@@ -1,0 +1,292 @@
+// One part: the matrices that it is computed from and its numbers. The pointer or the arrow keys choose a number; what
+// it was computed from is framed, and said in a sentence.
+
+import { context, element, setSymbol } from "./dom.js";
+import { nextWordTable } from "./next_word.js";
+import { operands, sentence, written } from "./numbers.js";
+
+const SIGNS = { linear: "×", add: "+", scores: "·", softmax: "", norm: "", "weighted sum": "×", concat: "", input: "" };
+
+/**
+ * @typedef {{ values: (number | null)[][], canvas: HTMLCanvasElement, frame: HTMLElement, marks: HTMLElement, width: number,
+ *   height: number, index: number }} Grid index: of the sources, −1 the weight, −2 the result
+ */
+
+export class PartView {
+  /**
+   * @param {HTMLElement} host
+   * @param {import("./types").PartPicture} picture
+   * @param {import("./types").Room} room
+   * @param {{ palette: import("./types").Palette, open: (name: string) => void, say: (text: string) => void, draw: () => void }} on
+   */
+  constructor(host, picture, room, { palette, open, say, draw }) {
+    this.picture = picture;
+    this.room = room;
+    this.palette = palette;
+    this.open = open;
+    this.say = say;
+    this.caption = `${picture.caption} Point at a number to see where it comes from.`;
+    /** @type {Grid[]} */
+    this.grids = [];
+    this.cursor = [0, 0];
+    const hasWeight = Boolean(picture.weight?.values && picture.operation === "linear");
+    if (hasWeight) this.shares = picture.presenting ? { source: 0.2, weight: 0.13, result: 0.54 } : { source: 0.26, weight: 0.22, result: 0.43 };
+    else this.shares = { source: 0.34, weight: 0.34, result: 0.5 };
+    if (room.vertical) this.shares = { source: 0.95, weight: 0.95, result: 0.95 };
+    this.smallest = picture.presenting ? 20 : 9.5; // letters in a cell, in pixels
+    /** @type {{ title: string, caption: string, column: number }[]} */
+    this.steps = picture.result.rows.map((row, i) => {
+      const values = picture.result.values?.[i] ?? [];
+      const best = values.indexOf(Math.max(...values.map((one) => one ?? -Infinity)));
+      return { title: `Row ${i + 1}, “${row}”`, caption: `${sentence(picture, i, best)}.`, column: best };
+    });
+    if (picture.operation === "input") this.steps = [];
+    this.host = element("div", "path-part");
+    const formula = setSymbol(element("p", "path-formula"), picture.formula);
+    const flow = element("div", "path-equation");
+    const sign = SIGNS[picture.operation];
+    const shown = picture.operation === "concat" ? picture.sources.slice(0, 12) : picture.sources;
+    shown.forEach((source, i) => {
+      if (i && sign) flow.append(element("span", "path-sign", sign));
+      flow.append(this.#matrix(source, i, room.width * (picture.operation === "concat" ? 0.9 / shown.length : this.shares.source)));
+    });
+    if (picture.weight) {
+      flow.append(element("span", "path-sign", picture.operation === "norm" ? "· γ" : sign));
+      flow.append(this.#weight(picture.weight));
+    }
+    if (picture.bias) flow.append(element("span", "path-sign", picture.operation === "norm" ? "+ β" : "+ b"));
+    if (picture.sources.length) flow.append(element("span", "path-sign", arrow(picture)));
+    flow.append(this.#matrix(picture.result, -2, room.width * this.shares.result));
+    this.host.append(formula, flow);
+    if (picture.next) this.host.append(nextWordTable(picture.next, draw, true));
+    host.replaceChildren(this.host);
+    if (picture.sources.length) this.#light(0, this.steps[0]?.column ?? 0, false);
+  }
+
+  close() {}
+
+  /**
+   * @param {number | null} step
+   * @param {number} share
+   */
+  reveal(step, share) {
+    const result = this.grids.find(({ index }) => index === -2);
+    result?.frame.querySelector(".path-cover")?.remove();
+    if (step === null || !result) return;
+    const rows = this.steps.length;
+    const cover = element("span", "path-cover");
+    const done = (step + (share >= 1 ? 1 : share)) / rows;
+    Object.assign(cover.style, { top: `${done * 100}%`, height: `${(1 - done) * 100}%` });
+    result.frame.append(cover);
+    this.#light(step, this.steps[step].column, false);
+  }
+
+  /**
+   * @param {import("./types").Matrix} matrix
+   * @param {number} index
+   * @param {number} most its greatest width in pixels
+   */
+  #matrix(matrix, index, most) {
+    const figure = this.#figure(matrix.symbol, matrix.about, matrix.shape);
+    if (index >= 0 && matrix.name !== this.picture.result.name && this.picture.operation !== "concat") {
+      const link = element("button", "path-go", "where from?");
+      link.type = "button";
+      link.dataset.open = matrix.name;
+      link.setAttribute("aria-label", `Open ${matrix.symbol.replace(/[_^]/g, "")}, ${matrix.about}: where it comes from`);
+      link.onclick = () => this.open(matrix.name);
+      figure.querySelector("figcaption")?.append(link);
+    }
+    if (!matrix.values) {
+      figure.append(element("span", "path-large", `${matrix.shape} numbers: too many to be drawn`));
+      return figure;
+    }
+    const { letter } = this.room;
+    const columns = matrix.values[0].length;
+    const asNumbers = columns <= 16 || Boolean(matrix.map);
+    const names = Math.min(Math.max(...matrix.rows.map((one) => one.length)), 12) * letter * 0.55 + 8;
+    const cell = asNumbers ? Math.max(Math.min(letter * 4, (most - names) / columns), 8) : Math.max(0.5, Math.min(letter * 0.5, (most - names) / columns));
+    const row = Math.min(letter * 2.4, Math.max(letter * 1.15, (this.room.height - letter * 10) / matrix.rows.length));
+    const body = element("div", "path-matrix-body");
+    if (matrix.columns.length) body.append(this.#columnNames(matrix.columns, cell, names));
+    const list = element("span", "path-names");
+    list.style.width = `${names}px`;
+    for (const name of matrix.rows) {
+      const made = element("span", "", name);
+      Object.assign(made.style, { height: `${row}px`, lineHeight: `${row}px` });
+      list.append(made);
+    }
+    body.style.width = `${Math.ceil(names + cell * columns) + 1}px`;
+    body.append(list, this.#grid(matrix.values, index, cell, row, matrix.map, asNumbers && cell >= this.smallest * 2.6));
+    figure.append(body);
+    return figure;
+  }
+
+  /**
+   * @param {string[]} columns
+   * @param {number} cell
+   * @param {number} names
+   */
+  #columnNames(columns, cell, names) {
+    const head = element("span", "path-column-names");
+    head.style.paddingLeft = `${names}px`;
+    for (const name of columns) {
+      const made = element("span");
+      made.append(element("span", "", name));
+      made.style.width = `${cell}px`;
+      head.append(made);
+    }
+    return head;
+  }
+
+  /** @param {import("./types").Weight} weight */
+  #weight(weight) {
+    const figure = this.#figure(weight.symbol, weight.about, weight.shape);
+    if (!weight.values) {
+      figure.append(element("span", "path-large", `${weight.shape} learned numbers: too many to be drawn`));
+      return figure;
+    }
+    const [rows, columns] = [weight.values.length, weight.values[0].length];
+    const { letter, width, height } = this.room;
+    const cell = Math.max(0.5, Math.min(letter * 0.8, (width * this.shares.weight) / columns));
+    const row = rows === 1 ? letter * 1.5 : Math.max(0.5, Math.min(letter * 0.45, (height - letter * 10) / rows));
+    figure.append(this.#grid(weight.values, -1, cell, row, "", false));
+    return figure;
+  }
+
+  /**
+   * @param {string} symbol
+   * @param {string} about
+   * @param {string} shape
+   */
+  #figure(symbol, about, shape) {
+    const figure = element("figure", "path-matrix");
+    const caption = element("figcaption");
+    caption.append(setSymbol(element("b"), symbol), element("span", "", about), element("small", "", shape));
+    figure.append(caption);
+    return figure;
+  }
+
+  /**
+   * @param {(number | null)[][]} values
+   * @param {number} index
+   * @param {number} cell
+   * @param {number} row
+   * @param {"" | "scores" | "weights"} map
+   * @param {boolean} asNumbers
+   */
+  #grid(values, index, cell, row, map, asNumbers) {
+    const { palette, picture } = this;
+    const [width, height] = [cell * values[0].length, row * values.length];
+    const frame = element("div", "path-grid");
+    Object.assign(frame.style, { width: `${width}px`, height: `${height}px` });
+    const canvas = element("canvas");
+    const drawing = context(canvas, width, height);
+    const greatest = Math.max(...values.flat().map((one) => Math.abs(one ?? 0))) || 1;
+    const inset = asNumbers || map ? 1 : row > 6 ? Math.min(2, row * 0.1) : 0;
+    drawing.font = `${Math.max(this.smallest, Math.min(this.room.letter * 0.95, row * 0.7, cell * 0.37))}px ${getComputedStyle(document.body).fontFamily}`;
+    drawing.textAlign = "center";
+    drawing.textBaseline = "middle";
+    values.forEach((numbers, i) =>
+      numbers.forEach((value, j) => {
+        // Half as strong behind letters, so that they can be read.
+        const color = value === null ? palette.masked : map === "weights" ? palette.weight(asNumbers ? value * 0.9 : value) : palette.change((value / greatest) * (asNumbers ? 0.55 : 1));
+        drawing.fillStyle = color;
+        drawing.fillRect(j * cell, i * row + inset / 2, Math.max(cell - (asNumbers ? 1 : 0), Math.min(cell, 0.6)) + (cell < 4 ? 0.3 : 0), row - inset);
+        if (!asNumbers) return;
+        drawing.fillStyle = isDarkColor(color) ? "#ffffff" : "#11151d";
+        drawing.fillText(rounded(value), (j + 0.5) * cell, (i + 0.5) * row + 0.5);
+      }),
+    );
+    const marks = element("div", "path-marks");
+    frame.append(canvas, marks);
+    const grid = { values, canvas, frame, marks, width, height, index };
+    this.grids.push(grid);
+    if (index === -2) {
+      canvas.tabIndex = 0;
+      canvas.setAttribute("role", "img");
+      canvas.setAttribute("aria-label", `${picture.result.about}: ${picture.result.shape} numbers. The arrow keys go from number to number.`);
+      canvas.onkeydown = (event) => this.#key(event);
+    }
+    canvas.onpointermove = (event) => {
+      const place = [Math.floor((event.offsetY / height) * values.length), Math.floor((event.offsetX / width) * values[0].length)];
+      this.#point(grid, Math.min(Math.max(place[0], 0), values.length - 1), Math.min(Math.max(place[1], 0), values[0].length - 1));
+    };
+    return frame;
+  }
+
+  /**
+   * @param {Grid} grid
+   * @param {number} row
+   * @param {number} column
+   */
+  #point(grid, row, column) {
+    if (grid.index === -2) {
+      this.#light(row, column);
+      return;
+    }
+    const value = written(grid.values[row][column]);
+    const source = this.picture.sources[grid.index];
+    const name = grid.index < 0 ? `A learned number, ${this.picture.weight?.symbol.replace(/[_^]/g, "")}[${row + 1}, ${column + 1}]` : `${source.symbol.replace(/[_^]/g, "")}[${source.rows[row]}, ${source.columns[column] ?? column + 1}]`;
+    this.say(`${name} = ${value}`);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    /** @type {Record<string, [number, number]>} */
+    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    const move = moves[event.key];
+    const values = this.picture.result.values;
+    if (!move || !values || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const [row, column] = [this.cursor[0] + move[0], this.cursor[1] + move[1]];
+    if (row < 0 || column < 0 || row >= values.length || column >= values[0].length) return;
+    this.#light(row, column);
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} column
+   * @param {boolean} [aloud]
+   */
+  #light(row, column, aloud = true) {
+    this.cursor = [row, column];
+    const ranges = operands(this.picture, row, column);
+    for (const grid of this.grids) {
+      const own = grid.index === -2 ? [{ rows: [row, row + 1], columns: [column, column + 1] }] : ranges.filter(({ matrix }) => matrix === grid.index);
+      grid.marks.replaceChildren(
+        ...own.map(({ rows, columns }) => {
+          const mark = element("span", grid.index === -2 ? "path-chosen" : "path-operand");
+          const [high, wide] = [grid.height / grid.values.length, grid.width / grid.values[0].length];
+          Object.assign(mark.style, {
+            left: `${columns[0] * wide - 1}px`, top: `${rows[0] * high - 1}px`,
+            width: `${(columns[1] - columns[0]) * wide + 2}px`, height: `${(rows[1] - rows[0]) * high + 2}px`,
+          });
+          return mark;
+        }),
+      );
+    }
+    this.host.dataset.cell = `${row} ${column}`;
+    if (aloud) this.say(`${sentence(this.picture, row, column)}.`);
+  }
+}
+
+/** @param {import("./types").PartPicture} picture */
+function arrow({ operation, function: name }) {
+  if (operation === "softmax") return "softmax →";
+  if (operation === "scores") return "/ √d →";
+  if (operation === "concat") return "→";
+  return name ? `→ ${name === "relu" ? "ReLU" : "GELU"} →` : "=";
+}
+
+/** @param {number | null} value with two decimals, as in a matrix */
+function rounded(value) {
+  if (value === null) return "−∞";
+  return value.toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−");
+}
+
+/** @param {string} color rgb(r g b) */
+function isDarkColor(color) {
+  const [red, green, blue] = (color.match(/\d+/g) ?? ["0", "0", "0"]).map(Number);
+  return 0.299 * red + 0.587 * green + 0.114 * blue < 130;
+}

@@ -1,0 +1,224 @@
+// The path through a model at three depths: the whole model, one layer, one part. A click goes in, the trail or Escape
+// goes out; steps go by hand or by themselves. What is open belongs to Python, the step to this side.
+
+import { isDark, palette } from "./colors.js";
+import { element } from "./dom.js";
+import { LayerView } from "./layer_view.js";
+import { ModelView } from "./model_view.js";
+import { PartView } from "./part_view.js";
+import { Player } from "./player.js";
+
+const NARROW = 700; // pixels, below which it reads down
+const ZOOM = 260; // milliseconds from one depth to another
+const DEPTHS = { model: 0, layer: 1, part: 2 };
+
+export class Path {
+  /** @type {import("./types").Report} */
+  report = () => {};
+  /** @type {import("./types").AnyPicture | null} */
+  picture = null;
+  /** @type {import("./types").View | null} */
+  view = null;
+  #zoom = 0;
+  #wasFocused = false; // in the picture, when a part was opened
+
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    /** @type {<T extends HTMLElement>(name: string) => T} */
+    const part = (name) => /** @type {any} */ (root.querySelector(`.path-${name}`));
+    this.trail = part("trail");
+    this.heads = part("heads");
+    this.count = part("count");
+    this.caption = part("caption");
+    this.live = part("live");
+    this.stage = part("picture");
+    this.playButton = part("play");
+    this.motion = matchMedia("(prefers-reduced-motion: reduce)");
+    this.player = new Player(() => this.#draw());
+    this.closed = new AbortController();
+    const options = { signal: this.closed.signal };
+    for (const button of root.querySelectorAll("[data-action]")) {
+      button.addEventListener("click", () => this.#act(/** @type {HTMLElement} */ (button).dataset.action ?? ""), options);
+    }
+    document.addEventListener("keydown", (event) => this.#key(event), options);
+    this.width = 0;
+    this.resized = new ResizeObserver(() => {
+      if (root.clientWidth !== this.width && this.picture) this.#build();
+    });
+    this.resized.observe(root);
+    addEventListener("resize", () => this.picture && this.#build(), options);
+  }
+
+  close() {
+    this.player.pause();
+    this.view?.close();
+    this.closed.abort();
+    this.resized.disconnect();
+    cancelAnimationFrame(this.#zoom);
+  }
+
+  /** @param {import("./types").AnyPicture} picture */
+  show(picture) {
+    const before = this.picture;
+    const moved = before ? DEPTHS[picture.depth] - DEPTHS[before.depth] : 0;
+    const same = before && JSON.stringify(before.trail) === JSON.stringify(picture.trail);
+    if (same && JSON.stringify(before) === JSON.stringify(picture) && this.#theme() === this.root.dataset.theme) return;
+    this.root.dataset.ready = "false";
+    this.picture = picture;
+    this.root.classList.toggle("path-presenting", picture.presenting);
+    this.#build();
+    if (!same || this.player.count !== this.view?.steps.length) this.player.restart(this.view?.steps.length ?? 0);
+    this.#trail();
+    this.#headButtons();
+    this.#draw();
+    if (before && !same) this.#enter(moved);
+    this.root.dataset.depth = picture.depth;
+    this.root.dataset.open = picture.trail.at(-1)?.open ?? "";
+    requestAnimationFrame(() => requestAnimationFrame(() => (this.root.dataset.ready = "true")));
+  }
+
+  #theme() {
+    return isDark(getComputedStyle(this.root).getPropertyValue("--st-background-color") || "#ffffff") ? "dark" : "light";
+  }
+
+  #build() {
+    const picture = /** @type {import("./types").AnyPicture} */ (this.picture);
+    this.view?.close();
+    this.width = this.root.clientWidth;
+    const theme = this.#theme();
+    this.root.dataset.theme = theme;
+    const vertical = this.width < NARROW;
+    const letter = picture.presenting ? Math.max(20, Math.min(30, this.width / 88)) : vertical ? 13 : Math.max(13, Math.min(17, this.width / 92));
+    this.root.style.setProperty("--letter", `${letter}px`);
+    const top = this.stage.getBoundingClientRect().top + window.scrollY - (this.root.closest("section")?.scrollTop ?? 0);
+    const height = Math.max(400, window.innerHeight - Math.max(120, Math.min(top, 330)) - letter * 3);
+    const room = { width: this.width, height, vertical, letter };
+    const on = {
+      palette: palette(picture.colors, theme),
+      open: (/** @type {string} */ name) => this.#open(name),
+      draw: () => this.report("draw", Date.now()),
+      say: (/** @type {string} */ text) => this.#say(text),
+    };
+    if (picture.depth === "model") this.view = new ModelView(this.stage, picture, room, on);
+    else if (picture.depth === "layer") this.view = new LayerView(this.stage, picture, room, on);
+    else this.view = new PartView(this.stage, picture, room, on);
+    this.view.reveal(this.player.step, this.player.share);
+  }
+
+  /** @param {number} moved deeper, or out where it is negative */
+  #enter(moved) {
+    this.stage.classList.remove("path-leaving");
+    if (this.#wasFocused) this.stage.focus({ preventScroll: true });
+    this.#wasFocused = false;
+    cancelAnimationFrame(this.#zoom);
+    if (this.motion.matches) {
+      Object.assign(this.stage.style, { opacity: "", transform: "" });
+      return;
+    }
+    const start = performance.now();
+    const frame = (/** @type {number} */ now) => {
+      const share = Math.min(1, Math.max(0, now - start) / ZOOM);
+      const left = (1 - share) ** 3;
+      this.stage.style.opacity = String(1 - left);
+      this.stage.style.transform = left ? `scale(${1 - (moved < 0 ? -0.06 : 0.06) * left})` : "";
+      if (share < 1) this.#zoom = requestAnimationFrame(frame);
+      else Object.assign(this.stage.style, { opacity: "", transform: "" });
+    };
+    this.stage.style.opacity = "0";
+    this.#zoom = requestAnimationFrame(frame);
+  }
+
+  /** @param {string} name */
+  #open(name) {
+    this.player.pause();
+    this.#wasFocused = this.root.contains(document.activeElement);
+    this.stage.classList.add("path-leaving");
+    this.report("open", name);
+  }
+
+  #trail() {
+    const picture = /** @type {import("./types").AnyPicture} */ (this.picture);
+    const crumbs = [{ open: "", title: "Whole model" }, ...picture.trail];
+    this.trail.replaceChildren(
+      ...crumbs.flatMap(({ open, title }, i) => {
+        const between = i ? [element("span", "path-between", "›")] : [];
+        if (i === crumbs.length - 1) {
+          const here = element("b", "", title);
+          here.setAttribute("aria-current", "location");
+          return [...between, here];
+        }
+        const button = element("button", "", title);
+        button.type = "button";
+        button.title = "Go out (Escape)";
+        button.onclick = () => this.#open(open);
+        return [...between, button];
+      }),
+    );
+  }
+
+  #headButtons() {
+    const { heads, head } = /** @type {import("./types").AnyPicture} */ (this.picture);
+    this.heads.hidden = !heads;
+    this.heads.replaceChildren(
+      element("span", "", "Head"),
+      ...Array.from({ length: heads }, (_, i) => {
+        const button = element("button", i === head ? "path-chosen-head" : "", String(i));
+        button.type = "button";
+        button.setAttribute("aria-label", `Head ${i}`);
+        button.setAttribute("aria-pressed", String(i === head));
+        button.onclick = () => this.report("head", i);
+        return button;
+      }),
+    );
+  }
+
+  /** @param {string} action */
+  #act(action) {
+    if (action === "play") {
+      if (this.player.isPlaying) this.player.pause();
+      else this.player.play();
+    } else this.player.go(action === "step" ? 1 : -1);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    const target = /** @type {Element} */ (event.target);
+    const idle = target === document.body || this.root.contains(target);
+    if (!idle || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.key === "Escape" && this.picture?.trail.length) {
+      event.preventDefault();
+      event.stopPropagation();
+      this.#open(this.picture.trail.at(-2)?.open ?? "");
+    } else if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
+      event.preventDefault();
+      this.player.go(event.key === "ArrowRight" ? 1 : -1);
+    }
+  }
+
+  /** @param {string} text about what the pointer is at; empty: about the step */
+  #say(text) {
+    const { step } = this.player;
+    const steps = this.view?.steps ?? [];
+    if (text) this.caption.replaceChildren(text);
+    else if (step === null) this.caption.replaceChildren(this.view?.caption ?? "");
+    else this.caption.replaceChildren(element("b", "", `${steps[step].title}. `), steps[step].caption);
+  }
+
+  #draw() {
+    const { player } = this;
+    const still = this.motion.matches;
+    this.view?.reveal(player.step, still ? 1 : player.share);
+    const name = player.step === null ? "" : String(player.step);
+    this.playButton.textContent = player.isPlaying ? "Pause" : "Play";
+    this.root.dataset.playing = String(player.isPlaying);
+    if (this.root.dataset.stage === name && this.shown === this.view) return;
+    this.root.dataset.stage = name;
+    this.shown = this.view;
+    this.count.textContent = player.count ? player.step === null ? `${player.count} steps` : `${player.step + 1} / ${player.count}` : "";
+    /** @type {HTMLElement} */ (this.root.querySelector(".path-player")).hidden = !player.count;
+    this.#say("");
+    // The sentence that changes under the pointer would be too much to be read aloud.
+    this.live.textContent = player.step === null ? "" : (this.caption.textContent ?? "");
+  }
+}

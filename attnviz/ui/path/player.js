@@ -1,0 +1,78 @@
+// Goes through steps, one after the other: by itself, frame by frame, or by hand.
+
+const DURATION = 1500; // milliseconds a step takes
+
+export class Player {
+  /** @type {number | null} the step; null: everything is shown */
+  step = null;
+  share = 1; // of the step
+  isPlaying = false;
+  /** @type {number | null} when the last frame was */
+  #before = null;
+  #frame = 0;
+
+  /**
+   * @param {(player: Player) => void} draw
+   * @param {{ request: (action: (now: number) => void) => number, cancel: (frame: number) => void }} [clock]
+   */
+  constructor(draw, clock) {
+    this.draw = draw;
+    this.clock = clock ?? { request: (action) => requestAnimationFrame(action), cancel: (one) => cancelAnimationFrame(one) };
+    this.count = 0;
+    this.isStill = false; // no motion within a step
+  }
+
+  /** @param {number} count of the steps of another picture */
+  restart(count) {
+    this.#stop();
+    this.count = count;
+    this.step = null;
+    this.share = 1;
+  }
+
+  play() {
+    if (this.isPlaying || !this.count) return;
+    if (this.step === null || (this.step === this.count - 1 && this.share >= 1)) [this.step, this.share] = [0, 0];
+    this.isPlaying = true;
+    this.#before = null;
+    this.#next();
+    this.draw(this);
+  }
+
+  pause() {
+    this.#stop();
+    this.draw(this);
+  }
+
+  /** @param {number} by 1 or −1; before the first step everything is shown */
+  go(by) {
+    this.#stop();
+    const next = (this.step ?? (by > 0 ? -1 : this.count)) + by;
+    this.step = next < 0 || next >= this.count ? null : next;
+    this.share = 1;
+    this.draw(this);
+  }
+
+  #stop() {
+    this.isPlaying = false;
+    this.clock.cancel(this.#frame);
+  }
+
+  #next() {
+    this.#frame = this.clock.request((now) => this.#tick(now));
+  }
+
+  /** @param {number} now */
+  #tick(now) {
+    if (!this.isPlaying || this.step === null) return;
+    this.share += (now - (this.#before ?? now)) / DURATION;
+    this.#before = now;
+    if (this.share >= 1 && this.step < this.count - 1) [this.step, this.share] = [this.step + 1, 0];
+    else if (this.share >= 1) {
+      this.share = 1;
+      this.isPlaying = false;
+    }
+    if (this.isPlaying) this.#next();
+    this.draw(this);
+  }
+}

@@ -1,0 +1,129 @@
+"""The Path page without a browser: what is drawn at each depth, and what a person or a link can choose."""
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+from attnviz.lessons.activations import NextWord, encoder_activations, translator_activations
+from attnviz.masks import Causal, Full
+from attnviz.models.interventions import Intervention
+from attnviz.models.minilm import minilm
+from attnviz.text import EXAMPLE
+from attnviz.translator import EXAMPLES, load
+from attnviz.translator.model import USE_LAYERS
+from attnviz.ui.path import pictures
+from tests.support.app import contents, healthy, open_page
+
+page = partial(open_page, "path")
+MOST_BYTES = 400_000  # of one picture; compressed on its way
+
+
+def picture(app: AppTest) -> dict[str, Any]:
+    """The picture that is sent to the browser."""
+    (component,) = healthy(app).get("bidi_component")
+    return json.loads(component.proto.json)
+
+
+def test_the_whole_model_opens_with_the_next_word() -> None:
+    drawn = picture(page())
+    assert drawn["depth"] == "model"
+    assert [band["title"] for band in drawn["bands"]] == ["Encoder", "Decoder"]
+    assert drawn["bands"][0]["tokens"] == EXAMPLES[0].split()
+    assert drawn["bands"][1]["tokens"] == ["<start>", "la", "petite"]
+    translation = load().translate(EXAMPLES[0])
+    word, probability = translation.steps[2].likeliest(1)[0]
+    assert drawn["next"]["words"][0]["word"] == word
+    assert drawn["next"]["words"][0]["probability"] == pytest.approx(probability, abs=1e-5)
+    cross = next(stage for stage in drawn["stages"] if stage["name"] == "decoder 1 cross")
+    record = translation.steps[2].records[-1]
+    assert torch.tensor(cross["weights"]) == pytest.approx(record.weights[0].mean(0).numpy(), abs=0.001)
+
+
+@pytest.mark.parametrize("model", ["Translator", "MiniLM"])
+def test_every_layer_and_every_part_can_be_drawn(model: str) -> None:
+    if model == "Translator":
+        translation = load().translate(EXAMPLES[1])
+        record = translator_activations(load(), translation.english, translation.french)
+        logits = record["output logits"]
+        next_word = NextWord(logits.columns, logits.values[0])
+    else:
+        record, next_word = encoder_activations(minilm(), EXAMPLE), None
+    sizes = {"model": json.dumps(pictures.model_picture(record, next_word, Causal()), allow_nan=False)}
+    for name in record.layers:
+        sizes[name] = json.dumps(pictures.layer_picture(record, name, 1, next_word, Causal()), allow_nan=False)
+    for name in record:
+        if model == "Translator" or "5" in name or "embedding" in name:
+            drawn = pictures.part_picture(record, name, 1, next_word)
+            sizes[name] = json.dumps(drawn, allow_nan=False)
+            assert [crumb["open"] for crumb in drawn["trail"]][-1] == name
+    assert max(map(len, sizes.values())) < MOST_BYTES
+
+
+def test_a_layer_and_a_part_open_by_their_links() -> None:
+    layer = picture(page(open="decoder 0", path_head="2"))
+    assert layer["depth"] == "layer"
+    assert [lane["title"] for lane in layer["lanes"]] == ["Self-attention", "Encoder–decoder attention", "MLP"]
+    assert layer["head"] == 2
+    part = picture(page(open="encoder 1 attention weights", path_head="3"))
+    expected = load().translate(EXAMPLES[0]).steps[0].records[1].weights[0, 3]
+    assert torch.tensor(part["result"]["values"]) == pytest.approx(expected.numpy(), abs=1e-5)
+    assert part["sources"][0]["name"] == "encoder 1 attention scores"
+
+
+def test_what_is_not_there_opens_the_whole_model() -> None:
+    assert picture(page(open="encoder 7 attention weights", path_head="99"))["depth"] == "model"
+    app = page(open="decoder 1", path_head="3")
+    app.selectbox(key="model").set_value("MiniLM").run()
+    assert picture(app)["depth"] == "model"
+
+
+def test_minilm_is_drawn_without_a_next_word() -> None:
+    drawn = picture(page(model="MiniLM", text="The cat sleeps."))
+    assert drawn["next"] is None
+    assert drawn["bands"][0]["tokens"] == ["[CLS]", "The", "cat", "sleeps", ".", "[SEP]"]
+    assert len(drawn["frames"]) == 7
+    assert picture(page(model="MiniLM", open="encoder 3 network hidden"))["weight"]["values"] is None
+
+
+def test_the_temperature_and_the_random_number_decide_what_is_drawn() -> None:
+    greedy = picture(page(temperature="0.0"))["next"]
+    assert greedy["drawn"] == greedy["greedy"] == "voiture"
+    assert greedy["words"][0]["probability"] == 1
+    drawn = {picture(page(temperature="3.0", draw=seed))["next"]["drawn"] for seed in range(4)}
+    assert len(drawn) > 1
+    logits = translator_activations(load(), tuple(EXAMPLES[0].split()), ("la", "petite"))["output logits"]
+    assert (
+        picture(page(temperature="3.0", draw=2))["next"]["drawn"]
+        == NextWord(logits.columns, logits.values[0], 3.0, 2).drawn
+    )
+
+
+def test_another_mask_is_computed_by_the_model() -> None:
+    drawn = picture(page(mask="Full", open="decoder 1 attention weights"))
+    interventions = (Intervention(Full(), layers=USE_LAYERS["decoder"]),)
+    record = load().translate(EXAMPLES[0], interventions).steps[2].records[4]
+    assert torch.tensor(drawn["result"]["values"]) == pytest.approx(record.weights[0, 0].numpy(), abs=1e-5)
+    assert drawn["result"]["values"][0][2] > 0  # the future is seen
+    assert "changed mask" in json.dumps(picture(page(mask="Full", open="decoder 0")), ensure_ascii=False)
+
+
+def test_an_unknown_word_is_named_and_the_last_picture_stays() -> None:
+    app = healthy(page())
+    app.text_input(key="english").set_value("the small zebra sleeps .").run()
+    assert "zebra" in contents(app)
+    assert picture(app)["bands"][0]["tokens"] == EXAMPLES[0].split()
+    long = page(model="MiniLM", text="cat " * 40)
+    assert "At most 24 tokens" in contents(long)
+    assert picture(long)["bands"][0]["tokens"][1:3] == ["The", "animal"]
+
+
+def test_a_shorter_translation_has_its_last_word() -> None:
+    app = page(word="8", english=EXAMPLES[1])
+    app.text_input(key="english").set_value("I sleep .").run()
+    drawn = picture(app)
+    assert drawn["bands"][1]["tokens"] == ["<start>", "je", "dors", "."]
+    assert drawn["next"]["greedy"] == "<end>"
