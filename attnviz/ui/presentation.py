@@ -59,7 +59,7 @@ def _show_pages(pages: Sequence[Page], index: int) -> None:
     if index > 0:
         with st.container(key="present-previous", width="content"):
             st.page_link(pages[index - 1], icon=":material/chevron_left:")
-    with st.popover(pages[index].title, type="tertiary", help="All pages", key="present-menu"):
+    with st.popover(pages[index].title, type="tertiary", help="All pages", key=f"present-menu-{index}"):
         for page in pages:
             st.page_link(page)
     if index + 1 < len(pages):

@@ -9,11 +9,11 @@ const OPEN = "[role=listbox], [role=dialog], [data-testid=stPopoverBody]";
 
 /**
  * @param {string} selector
- * @returns {HTMLElement | undefined} the first such element that can be seen
+ * @returns {HTMLElement | undefined} the last such element that can be seen, of several sliders that of the open tab
  */
 function visible(selector) {
   const all = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(selector));
-  return [...all].find((element) => element.checkVisibility() && element.getClientRects().length > 0);
+  return [...all].findLast((element) => element.checkVisibility() && element.getClientRects().length > 0);
 }
 
 /**
@@ -22,20 +22,20 @@ function visible(selector) {
  */
 function press(event) {
   const { key, target } = event;
-  if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  if (!visible(".st-key-presenting") || (target instanceof Element && target.closest(FIELDS) && key !== "Escape")) return;
+  if (!event.isTrusted || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (!visible(".st-key-presenting")) return;
+  const field = target instanceof Element ? target.closest(FIELDS) : null;
   if (key === "Escape") {
-    if (!(target instanceof HTMLInputElement)) visible(".st-key-present-switch button")?.click();
+    if (!field?.matches("input:not([type=range])")) visible(".st-key-present-switch button")?.click();
     return;
   }
+  const slider = /** @type {HTMLInputElement | undefined} */ (visible(`${STAYS} input[type=range]`));
   const direction = DIRECTIONS[key];
-  if (!direction) return;
+  if (!direction || (field && field !== slider)) return;
   event.preventDefault();
-  const thumb = visible(`${STAYS} [role=slider]`);
-  if (!thumb) return visible(`.st-key-present-${direction} a`)?.click();
-  thumb.focus();
+  if (!slider) return visible(`.st-key-present-${direction} a`)?.click();
   const arrow = direction === "next" ? "ArrowRight" : "ArrowLeft";
-  for (const kind of ["keydown", "keyup"]) thumb.dispatchEvent(new KeyboardEvent(kind, { key: arrow, bubbles: true }));
+  for (const kind of ["keydown", "keyup"]) slider.dispatchEvent(new KeyboardEvent(kind, { key: arrow, bubbles: true }));
 }
 
 /** @param {Window} window */
