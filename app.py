@@ -22,7 +22,7 @@ from streamlit.config import set_option
 from attnviz import settings
 from attnviz.sources import Pretrained
 from attnviz.ui import hosting, housekeeping, scripts, styles
-from attnviz.ui.addresses import UnknownAddresses, address
+from attnviz.ui.addresses import OlderLinks, UnknownAddresses, address
 from attnviz.ui.static_files import PageElements, StaticFileCache, disable_nagle
 
 try:
@@ -84,6 +84,7 @@ app = st.App(
     middleware=[
         Middleware(SecurityHeaders),
         Middleware(hosting.AllowedHosts),
+        Middleware(OlderLinks),
         Middleware(PageElements, head=scripts.early_elements(), body=styles.style_element()),
         Middleware(StaticFileCache),
         Middleware(UnknownAddresses, hidden=() if hosting.is_local() else (address("/_stcore/metrics"),)),

@@ -3,7 +3,16 @@
 import streamlit as st
 
 from attnviz.ui.heading import heading
-from attnviz.ui.transformer import controls, decoding, notation, three_uses, training, training_dynamics, what_if
+from attnviz.ui.transformer import (
+    before_attention,
+    controls,
+    decoding,
+    notation,
+    three_uses,
+    training,
+    training_dynamics,
+    what_if,
+)
 
 heading(
     "Transformer",
@@ -16,6 +25,7 @@ tabs = {
     "What if": what_if,
     "How attention forms": training_dynamics,
     "In symbols": notation,
+    "Before attention": before_attention,
 }
 for tab, module in zip(st.tabs(list(tabs), key="tab", bind="query-params"), tabs.values(), strict=True):
     if tab.open:

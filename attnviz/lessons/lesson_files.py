@@ -9,7 +9,6 @@ from attnviz.formatting import enumeration
 
 FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer")
-FIRST_PAGE = "explore"  # whose address has no name
 LARGEST = 64 * 1024  # bytes of a file
 MOST_QUESTIONS = 12
 REQUIRED: dict[str, type] = {"title": str, "about": str, "page": str}
@@ -37,9 +36,8 @@ class Lesson:
 
     def link(self, *more: tuple[str, str]) -> str:
         """Returns the address of the page in its state, relative to any page; `more` are further parameters."""
-        page = "" if self.page == FIRST_PAGE else self.page
         query = urlencode([*self.state, *more])
-        return f"./{page}{'?' if query else ''}{query}"
+        return f"./{self.page}{'?' if query else ''}{query}"
 
 
 def read_lessons(folder: Path) -> tuple[list[Lesson], list[str]]:

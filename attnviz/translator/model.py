@@ -27,12 +27,14 @@ FIXED_VECTOR = "fixed vector"  # the model whose decoder sees one vector for the
 
 
 def score_class(variant: str) -> type[Score]:
-    """Returns the class of a variant's score. Raises ValueError if there is no such variant.
+    """Returns the class of the score of a variant, or of FIXED_VECTOR. Raises ValueError if there is no such variant.
 
     Example:
         >>> score_class("dot").__name__
         'Dot'
     """
+    if variant == FIXED_VECTOR:
+        return ScaledDot
     if variant not in VARIANTS:
         raise ValueError(f"The translator's variants are {', '.join(VARIANTS)}; {variant!r} was asked for.")
     return VARIANTS[variant]
@@ -266,6 +268,4 @@ def create_model(variant: str) -> Transformer:
         >>> create_model("fixed vector").fixed_vector
         True
     """
-    if variant == FIXED_VECTOR:
-        return Transformer(fixed_vector=True)
-    return Transformer(score_class(variant))
+    return Transformer(score_class(variant), fixed_vector=variant == FIXED_VECTOR)

@@ -11,9 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from attnviz.translator import weights
+from attnviz.translator import sentence_lengths, weights
 from attnviz.translator.grammar import generate_sentences
-from attnviz.translator.model import PAD, VARIANTS, ForwardPass, Transformer, create_model
+from attnviz.translator.model import FIXED_VECTOR, PAD, VARIANTS, ForwardPass, Transformer, create_model
 from attnviz.translator.translation import Translator, source_ids, target_ids
 
 SEED, STEPS = 0, 2400
@@ -102,7 +102,7 @@ def sample(number: int) -> tuple[Int[Tensor, "sentences words"], Int[Tensor, "se
 
 
 def main() -> None:
-    """Trains every variant, and saves its weights and its log."""
+    """Trains every variant, and saves its weights and its log; then the model with a fixed vector for a sentence."""
     torch.set_num_threads(1)  # so that sums are added up in one order
     for old in weights.FOLDER.glob("*.safetensors"):
         old.unlink()
@@ -125,6 +125,17 @@ def main() -> None:
                     flush=True,
                 )
         weights.save_training_log(variant, weights.TrainingLog(LOG_EVERY, tuple(losses), tuple(evaluations)))
+    train_fixed_vector()
+
+
+def train_fixed_vector() -> None:
+    """Trains the model with a fixed vector, and saves its weights and how it compares by the length of sentences."""
+    for now in train(SEED, FIXED_VECTOR, STEPS):
+        if now.step == STEPS:
+            weights.save(now.translator())
+    sentence_lengths.save_accuracies()
+    for variant, accuracies in sentence_lengths.shipped_accuracies().items():
+        print(variant, *(f"{one.length}: {one.sentences:.0%} {one.words:.0%}" for one in accuracies), flush=True)
 
 
 if __name__ == "__main__":

@@ -107,10 +107,11 @@ def _layer(record: AttentionRecord, translation: Translation) -> Layer:
     """Returns the layer of one attention."""
     from_encoder, in_decoder = record.use == "encoder", record.use == "decoder"
     queries, keys = record.query.shape[-2], record.key.shape[-2]
+    memory = translation.english if keys == len(translation.english) else ("sentence",)  # of a fixed vector
     inputs = Inputs(
         *(record.query[0], record.key[0], record.value[0]),
         translation.english if from_encoder else translation.decoder_rows[:queries],
-        translation.decoder_inputs[:keys] if in_decoder else translation.english,
+        translation.decoder_inputs[:keys] if in_decoder else memory,
         special_queries=() if from_encoder else (0,),
         special_keys=(0,) if in_decoder else (),
     )

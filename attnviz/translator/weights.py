@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from attnviz.translator.grammar import Sentence, Split, generate_sentences
-from attnviz.translator.model import SOURCE_VOCABULARY, TARGET_VOCABULARY, Transformer, score_class
+from attnviz.translator.model import SOURCE_VOCABULARY, TARGET_VOCABULARY, create_model, score_class
 from attnviz.translator.translation import Translator
 
 FOLDER = Path(__file__).parents[2] / "assets" / "translator"
@@ -49,8 +49,8 @@ class TrainingLog:
 
 
 def load(variant: str = "scaled dot", step: int | None = None) -> Translator:
-    """Returns the translator with this variant of the encoder–decoder score, after all its training or after `step`
-    steps.
+    """Returns the translator with this variant of the encoder–decoder score, or with one vector for a sentence
+    (FIXED_VECTOR), after all its training or after `step` steps.
 
     Raises ValueError if there is no such checkpoint; see `checkpoints`. Nothing is unpickled.
 
@@ -82,7 +82,7 @@ def checkpoints(variant: str = "scaled dot") -> tuple[int, ...]:
 
 @lru_cache(maxsize=32)
 def _loaded(variant: str, step: int) -> Translator:
-    model = Transformer(score_class(variant))
+    model = create_model(variant)
     path = _path(variant, step)
     try:
         with safe_open(path, "pt") as file:

@@ -4,13 +4,13 @@ from collections.abc import Collection
 from pathlib import Path
 
 import streamlit as st
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from attnviz.lessons.lesson_files import FIRST_PAGE
 from attnviz.ui.static_files import is_html
 
 PAGES = Path(__file__).parents[2] / "pages"
+FIRST_PAGE = "start"  # whose address has no name
 NOTHING_HERE = "There is no page and no file at this address. Check it for a typing error, or open the first page."
 
 
@@ -24,6 +24,20 @@ def page_addresses() -> set[str]:
     """Returns the addresses of all pages, without a slash at the end."""
     names = (page.stem for page in PAGES.glob("*.py"))
     return {address("" if name == FIRST_PAGE else f"/{name}") for name in names}
+
+
+class OlderLinks:
+    """Middleware that redirects links to the first page with parameters to Explore, which was the first page once."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        first = scope["type"] == "http" and scope["path"].rstrip("/") == address("")
+        if first and (query := scope["query_string"].decode("latin-1")):
+            await RedirectResponse(f"{address('/explore')}?{query}")(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
 
 class UnknownAddresses:

@@ -15,7 +15,8 @@ st.logo(ASSETS / "logo.svg", size="large", icon_image=ASSETS / "icon.svg")
 presentation.switch()
 page = st.navigation(
     [
-        st.Page(PAGES / "explore.py", title="Explore", icon=":material/grid_view:", default=True),
+        st.Page(PAGES / "start.py", title="Start", icon=":material/home:", default=True),
+        st.Page(PAGES / "explore.py", title="Explore", icon=":material/grid_view:"),
         st.Page(PAGES / "lessons.py", title="Lessons", icon=":material/school:"),
         st.Page(PAGES / "lookup.py", title="Lookup", icon=":material/book_2:"),
         st.Page(PAGES / "steps.py", title="Steps", icon=":material/steps:"),

@@ -18,11 +18,7 @@ from starlette.routing import Route
 from attnviz.ui.addresses import address
 
 _HERE = Path(__file__).parent
-_MODULES = {
-    f"{component}/{file.name}": file.read_bytes()
-    for component in ("chart", "matrices", "network", "path")
-    for file in sorted((_HERE / component).glob("*.js"))
-}
+_MODULES = {f"{file.parent.name}/{file.name}": file.read_bytes() for file in sorted(_HERE.glob("*/*.js"))}
 _VERSION = hashlib.sha256(b"\0".join(_MODULES.values())).hexdigest()[:16]
 _PLOTLY = f"/vendor/plotly-{get_plotlyjs_version()}.min.js"
 _FOLDER = f"/vendor/attnviz-{_VERSION}/"
@@ -54,7 +50,8 @@ def routes() -> list[Route]:
 
 
 def early_elements() -> Markup:
-    """Returns the elements of a page's head that load plotly.js and the modules of charts and WIDGETS ahead of drawing.
+    """Returns the elements of a page's head that start `navigation`, and load plotly.js and the modules of charts and
+    WIDGETS ahead of drawing.
 
     Streamlit's client requests the module of a widget when it first draws one, and what that module imports when it
     has arrived: several round trips, one after the other.
@@ -63,9 +60,13 @@ def early_elements() -> Markup:
     widgets = sorted(_imports(folder, WIDGETS) - _imports(folder, ["index"]))
     charts = [_FOLDER + name for name in _MODULES if name.startswith("chart/")]
     modules = [*charts, *(f"/static/js/{name}" for name in widgets)]
+    navigation = Markup('<script type="module" crossorigin src="{}"></script>')
+    plotly = Markup('<script defer src="{}"></script>')
     preload = Markup('<link rel="modulepreload" crossorigin href="{}">')
-    return Markup('<script defer src="{}"></script>').format(plotly_address()) + Markup().join(
-        preload.format(address(module)) for module in modules
+    return (
+        navigation.format(address(_FOLDER + "navigation/main.js"))
+        + plotly.format(plotly_address())
+        + Markup().join(preload.format(address(module)) for module in modules)
     )
 
 

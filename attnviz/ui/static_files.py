@@ -71,11 +71,11 @@ class StaticFileCache:
 
 
 class PageElements:
-    """Middleware that adds elements to HTML pages: at the end of the head, and at the end of the body."""
+    """Middleware that adds elements to HTML pages: before the first script, and at the end of the body."""
 
     def __init__(self, app: ASGIApp, head: Markup, body: Markup) -> None:
         self.app = app
-        self.elements = {b"</head>": head.encode(), b"</body>": body.encode()}
+        self.elements = {b"<script": head.encode(), b"</body>": body.encode()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start: Message = {}
@@ -101,8 +101,8 @@ class PageElements:
         await self.app(scope, receive, send_with_elements)
 
     def _with_elements(self, page: bytes) -> bytes:
-        for end, elements in self.elements.items():
-            page = page.replace(end, elements + end, 1)
+        for place, elements in self.elements.items():
+            page = page.replace(place, elements + place, 1)
         return page
 
 

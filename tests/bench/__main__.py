@@ -160,7 +160,7 @@ def app(browser: Browser, script: Path | None = None, query: str = "") -> Iterat
             page.sent[0] += len(frame)  # type: ignore[attr-defined]
 
         page.on("websocket", lambda socket: socket.on("framereceived", count))
-        page.goto(address + "/" + query)
+        page.goto(f"{address}/{'' if script else 'explore'}{query}")
         page.get_by_label("Text", exact=True).wait_for()
         page.wait_for_selector(".heatmaplayer image", state="attached")
         yield page

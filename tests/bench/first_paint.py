@@ -24,11 +24,11 @@ def first_paint() -> None:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
             pairs = []
             for turn in range(VISITS + 1):  # the first visit is the first of the server too
-                sides = [(bare, BARE), (explore, EXPLORE)]
+                sides = [(bare, BARE), (f"{explore}/explore", EXPLORE)]
                 times = {
                     address: _visit(browser, address, painted) for address, painted in sides[:: -1 if turn % 2 else 1]
                 }
-                pairs.append((times[bare], times[explore]))
+                pairs.append(tuple(times[address] for address, _ in ((bare, BARE), (f"{explore}/explore", EXPLORE))))
             browser.close()
     row("cold", *medians(pairs[1:]))
 

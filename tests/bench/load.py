@@ -34,6 +34,7 @@ class Visitor:
     """A browser's side of Streamlit's protocol, as far as a visitor needs it."""
 
     connection: ClientConnection
+    page_name: str = ""  # in the address; empty for the first page
     page: str = ""  # the hash of the page
     widgets: dict[tuple[str, str], Any] = field(default_factory=dict)  # by type and label
     values: dict[str, tuple[str, str]] = field(default_factory=dict)  # by id: the field of its message, and its value
@@ -45,7 +46,7 @@ class Visitor:
     async def run(self) -> float:
         """Runs the page; returns the seconds until it has ended. Raises RuntimeError if it shows an exception."""
         request = BackMsg()
-        request.rerun_script.page_script_hash = self.page
+        request.rerun_script.page_name, request.rerun_script.page_script_hash = self.page_name, self.page
         for name, (kind, value) in self.values.items():
             setattr(request.rerun_script.widget_states.widgets.add(id=name), kind, value)
         began = time.perf_counter()
@@ -88,28 +89,28 @@ def load(counts: tuple[int, ...] = VISITORS) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for count in counts:
             figures = []
-            for name, script in (("bare", BARE_PAGE), ("explore", None)):
-                with serving(Path(folder) / name, script) as address:
-                    asyncio.run(_visit(address, random.Random(count), 0))  # loads the model
-                    times = asyncio.run(_visit_all(address, count))
+            for page_name, script in (("", BARE_PAGE), ("explore", None)):
+                with serving(Path(folder) / f"log {page_name}", script) as address:
+                    asyncio.run(_visit(address, page_name, random.Random(count), 0))  # loads the model
+                    times = asyncio.run(_visit_all(address, page_name, count))
                 p50, p95 = statistics.median(times), statistics.quantiles(times, n=20, method="inclusive")[-1]
                 figures += [1000 * p50, 1000 * p95]
             print("".join(f"{figure:>14.0f}" for figure in (count, *figures)) + f"{figures[2] / figures[0]:>14.2f}")
 
 
-async def _visit_all(address: str, count: int) -> list[float]:
+async def _visit_all(address: str, page_name: str, count: int) -> list[float]:
     """Returns the seconds of all runs but those that opened the page."""
-    visits = (_visit(address, random.Random(number), SECONDS) for number in range(count))
+    visits = (_visit(address, page_name, random.Random(number), SECONDS) for number in range(count))
     return [seconds for times in await asyncio.gather(*visits) for seconds in times]
 
 
-async def _visit(address: str, chance: random.Random, seconds: float) -> list[float]:
+async def _visit(address: str, page_name: str, chance: random.Random, seconds: float) -> list[float]:
     socket = f"{address.replace('http', 'ws')}/_stcore/stream"
     end = time.perf_counter() + seconds
     await asyncio.sleep(chance.uniform(0, min(seconds, THINKING)))
     times: list[float] = []
     async with connect(socket, subprotocols=["streamlit"], max_size=None, open_timeout=60) as connection:  # type: ignore[list-item]
-        visitor = Visitor(connection)
+        visitor = Visitor(connection, page_name)
         await visitor.run()
         for pause in _pauses(chance, end):
             await asyncio.sleep(pause)

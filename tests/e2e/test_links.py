@@ -68,7 +68,7 @@ def test_below_a_base_path_charts_are_drawn_and_clicked_and_links_open_pages(bro
 
 
 def test_an_unknown_address_answers_404(address: str) -> None:
-    for unknown in ("/vendor/nothing.js", "/explore", "/masks/nothing", "/static/js/nothing.js", "/attn-wrong/masks"):
+    for unknown in ("/vendor/nothing.js", "/unknown", "/masks/nothing", "/static/js/nothing.js", "/attn-wrong/masks"):
         assert httpx2.get(address + unknown).status_code == 404
     for page in ("", "/", "/masks", "/models?layer=x"):
         assert "<html" in httpx2.get(address + page).raise_for_status().text

@@ -31,8 +31,7 @@ IT, ANIMAL, STREET = 10, 2, 8
 
 def page(name: str = "explore", link: list[tuple[str, str]] | None = None) -> AppTest:
     app = AppTest.from_file(ROUTER, default_timeout=60)
-    if name != "explore":
-        app.switch_page(f"../../pages/{name}.py")
+    app.switch_page(f"../../pages/{name}.py")
     for parameter, value in link or []:
         app.query_params[parameter] = [*app.query_params.get(parameter, []), value]
     return healthy(app.run())

@@ -18,13 +18,14 @@ from attnviz.scores import Additive, Cosine, General
 from attnviz.translator import EXAMPLES, Step, Translation, load
 from attnviz.translator.live_training import LiveTraining, Status
 from attnviz.translator.model import USE_LAYERS
+from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
 from attnviz.ui.transformer import maps, training_dynamics, what_if
 from attnviz.ui.transformer.training import QUEUE, TRAINING
 from attnviz.ui.widgets import title
 from tests.support.app import contents, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
-TABS = ("Three uses", "What if", "How attention forms", "In symbols")
+TABS = ("Three uses", "What if", "How attention forms", "In symbols", "Before attention")
 CONTROLS = ("mask", "score", "normalizer")
 
 
@@ -82,6 +83,23 @@ def test_the_caption_of_each_use_says_where_queries_keys_and_values_come_from() 
     assert "Queries come from the decoder, keys and values from the encoder." in said
     assert "Queries, keys and values come from the encoder." in said
     assert "In the framed row “petite” goes in, and “voiture” comes out." in said
+
+
+def test_both_translations_are_compared_with_the_right_one_before_attention() -> None:
+    app = healthy(page(tab="Before attention"), charts=3)
+    found = [load(variant).translate(EXAMPLES[0]) for variant in COMPARED]
+    assert [[word for word, _ in one] for one in words(app)] == [[step.word for step in one.steps] for one in found]
+    assert found[0].french == found[0].reference.french
+    assert found[1].text == "la jolie voiture calme est petite."
+    assert marked(app) == [[], ["jolie", "calme", "petite"]]
+    said, right = contents(app), found[0].reference.french
+    both = [len(matching_words(one.french, right)) for one in found]
+    assert f"With attention {both[0]} of {len(right)} words are right, with one vector {both[1]}." in said
+    shares = [next(one for one in line if one.length == 7).sentences for line in shipped_accuracies().values()]
+    assert f"{shares[0]:.0%} are right in every word with attention, and {shares[1]:.0%} with one vector" in said
+    unknown = contents(page(tab="Before attention", english="cat the sleeps red"))
+    assert "Of test sentences with 5 words" in unknown
+    assert "words are right, with one vector" not in unknown
 
 
 def test_an_older_link_to_a_training_of_ones_own_opens_it() -> None:

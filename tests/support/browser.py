@@ -266,7 +266,7 @@ class AppPage:
 class Explore(AppPage):
     """The Explore page."""
 
-    charts = ("heatmap", "heads")
+    path, charts = "explore", ("heatmap", "heads")
 
     def __init__(self, page: Page, address: str) -> None:
         super().__init__(page, address)

@@ -36,7 +36,7 @@ def test_all_addresses_are_absolute_and_below_the_base_path(base: str) -> None:
 @pytest.mark.usefixtures("base_path")
 def test_html_is_answered_at_the_addresses_of_pages_alone(base: str) -> None:
     async def fallback(request: Request) -> Response:
-        return HTMLResponse("<head></head><body></body>")
+        return HTMLResponse("<head><script></script></head><body></body>")
 
     async def file(request: Request) -> Response:
         return PlainTextResponse("file")
@@ -50,14 +50,14 @@ def test_html_is_answered_at_the_addresses_of_pages_alone(base: str) -> None:
     )
     client = TestClient(app)
     for path in ("/", "/masks", "/masks/"):
-        assert client.get(base + path).text == "<head><link></head><body><style></body>"
+        assert client.get(base + path).text == "<head><link><script></script></head><body><style></body>"
     assert client.get(f"{base}/static/a.js").text == "file"
     for path in (
         "/static/b.js",
         "/vendor/nothing.js",
         "/static/nothing.js",
         "/masks/nothing",
-        "/explore",
+        "/unknown",
         "/mask",
         "/index.html",
     ):

@@ -37,7 +37,7 @@ def client(requests: list[str]) -> TestClient:
 
     async def page(request: Request) -> Response:
         requests.append(request.url.path)
-        return HTMLResponse("<head></head><body></body>", headers={"cache-control": "no-cache"})
+        return HTMLResponse("<head><script></script></head><body></body>", headers={"cache-control": "no-cache"})
 
     async def gone(request: Request) -> Response:
         requests.append(request.url.path)
@@ -87,7 +87,7 @@ def test_what_may_change_is_not_cached(client: TestClient, requests: list[str], 
 
 def test_only_pages_have_the_elements_in_head_and_body(client: TestClient) -> None:
     page = client.get("/")
-    assert page.text == "<head><link></head><body><style></body>"
+    assert page.text == "<head><link><script></script></head><body><style></body>"
     assert int(page.headers["content-length"]) == len(page.content)
     assert client.get("/a.js").content == SCRIPT
 
@@ -95,13 +95,13 @@ def test_only_pages_have_the_elements_in_head_and_body(client: TestClient) -> No
 @pytest.mark.parametrize("accepts", ["gzip", "identity"])
 def test_compressed_pages_have_the_elements(accepts: str) -> None:
     async def page(request: Request) -> Response:
-        return HTMLResponse(f"<head></head><body>{'words ' * 200}</body>")
+        return HTMLResponse(f"<head><script></script></head><body>{'words ' * 200}</body>")
 
     elements = Middleware(PageElements, head=Markup("<link>"), body=Markup("<style>"))
     client = TestClient(Starlette(routes=[Route("/", page)], middleware=[elements, Middleware(GZipMiddleware)]))
     answer = client.get("/", headers={"accept-encoding": accepts})
     assert answer.headers.get("content-encoding", "identity") == accepts
-    assert answer.text.startswith("<head><link></head>")
+    assert answer.text.startswith("<head><link><script>")
     assert answer.text.endswith("<style></body>")
 
 

@@ -19,6 +19,8 @@ export class Matrices {
   /** @type {import("./types").Data | null} */
   shown = null;
   stage = 0; // the number of the stage that is shown
+  /** @type {string[]} */
+  reported = []; // the stages that Python has been told of, and has not answered
   /** @type {Place | null} the number under the pointer or the keyboard */
   cursor = null;
   problem = "";
@@ -95,13 +97,16 @@ export class Matrices {
   show(data) {
     const same = this.shown && JSON.stringify(this.shown.matrices) === JSON.stringify(data.matrices);
     const before = this.shown?.stages[this.stage]?.name;
+    const answers = this.reported.indexOf(data.stage);
+    const isOther = this.shown && data.stage !== this.shown.stage && answers < 0; // by the browser's Back, or a link
+    this.reported.splice(0, answers + 1);
     this.shown = data;
     this.root.dataset.ready = "false";
     if (!same) this.build();
     /** @param {string | undefined} name */
     const place = (name) => data.stages.findIndex((stage) => stage.name === name);
-    // The stage is this side's own; Python is asked at first, and where the stage is no longer there.
-    this.stage = place(before) >= 0 ? place(before) : Math.max(0, place(data.stage));
+    // The stage is this side's own, until Python has another one than was reported; and where it is no longer there.
+    this.stage = place(before) >= 0 && !isOther ? place(before) : Math.max(0, place(data.stage));
     if (before === undefined && this.stage > 0) requestAnimationFrame(() => this.intoView());
     this.named.textContent = data.named;
     this.measure();
@@ -303,7 +308,16 @@ export class Matrices {
     this.draw();
     this.intoView();
     clearTimeout(this.reporting);
-    if (!this.isPlaying) this.reporting = setTimeout(() => this.report("stage", this.data.stages[this.stage].name), REPORT);
+    if (!this.isPlaying) this.reportStage();
+  }
+
+  reportStage() {
+    this.reporting = setTimeout(() => {
+      const { name } = this.data.stages[this.stage];
+      if (name === (this.reported.at(-1) ?? this.data.stage)) return;
+      this.reported.push(name);
+      this.report("stage", name);
+    }, REPORT);
   }
 
   play() {
@@ -327,7 +341,7 @@ export class Matrices {
     this.isPlaying = false;
     this.root.dataset.playing = "false";
     this.buttons.play.textContent = "Play";
-    this.reporting = setTimeout(() => this.report("stage", this.data.stages[this.stage].name), REPORT);
+    this.reportStage();
   }
 
   /** @param {KeyboardEvent} event */

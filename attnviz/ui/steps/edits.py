@@ -6,9 +6,9 @@ import streamlit as st
 
 from attnviz.lessons.steps import Edits, Matrix, Steps, StepsExample, compute_steps, format_edits, parse_edits
 from attnviz.ui import cache
+from attnviz.ui.link_state import link_value, set_link_value
 
-# Names in the link; the session has them with this page's name before them.
-EDITS, STAGE = "edits", "stage"
+EDITS, STAGE = "edits", "stage"  # link parameters
 PROBLEM = "steps problem"  # why the last edit was refused; in the session
 
 
@@ -60,21 +60,6 @@ def edit_number(example: StepsExample, edits: Edits, matrix: str, row: int, colu
         st.session_state[PROBLEM] = str(problem)
     else:
         set_link_value(EDITS, format_edits(new_edits))
-
-
-def link_value(name: str) -> str:
-    """Returns the value of a link parameter, or its value when this page was last open."""
-    value = st.query_params.get(name) or st.session_state.get(f"steps {name}", "")
-    set_link_value(name, value)
-    return value
-
-
-def set_link_value(name: str, value: str) -> None:
-    st.session_state[f"steps {name}"] = value
-    if value and st.query_params.get(name) != value:
-        st.query_params[name] = value
-    elif not value and name in st.query_params:
-        del st.query_params[name]
 
 
 def _has_cell(matrix: Matrix | None, row: int, column: int) -> bool:

@@ -8,9 +8,10 @@ from attnviz.formatting import visible
 from attnviz.lessons.steps import Matrix, format_edits
 from attnviz.scores import Dot, General, ScaledDot, Score
 from attnviz.ui import cache
+from attnviz.ui.link_state import link_value, set_link_value
 from attnviz.ui.matrices import Stage, as_json, matrices
 from attnviz.ui.steps.controls import StepsSelection, show_query
-from attnviz.ui.steps.edits import EDITS, PROBLEM, STAGE, edit_number, link_value, set_link_value
+from attnviz.ui.steps.edits import EDITS, PROBLEM, STAGE, edit_number
 
 TITLES = {
     "vectors": "Vectors",

@@ -207,7 +207,7 @@ def differing(both: Both) -> tuple[set[int], set[int]]:
     )
 
 
-def words(side: str, translation: Translation, differs: set[int], step: int) -> html.Markup:
+def words(side: str, translation: Translation, differs: set[int], step: int | None = None) -> html.Markup:
     """Returns a translation with the probability of each word; differing words are marked."""
     items = (
         html.element(

@@ -1,0 +1,48 @@
+"""Accuracy by the length of a sentence, of models that are compared."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from attnviz.figures.chart_spec import Chart, PlainSpec
+from attnviz.figures.mosaic import ACCENT
+from attnviz.figures.themes import light_figure
+
+COLORS, SYMBOLS = ("#1c7ed6", "#ae3ec9"), ("circle", "square")  # seen on both themes, told apart by a color-blind eye
+
+
+def accuracy(
+    lengths: Sequence[int], shares: Mapping[str, Sequence[float]], *, marked: int | None = None
+) -> Chart[PlainSpec]:
+    """Draws the share of what is right over the length of sentences, a line for each of two models.
+
+    The length that is `marked` has a dotted line.
+
+    Example:
+        >>> accuracy([4, 5], {"attention": [1.0, 1.0], "fixed vector": [1.0, 0.8]}, marked=5).spec
+        PlainSpec(rows=2, columns=2)
+    """
+    figure = light_figure()
+    for (name, line), color, symbol in zip(shares.items(), COLORS, SYMBOLS, strict=True):
+        figure.add_scatter(
+            x=list(lengths), y=np.asarray(line, dtype="f8"), mode="lines+markers", name=name, cliponaxis=False,
+            line={"color": color, "width": 3}, marker={"color": color, "size": 9, "symbol": symbol},
+            hovertemplate="%{x} words: %{y:.0%}",
+        )  # fmt: skip
+    if marked is not None and lengths[0] <= marked <= lengths[-1]:
+        figure.add_shape(
+            type="line", x0=marked, x1=marked, y0=0, y1=1, yref="y domain", layer="below",
+            line={"color": ACCENT, "width": 2, "dash": "dot"},
+        )  # fmt: skip
+    figure.update_layout(
+        plot_bgcolor="rgba(0,0,0,0)",
+        legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.04, "yanchor": "bottom"},
+        margin={"l": 8, "r": 14, "t": 8, "b": 8},
+        dragmode=False,
+    )
+    figure.update_xaxes(
+        tickvals=list(lengths), range=[lengths[0] - 0.5, lengths[-1] + 0.5], tickangle=0, automargin=True,
+        title={"text": "words of the English sentence", "standoff": 4},
+    )  # fmt: skip
+    figure.update_yaxes(range=[-0.04, 1.06], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%", automargin=True)
+    return Chart(figure, PlainSpec(rows=len(shares), columns=len(lengths)))

@@ -1,0 +1,72 @@
+"""The start page: a picture in which each word of a sentence has its turn, and the ways into the app."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from attnviz.analysis.head_maps import head_map
+from attnviz.figures.sentences import cell_sentence
+from attnviz.formatting import visible
+from attnviz.sources import Pretrained
+from attnviz.ui import cache, scripts
+from attnviz.ui.addresses import address
+from attnviz.ui.html import Markup, element, join
+
+ABOUT = (
+    "Attention lets every word take what it needs from all the others: much from some, next to nothing from most. Here "
+    "you see it, in a real model, and every number of it."
+)
+WAYS = (
+    (
+        "I am new",
+        "Short lessons, from a dictionary to a transformer that translates. Each asks, and you try it in the picture.",
+        (("Lesson 1", "lookup"), ("All lessons", "lessons")),
+    ),
+    (
+        "I teach",
+        "Every page fills a projector, and its link opens just the state that you have set.",
+        (("Lessons", "lessons"), ("Present lesson 1", "lookup?present=1")),
+    ),
+    (
+        "I compare masks or models",
+        "Any text, any mask, any head of a model of yours, with the numbers to trust it.",
+        (("Explore", "explore"), ("Masks", "masks"), ("Models", "models")),
+    ),
+)
+
+
+def show_picture() -> None:
+    """Draws the example of Pretrained, in the head that it opens with; its root has data-ready="true" once drawn."""
+    source = Pretrained()
+    opening = source.opening
+
+    def compute() -> dict[str, object]:
+        layer = source.layers()[opening.layer]
+        weights = head_map(layer.inputs, layer.mechanism, opening.head)
+        tokens = layer.inputs.query_tokens
+        return {
+            "tokens": [visible(token) for token in tokens],
+            "weights": weights.tolist(),
+            "sentences": [
+                cell_sentence(token, tokens[int(row.argmax())], float(row.max()))
+                for token, row in zip(tokens, weights, strict=True)
+            ],
+            "queries": [i for i in range(len(tokens)) if i not in layer.inputs.special_queries],
+            "first": opening.query,
+        }
+
+    scripts.mount("start")(key="picture", data=cache.once(compute, "start", source))
+
+
+def show_ways() -> None:
+    """Draws what attention is in a sentence, and a card for each of three people."""
+    st.html(element("p", ABOUT, class_="attnviz-about") + join(card(*way) for way in WAYS))
+
+
+def card(name: str, about: str, links: Sequence[tuple[str, str]]) -> Markup:
+    """Returns a card; the first link is the main one."""
+    anchors = (
+        element("a", text, href=address(f"/{page}"), target="_self", class_=None if i else "attnviz-main")
+        for i, (text, page) in enumerate(links)
+    )
+    return element("article", element("h2", name), element("p", about), element("nav", *anchors), class_="attnviz-way")

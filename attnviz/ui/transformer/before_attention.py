@@ -1,0 +1,98 @@
+"""The Before attention tab of the Transformer page: one vector for a whole sentence, against attention."""
+
+import streamlit as st
+
+from attnviz.figures.accuracy import accuracy
+from attnviz.formatting import percent
+from attnviz.translator import Translation, load
+from attnviz.translator.model import D_MODEL
+from attnviz.translator.sentence_lengths import COMPARED, SENTENCES, matching_words, shipped_accuracies
+from attnviz.translator.train import BATCH, STEPS
+from attnviz.ui import cache, html
+from attnviz.ui.chart import chart
+from attnviz.ui.transformer.controls import TransformerSelection
+from attnviz.ui.transformer.what_if import words
+
+NAMES = ("With attention", f"With one vector of {D_MODEL} numbers")
+HISTORY = (
+    "**Before attention.** The first neural translators had two recurrent networks (Cho et al. 2014; Sutskever et"
+    " al. 2014, with LSTMs). The first network, the encoder, read the sentence word by word and kept **one vector"
+    " of a fixed size**. The second, the decoder, wrote the translation from this vector. A long sentence had to "
+    "fit into as many numbers as a short one, and long sentences were translated badly. Bahdanau et al. (2015) "
+    "kept a vector for *every* word and let the decoder look at all of them again before each new word: "
+    "attention. Vaswani et al. (2017) then left out the recurrence: a transformer has attention only."
+)
+WHAT_WAS_DONE = (
+    "**What you are seeing.** Both translators are transformers of the same size with scaled dot products, trained in "
+    f"the same way on the same {STEPS:,} × {BATCH} sentences; no recurrent network is used here. One thing differs: in "
+    "the second one the encoder’s vectors are averaged into one. It is the only key and the only value, so its weight "
+    f"is always 1 and there is nothing to choose. Each point of a chart is {SENTENCES} sentences that were kept apart "
+    "for testing. *Words right* are the words of the right translation that are there, in their order; the other words "
+    "are marked above. The mark at the end counts as a word. The dotted line is the length of your sentence."
+)
+
+
+def show(selection: TransformerSelection) -> None:
+    """Draws both translations of the sentence, and the accuracy of both translators by the length of sentences."""
+    english = " ".join(selection.translation.english)
+    attention, fixed_vector = COMPARED
+    both = cache.once(
+        lambda: (load(attention).translate(english), load(fixed_vector).translate(english)), "before attention", english
+    )
+    st.html(html.summary(verdict(both), role="status"))
+    for name, translation, column in zip(NAMES, both, st.columns(2, gap="medium"), strict=True):
+        column.html(words(name, translation, wrong_words(translation)))
+    _show_charts(len(selection.translation.english))
+    st.markdown(HISTORY)
+    st.caption(WHAT_WAS_DONE)
+
+
+def wrong_words(translation: Translation) -> set[int]:
+    """Returns the positions of the words that are not in the right translation, or not in this order."""
+    if translation.reference is None:
+        return set()
+    right = {position for position, _ in matching_words(translation.french, translation.reference.french)}
+    return set(range(len(translation.french))) - right
+
+
+def verdict(both: tuple[Translation, Translation]) -> str:
+    """Returns how much of the right translation each translator has, and what test sentences of this length give."""
+    length = len(both[0].english)
+    attention, fixed = (
+        next((one for one in accuracies if one.length == length), None) for accuracies in shipped_accuracies().values()
+    )
+    reference = both[0].reference
+    parts = []
+    if reference:
+        right = [len(matching_words(one.french, reference.french)) for one in both]
+        parts.append(
+            f"With attention {right[0]} of {len(reference.french)} words are right, with one vector {right[1]}."
+        )
+    if attention and fixed:
+        parts.append(
+            f"Of test sentences with {length} words, {percent(attention.sentences, 2)} are right in every word with "
+            f"attention, and {percent(fixed.sentences, 2)} with one vector."
+        )
+    return " ".join(parts)
+
+
+def _show_charts(length: int) -> None:
+    """Draws the accuracy by the length of sentences, and marks one length."""
+    accuracies = dict(zip(NAMES, shipped_accuracies().values(), strict=True))
+    lengths = [one.length for one in next(iter(accuracies.values()))]
+    views = (
+        ("sentences", "Sentences right in every word", "sentences"),
+        ("words", "Words right", "words"),
+    )
+    for column, (key, title, field) in zip(st.columns(2, gap="medium"), views, strict=True):
+        shares = {name: [getattr(one, field) for one in line] for name, line in accuracies.items()}
+        ends = "; ".join(
+            f"{name}: {percent(line[0], 2)} at {lengths[0]} words, {percent(line[-1], 2)} at {lengths[-1]}"
+            for name, line in shares.items()
+        )
+        with column:
+            st.markdown(f"**{title}**")
+            chart(
+                accuracy(lengths, shares, marked=length), f"lengths-{key}", label=f"{title}, by sentence length",
+                name=f"{title.lower()} by length", description=f"{ends}.", height=300, grows=False,
+            )  # fmt: skip

@@ -1,0 +1,124 @@
+"""The start page, and the browser's history: each choice is one entry, and Back undoes exactly it."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.browser import AppPage, Browser, Explore, opened
+
+
+class Lookup(AppPage):
+    """The Lookup page."""
+
+    path, charts = "lookup", ("plane",)
+
+
+@pytest.fixture
+def lookup(browser: Browser, address: str) -> Iterator[Lookup]:
+    with opened(browser, address, kind=Lookup) as page:
+        yield page
+
+
+def open_start(explore: Explore) -> None:
+    """Opens the start page as on a first visit."""
+    explore.page.add_init_script("localStorage.clear()")
+    explore.page.goto(explore.address)
+
+
+def entries(page: Page) -> int:
+    return page.evaluate("history.length")
+
+
+def expect_page(page: Page, name: str) -> None:
+    expect(page.locator("h3").first).to_have_text(name)
+
+
+def test_each_word_of_the_sentence_has_its_turn_and_the_one_under_the_pointer(explore: Explore) -> None:
+    open_start(explore)
+    caption, words = explore.page.locator("figcaption"), explore.page.locator(".attnviz-start text")
+    expect(caption).to_have_text("it gives 0.68 of its attention to animal.")
+    expect(caption).to_have_text(re.compile("^was gives"))
+    words.get_by_text("tired").first.hover()
+    expect(caption).to_have_text(re.compile("^tired gives"))
+
+
+def test_the_cards_lead_to_lessons_and_pages_without_loading_the_app_anew(explore: Explore) -> None:
+    open_start(explore)
+    explore.page.evaluate("window.same = true")
+    for link, name in (("All lessons", "Lessons"), ("Masks", "Masks"), ("Lesson 1", "Lookup")):
+        explore.page.locator(".attnviz-way").get_by_role("link", name=link, exact=True).click()
+        expect_page(explore.page, name)
+        explore.page.go_back()
+        expect(explore.page.locator(".attnviz-way")).to_have_count(3)
+    assert explore.page.evaluate("window.same")
+
+
+def test_a_link_with_the_state_of_explore_at_the_first_address_opens_explore(explore: Explore) -> None:
+    explore.page.goto(f"{explore.address}/?text=An+older+link.&head=Head+3")
+    explore.painted(rows=6)
+    expect(explore.page).to_have_url(f"{explore.address}/explore?text=An+older+link.&head=Head+3")
+
+
+def test_a_returning_visitor_continues_where_they_were(explore: Explore) -> None:
+    explore.page.goto(f"{explore.address}/lookup?softness=hard")
+    expect_page(explore.page, "Lookup")
+    explore.page.goto(f"{explore.address}/lessons")
+    again = explore.page.context.new_page()
+    again.goto(explore.address)
+    expect_page(again, "Lookup")
+    expect(again).to_have_url(f"{explore.address}/lookup?softness=hard")
+    again.get_by_role("link", name="Start").first.click()
+    expect(again.locator(".attnviz-way")).to_have_count(3)
+    again.close()
+
+
+def test_each_choice_is_one_entry_of_the_history_and_back_undoes_it(lookup: Lookup) -> None:
+    lookup.open()
+    page, first = lookup.page, entries(lookup.page)
+    slider = page.locator(".st-key-softness input[type=range]")
+    slider.press("ArrowRight")
+    lookup.expect_in_link("softness", "hard")
+    slider.press("ArrowRight")
+    lookup.expect_in_link("softness", "T+%3D+0.03")
+    lookup.painted()
+    page.mouse.click(*lookup.place(lookup.chart("plane"), 0, 0, 4, 4))
+    page.wait_for_url(re.compile("query-x=.*query-y="), wait_until="commit")
+    lookup.painted()
+    assert entries(page) == first + 3
+    page.go_back()
+    lookup.expect_in_link("query-x", None)
+    lookup.expect_in_link("query-y", None)
+    lookup.expect_in_link("softness", "T+%3D+0.03")
+    page.go_back()
+    lookup.expect_in_link("softness", "hard")
+    page.go_back()
+    lookup.expect_in_link("softness", None)
+    lookup.painted()
+    page.go_forward()
+    lookup.expect_in_link("softness", "hard")
+
+
+@pytest.mark.parametrize("lesson", ["A dictionary", "Where the numbers come from", "What one head looks at"])
+def test_back_leads_from_a_lesson_to_the_lessons(explore: Explore, lesson: str) -> None:
+    explore.page.goto(f"{explore.address}/lessons")
+    explore.page.get_by_role("link", name=lesson, exact=True).click()
+    expect(explore.page.locator("h3").first).not_to_have_text("Lessons")
+    explore.settled()
+    explore.page.go_back()
+    expect_page(explore.page, "Lessons")
+
+
+def test_back_on_steps_leads_to_the_stage_before(explore: Explore) -> None:
+    explore.page.goto(f"{explore.address}/steps")
+    stage = explore.page.locator(".attnviz-matrices")
+    expect(stage).to_have_attribute("data-stage", "vectors")
+    for name in ("similarity", "scaling"):
+        explore.page.get_by_role("button", name="Next →").click()
+        expect(stage).to_have_attribute("data-stage", name)
+        explore.expect_in_link("stage", name)
+        explore.settled()
+    for name in ("similarity", "vectors"):
+        explore.page.go_back()
+        expect(stage).to_have_attribute("data-stage", name)
