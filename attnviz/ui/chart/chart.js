@@ -40,6 +40,7 @@ export class Chart {
   height = 0;
   isWide = true;
   letters = 1; // their size, as a multiple of the usual one
+  isPresented = false;
   lineHeight = LINE_HEIGHT;
   hint = "";
 
@@ -179,6 +180,7 @@ export class Chart {
     this.root.classList.toggle("attnviz-small", controller.isSmall);
     // In a presentation the page's own letters are larger, and the chart's follow.
     const large = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+    this.isPresented = large > 1;
     const { greatestHeight, leastHeight } = controller;
     const inWindow = Math.min(greatestHeight, window.innerHeight - TOP - (header.stack ? STACK_TOP : 0));
     const wanted = window.innerWidth <= PHONE ? leastHeight : large > 1 ? Math.max(inWindow, leastHeight) : inWindow;
@@ -206,6 +208,8 @@ export class Chart {
       height: this.height,
       font: { size: Math.round(14 * this.letters) },
     });
+    for (const axis of [layout.coloraxis, layout.coloraxis3])
+      if (axis?.colorbar) axis.colorbar.tickfont = { size: Math.round((this.isPresented ? 14 : 12) * this.letters) };
     // A finger that drags wants to scroll the page.
     if (header.paints || matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
     if (header.stack) layout.margin.r += STACK_MARGIN;
