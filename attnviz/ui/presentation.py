@@ -7,6 +7,7 @@ from attnviz.ui.markdown import plain
 
 KEY = "present"
 OFF, ON = "0", "1"
+PRESENTING = (KEY, ON)  # in a link
 
 
 def switch() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from attnviz.ui import presentation
-from attnviz.ui.addresses import PAGES
+from attnviz.ui import lesson_strip, presentation
+from attnviz.ui.addresses import FIRST_PAGE, PAGES
 from attnviz.ui.scheduling import page_run
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -29,4 +29,6 @@ page = st.navigation(
     position="top",
 )
 with page_run():
+    strip = lesson_strip.open_strip()
     page.run()
+    lesson_strip.show_strip(strip, page.url_path or FIRST_PAGE)

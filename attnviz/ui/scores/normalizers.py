@@ -1,6 +1,7 @@
 """One row of scores under every normalizer."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -9,8 +10,9 @@ import torch
 from attnviz.analysis.head_maps import RowSummary, row_summary
 from attnviz.figures.bars import row_bars
 from attnviz.formatting import number, visible
+from attnviz.lessons.checks import rows_quantities
 from attnviz.normalizers import NORMALIZERS
-from attnviz.ui import widgets
+from attnviz.ui import quantities, widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.head_map import selected_map
 from attnviz.ui.markdown import plain
@@ -41,6 +43,8 @@ def show(selection: Selection, pinned: int | None) -> None:
         st.error(plain(next(iter(refused.values()))))
         return
     inputs = selection.layer.inputs
+    under = {f" under {name}": weights for name, weights in weights_by_name.items()}
+    quantities.publish(partial(rows_quantities, inputs.key_tokens, under))
     st.markdown(f"What **{plain(visible(inputs.query_tokens[pinned]))}** gives to each key, normalizer by normalizer:")
     # The keys that any normalizer gives most, in their order.
     strongest = np.max([np.abs(np.nan_to_num(weights)) for weights in weights_by_name.values()], axis=0)
