@@ -14,7 +14,7 @@ heading(
 
 left, right = st.columns([0.54, 0.46], gap="medium")
 numbers, table = st.columns([0.54, 0.46], gap="large")
-with table:
+with table.container(key="dictionary"):
     st.markdown("**The dictionary:** change its words, keys and values")
 selection = controls.choose_lookup(left, right, table)
 quantities.publish(selection.quantities)
@@ -24,7 +24,7 @@ with left:
 with right:
     plane.show(selection)
 with numbers:
-    st.markdown("**The same numbers in a table**")
+    st.markdown("**Similarities and weights,** side by side")
     weighted_sum.show_table(selection)
 with table:
     dictionary_table.edit_as_text()

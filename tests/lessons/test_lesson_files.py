@@ -303,14 +303,16 @@ def three_uses() -> list[str]:
     heads = [maps.first_head(one.use, load()) for one in (encoder, decoder, cross)]
 
     def gives(shown: maps.Maps, head: int, query: str, key: str) -> float:
-        weights = shown.weights[head][shown.queries.index(query)]
+        row = next(i for i, name in enumerate(shown.queries) if query in (name, name.partition(" → ")[2]))
+        weights = shown.weights[head][row]
         assert np.nanargmax(weights) == shown.keys.index(key)
         return float(weights[shown.keys.index(key)])
 
-    lines = {word: cross.weights[heads[2]][cross.queries.index(word)].argmax() for word in ("chat", "noir")}
+    rows = {name.partition(" → ")[2]: i for i, name in enumerate(cross.queries)}
+    lines = {word: cross.weights[heads[2]][rows[word]].argmax() for word in ("chat", "noir")}
     assert lines["chat"] > lines["noir"]
-    assert cross.queries.index("chat") < cross.queries.index("noir")
-    assert decoder.queries[cross.queries.index("pas")] == "regarde"  # what goes in where “pas” comes out
+    assert rows["chat"] < rows["noir"]
+    assert decoder.queries[rows["pas"]] == "regarde → pas"
     assert cross.agreed(heads[2]) == len(translation.french)
     future = load().translate(
         linked("09-three-uses.toml", "english"), [Intervention(Full(), layers=USE_LAYERS["decoder"])]
@@ -319,7 +321,7 @@ def three_uses() -> list[str]:
     return [
         *(number(gives(encoder, heads[0], word, "cat")) for word in ("small", "black", "the")),
         *(number(gives(cross, heads[2], word, "not")) for word in ("ne", "pas")),
-        number(gives(decoder, heads[1], "regarde", "ne")),
+        number(gives(decoder, heads[1], "pas", "ne")),
         str(len(translation.french)),
     ]
 

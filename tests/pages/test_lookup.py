@@ -208,6 +208,12 @@ def test_a_seed_of_infinity_in_the_link_is_the_usual_seed() -> None:
     assert not app.run().exception
 
 
+def test_similarities_and_weights_stand_side_by_side_with_their_ratio() -> None:
+    app = with_charts(page(softness="T = 1"))
+    assert "the similarity of cat is 1.9 times that of hen, its weight 2.3 times: exp(1.77 − 0.95) = 2.3." in said(app)
+    assert "times that of" not in said(with_charts(page(softness="hard")))
+
+
 def test_gradients_are_shown_by_the_link() -> None:
     assert with_charts(page(gradients="true"), charts=2).toggle(key="gradients").value
     assert not with_charts(page(), charts=2).toggle(key="gradients").value

@@ -20,4 +20,4 @@ def show(selection: LookupSelection) -> None:
         numbers = ("none: the result jumps here",) if gradient is None else (exact(along, 3) for along in gradient)
         rows.append((softness, *numbers))
     marked = compared.index(selection.softness) if selection.softness in compared else None
-    st.html(table(("", "∂result/∂x", "∂result/∂y"), rows, marked=marked, class_="attnviz-table attnviz-lookup"))
+    st.html(table(("softness", "∂result/∂x", "∂result/∂y"), rows, marked=marked, class_="attnviz-table attnviz-lookup"))

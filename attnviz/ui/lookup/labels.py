@@ -29,6 +29,14 @@ def bar(weight: float, color: str) -> Markup:
     return element("span", number(weight), class_="attnviz-weight") + element("span", filled, class_="attnviz-bar")
 
 
+def signed_bar(value: float, low: float, high: float, color: str) -> Markup:
+    """Returns a number and a bar from 0 to it, on a scale from `low` to `high`, which has 0 in it."""
+    span = high - low or 1
+    left, width = ((min(value, 0) - low) / span, abs(value) / span)
+    filled = element("i", style=f"margin-left:{100 * left:.1f}%;width:{100 * width:.1f}%;background:{color}")
+    return element("span", exact(value), class_="attnviz-weight") + element("span", filled, class_="attnviz-bar")
+
+
 def entry(dictionary: Dictionary, i: int) -> Markup:
     """Returns the word of an entry, behind a dot in its color."""
     return element("i", class_="attnviz-dot", style=f"background:{COLORS[i]}") + token(dictionary.words[i])

@@ -14,7 +14,7 @@ def show(selection: LookupSelection) -> None:
         softness: look_up(dictionary, selection.query, lookup_mechanism(softness, selection.score))
         for softness in reversed(SOFTNESS)
     }
-    headings = ["", "result", *(entry(dictionary, i) for i in range(len(dictionary.entries)))]
+    headings = ["softness", "result", *(entry(dictionary, i) for i in range(len(dictionary.entries)))]
     rows = [(name, element("b", result(one.result)), *map(weight, one.weights)) for name, one in results.items()]
     marked = list(results).index(selection.softness)
     st.html(table(headings, rows, marked=marked, class_="attnviz-table attnviz-lookup"))

@@ -3,12 +3,14 @@
 import streamlit as st
 
 from attnviz.figures.plane import COLORS
-from attnviz.formatting import number, significant
+from attnviz.formatting import number, significant, visible
 from attnviz.lessons.lookup import EXACT
+from attnviz.normalizers import Softmax
 from attnviz.ui import widgets
 from attnviz.ui.html import Markup, element, summary, table
 from attnviz.ui.lookup.controls import LookupSelection
-from attnviz.ui.lookup.labels import NOTHING, bar, entries, entry, exact, result
+from attnviz.ui.lookup.labels import NOTHING, bar, entries, entry, exact, result, signed_bar
+from attnviz.ui.magnification import magnification_sentence
 
 NEARLY_ALL = 0.995  # a weight that is written as 1.00
 
@@ -23,16 +25,22 @@ def show_table(selection: LookupSelection) -> None:
     dictionary, lookup = selection.dictionary, selection.result
     similarity = widgets.title(type(selection.mechanism.score)).lower()
     origins = {"key": "", "similarity": similarity, "weight": selection.softness, "value": "", "product": ""}
+    low, high = min(0.0, *lookup.similarities), max(0.0, *lookup.similarities)
     rows = [
         (
             entry(dictionary, i),
-            exact(lookup.similarities[i]),
+            signed_bar(lookup.similarities[i], low, high, COLORS[i]),
             bar(lookup.weights[i], COLORS[i]),
             f"× {significant(one.value)}",
             exact(lookup.products[i]),
         )
         for i, one in enumerate(dictionary.entries)
     ]
+    normalizer = selection.mechanism.normalizer
+    if isinstance(normalizer, Softmax):
+        words = [visible(word) for word in dictionary.words]
+        sentence = magnification_sentence(lookup.similarities, words, normalizer.temperature, "similarity")
+        st.html(element("p", sentence, class_="attnviz-magnification"))
     st.html(
         table(
             [Markup("{}<small>{}</small>").format(*origin) for origin in origins.items()],

@@ -36,7 +36,7 @@ class PathSelection:
 def choose_path(notes: DeltaGenerator) -> PathSelection:
     """Draws the controls; problems are shown in `notes`."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="path-controls"):
-        model = st.selectbox("Model", MODELS, key=MODEL, bind="query-params", width=130)
+        model = st.selectbox("Model", MODELS, key=MODEL, bind="query-params", width=122)
         selection = _choose_translation(notes) if model == MODELS[0] else _choose_text(notes)
     return _choose_depth(selection)
 

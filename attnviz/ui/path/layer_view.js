@@ -35,6 +35,7 @@ export class LayerView {
     /** @type {{ to: Drawn, shape: Element }[]} */
     this.arrows = [];
     this.host = element("div", room.vertical ? "path-layer-view path-down" : "path-layer-view");
+    this.host.classList.toggle("path-ends", Boolean(picture.next));
     this.host.append(...picture.lanes.map((lane, i) => this.#lane(lane, i)));
     if (picture.next) this.host.append(nextWordTable(picture.next, draw, true));
     host.replaceChildren(this.host);
@@ -53,7 +54,8 @@ export class LayerView {
   reveal(step, share) {
     const eased = share * share * (3 - 2 * share);
     const opacity = (/** @type {Drawn} */ one) => {
-      const place = this.computed.indexOf(one);
+      // What comes in is there when its lane begins.
+      const place = one.panel.entering ? this.computed.findIndex(({ lane }) => lane === one.lane) : this.computed.indexOf(one);
       return step === null || place < step ? 1 : place > step ? FAINT : Math.max(FAINT, eased);
     };
     const now = step === null ? null : this.computed[step];
@@ -77,7 +79,8 @@ export class LayerView {
     const title = element("p", "path-lane-title");
     title.append(element("b", "", lane.title), ` ${lane.about}`);
     const panels = element("div", "path-panels");
-    const { letter, width, height, vertical } = this.room;
+    const { letter, height, vertical } = this.room;
+    const width = this.picture.next && !vertical ? this.room.width * 0.6 : this.room.width;
     const all = this.picture.lanes.reduce((sum, one) => sum + Math.max(...one.panels.map(({ rows }) => rows.length), 1), 0);
     const space = height - 20 - this.picture.lanes.length * letter * 7.6;
     const row = vertical ? 18 : Math.max(letter, Math.min(letter * 2, space / all));
@@ -220,7 +223,8 @@ export class LayerView {
       const d = `M${x0} ${boxes[from].bottom + 3}V${y - r}Q${x0} ${y} ${x0 + r} ${y}H${x1 - r}Q${x1} ${y} ${x1} ${y - r}V${boxes[to].bottom + 5}`;
       this.#arrow(layer, own[to], d, [x1, boxes[to].bottom + 4, -90]);
     });
-    lane.style.paddingBottom = `${(Math.max(-1, ...far.map((one) => one[2])) + 2) * step + 8}px`;
+    const levels = Math.max(-1, ...far.map((one) => one[2]));
+    lane.style.paddingBottom = levels < 0 ? "6px" : `${this.room.letter * 1.7 + levels * step + 4}px`;
     layer.setAttribute("height", String(floor + (far.length + 1) * step));
     lane.append(layer);
   }
@@ -288,6 +292,9 @@ export class LayerView {
       if (other === one) rows = [row];
       else if (one && isSource) rows = sourceRows(one.panel, other.panel, row, column);
       other.mark.hidden = !rows.length;
+      const cell = other.width / (other.panel.cells[0]?.length ?? 1);
+      const isCell = rows.length && one?.panel.kind !== "vectors" && other.panel.kind !== "vectors";
+      Object.assign(other.mark.style, isCell ? { left: `${column * cell - 1}px`, right: `${other.width - (column + 1) * cell - 1}px` } : { left: "", right: "" });
       if (rows.length) Object.assign(other.mark.style, { top: `${rows[0] * other.row}px`, height: `${(rows[1] ?? rows[0] + 1) * other.row - rows[0] * other.row}px` });
     }
     for (const { to, shape } of this.arrows) {

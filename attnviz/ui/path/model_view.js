@@ -32,9 +32,12 @@ export class ModelView {
     this.host.append(...this.#frames(open));
     this.links = picture.stages.map((_, i) => this.#link(i));
     this.columns = picture.stages.map((_, i) => this.#column(i, palette));
-    this.host.append(this.#rails(), ...this.links.map((one) => one.layer), ...this.columns, ...this.#texts());
+    this.rails = this.#rails();
+    this.host.append(this.rails, ...this.links.map((one) => one.layer), ...this.columns, ...this.#texts());
     this.next = this.#next(open, draw);
-    this.out = this.#layer();
+    this.dots = Array.from({ length: DOTS }, () => element("i", "path-dot"));
+    this.host.append(...this.dots);
+    this.out = this.#layer([this.layout.out]);
     if (this.next) {
       const { from, to } = this.layout.out;
       this.out.append(svg("path", { d: curve(from, to, room.vertical), class: "path-out" }));
@@ -62,17 +65,23 @@ export class ModelView {
       const shift = i === step && this.picture.stages[i].source < 0 ? (1 - eased) * -10 : 0;
       column.style.transform = this.room.vertical ? `translateY(${shift}px)` : `translateX(${shift}px)`;
     });
-    this.links.forEach(({ layer, dots }, i) => {
-      layer.style.opacity = String(opacity(i));
-      dots.forEach(({ dot, line }) => {
-        const along = Math.min(1, share / 0.75);
-        dot.style.opacity = i === step && share < 0.98 ? String(Math.min(1, along * 5, (1 - share) * 5)) : "0";
-        const [x, y] = pointOn(line, along, this.room.vertical);
-        dot.style.transform = `translate(${x}px, ${y}px)`;
-      });
+    this.links.forEach(({ layer }, i) => (layer.style.opacity = String(opacity(i))));
+    const moving = step === null || share >= 1 ? [] : (this.links[step]?.moving ?? []);
+    const along = Math.min(1, share / 0.75);
+    this.dots.forEach((dot, i) => {
+      dot.style.opacity = moving[i] ? String(Math.min(1, along * 5, (1 - share) * 5)) : "0";
+      if (!moving[i]) return;
+      const [x, y] = pointOn(moving[i], along, this.room.vertical);
+      dot.style.transform = `translate(${x}px, ${y}px)`;
+      const name = `path-dot path-${this.picture.stages[step ?? 0].kind}`;
+      if (dot.className !== name) dot.className = name;
     });
     this.out.style.opacity = String(opacity(this.picture.stages.length));
-    if (this.next) this.next.style.opacity = String(Math.max(step === null ? 1 : 0.35, opacity(this.picture.stages.length)));
+    this.rails.style.opacity = String(opacity(this.picture.stages.findIndex(({ kind }) => kind === "memory")));
+    if (!this.next) return;
+    const isLater = step !== null && step < this.picture.stages.length;
+    this.next.style.visibility = isLater ? "hidden" : ""; // one can think of a word before it is shown
+    this.next.style.opacity = String(isLater ? 0 : opacity(this.picture.stages.length));
   }
 
   /** @param {number} stage */
@@ -96,13 +105,20 @@ export class ModelView {
   }
 
   #rails() {
-    const layer = this.#layer();
+    const layer = this.#layer(this.layout.rails);
     for (const { from, to } of this.layout.rails) layer.append(svg("path", { d: curve(from, to), class: "path-rail" }));
     return layer;
   }
 
-  #layer() {
-    const layer = /** @type {SVGSVGElement} */ (svg("svg", { width: this.layout.width, height: this.layout.height, "aria-hidden": "true", class: "path-layer" }));
+  /** @param {import("./types").Line[]} lines that it has to hold: small layers are quick to be shown */
+  #layer(lines) {
+    const ends = lines.flatMap(({ from, to }) => [from, to]);
+    const pad = this.layout.thickness;
+    const [x, y] = [0, 1].map((axis) => Math.min(...ends.map((end) => end[axis]), Infinity) - pad);
+    const [right, bottom] = [0, 1].map((axis) => Math.max(...ends.map((end) => end[axis]), -Infinity) + pad);
+    const [width, height] = ends.length ? [right - x, bottom - y] : [0, 0];
+    const layer = /** @type {SVGSVGElement} */ (svg("svg", { width, height, viewBox: ends.length ? `${x} ${y} ${width} ${height}` : "0 0 1 1", "aria-hidden": "true", class: "path-layer" }));
+    if (ends.length) Object.assign(layer.style, { left: `${x}px`, top: `${y}px` });
     return layer;
   }
 
@@ -110,7 +126,7 @@ export class ModelView {
   #link(stage) {
     const { lines, straight } = this.layout.columns[stage].link;
     const { kind } = this.picture.stages[stage];
-    const layer = this.#layer();
+    const layer = this.#layer([...lines, ...straight]);
     layer.classList.add(`path-${kind}`);
     for (const { from, to } of straight) layer.append(svg("path", { d: curve(from, to, this.room.vertical), class: "path-residual" }));
     const last = this.picture.next && kind === "cross" ? this.picture.stages[stage].cells.length - 1 : null;
@@ -125,12 +141,7 @@ export class ModelView {
       return { made, line };
     });
     const moving = lines.length ? [...lines].sort((a, b) => b.weight - a.weight).slice(0, DOTS) : straight.slice(0, DOTS);
-    const dots = moving.map((line) => {
-      const dot = element("i", `path-dot path-${kind}`);
-      this.host.append(dot);
-      return { dot, line };
-    });
-    return { layer, paths, dots, last };
+    return { layer, paths, moving, last };
   }
 
   /**

@@ -31,8 +31,9 @@ export class PartView {
     this.cursor = [0, 0];
     const hasWeight = Boolean(picture.weight?.values && picture.operation === "linear");
     if (hasWeight) this.shares = picture.presenting ? { source: 0.2, weight: 0.13, result: 0.54 } : { source: 0.26, weight: 0.22, result: 0.43 };
+    else if (picture.sources.length > 1) this.shares = { source: 0.62 / picture.sources.length - 0.03, weight: 0.3, result: 0.32 };
     else this.shares = { source: 0.34, weight: 0.34, result: 0.5 };
-    if (room.vertical) this.shares = { source: 0.95, weight: 0.95, result: 0.95 };
+    if (room.vertical) this.shares = { source: 0.95, weight: 0.95, result: 1.45 }; // which scrolls, so that it can be read
     this.smallest = picture.presenting ? 20 : 9.5; // letters in a cell, in pixels
     /** @type {{ title: string, caption: string, column: number }[]} */
     this.steps = picture.result.rows.map((row, i) => {
@@ -41,7 +42,7 @@ export class PartView {
       return { title: `Row ${i + 1}, “${row}”`, caption: `${sentence(picture, i, best)}.`, column: best };
     });
     if (picture.operation === "input") this.steps = [];
-    this.host = element("div", "path-part");
+    this.host = element("div", room.vertical ? "path-part path-down" : "path-part");
     const formula = setSymbol(element("p", "path-formula"), picture.formula);
     const flow = element("div", "path-equation");
     const sign = SIGNS[picture.operation];
@@ -104,6 +105,7 @@ export class PartView {
     const columns = matrix.values[0].length;
     const asNumbers = columns <= 16 || Boolean(matrix.map);
     const names = Math.min(Math.max(...matrix.rows.map((one) => one.length)), 12) * letter * 0.55 + 8;
+    if (!asNumbers) most = Math.min(most, this.room.width * 0.97);
     const cell = asNumbers ? Math.max(Math.min(letter * 4, (most - names) / columns), 8) : Math.max(0.5, Math.min(letter * 0.5, (most - names) / columns));
     const row = Math.min(letter * 2.4, Math.max(letter * 1.15, (this.room.height - letter * 10) / matrix.rows.length));
     const body = element("div", "path-matrix-body");

@@ -67,8 +67,10 @@ export class Path {
     this.root.dataset.ready = "false";
     this.picture = picture;
     this.root.classList.toggle("path-presenting", picture.presenting);
+    if (!same) this.player.restart(0);
     this.#build();
-    if (!same || this.player.count !== this.view?.steps.length) this.player.restart(this.view?.steps.length ?? 0);
+    const count = this.view?.steps.length ?? 0;
+    if (this.player.count !== count) this.player.restart(count);
     this.#trail();
     this.#headButtons();
     this.#draw();
@@ -103,7 +105,8 @@ export class Path {
     if (picture.depth === "model") this.view = new ModelView(this.stage, picture, room, on);
     else if (picture.depth === "layer") this.view = new LayerView(this.stage, picture, room, on);
     else this.view = new PartView(this.stage, picture, room, on);
-    this.view.reveal(this.player.step, this.player.share);
+    const { step, share } = this.player;
+    this.view.reveal(step !== null && step < this.view.steps.length ? step : null, share);
   }
 
   /** @param {number} moved deeper, or out where it is negative */

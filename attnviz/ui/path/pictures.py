@@ -83,7 +83,7 @@ def layer_picture(
     for sublayer in sublayers:
         parts = [(one, True) for one in _outside(sublayer)] + [(one, False) for one in sublayer.activations]
         parts.sort(key=_reading_order)
-        panels = [_panel(one, head, entering) for one, entering in parts if one.part != "logits"]
+        panels = [_panel(one, head, entering) for one, entering in parts]
         about = look_sentence(sublayer, mask) if sublayer.kind in ("attention", "cross") else ""
         lanes.append({"title": sublayer_title(sublayer), "about": about, "kind": sublayer.kind, "panels": panels})
     is_last = name == "output"
@@ -132,7 +132,7 @@ def part_picture(record: ActivationRecord, name: str, head: int, next_word: Next
 
 def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
     """Returns the likeliest words with their probabilities, and the word that is drawn."""
-    likeliest = next_word.likeliest(count)
+    likeliest = shown_words(next_word, count)
     drawn, greedy = visible(next_word.drawn), visible(next_word.greedy)
     rest = 1 - sum(probability for _, _, probability in likeliest)
     reason = (
@@ -156,6 +156,14 @@ def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
         "caption": f"The last row is compared with all {len(next_word.words)} French words. Softmax, at temperature "
         f"{number(next_word.temperature)}, makes probabilities of the scores.",
     }
+
+
+def shown_words(next_word: NextWord, count: int) -> list[tuple[str, float, float]]:
+    """Returns the likeliest words, with the drawn one as the last if it is not among them."""
+    likeliest = next_word.likeliest(count)
+    if next_word.drawn in [word for word, _, _ in likeliest]:
+        return likeliest
+    return likeliest[:-1] + [one for one in next_word.likeliest(len(next_word.words)) if one[0] == next_word.drawn]
 
 
 def share(probability: float) -> str:
@@ -258,7 +266,7 @@ def _shown_columns(activation: Activation, next_word: NextWord | None) -> Sequen
     """Returns the positions of the likeliest words if the columns are all words of a vocabulary."""
     if activation.part != "logits" or next_word is None:
         return None
-    return [activation.columns.index(word) for word, _, _ in next_word.likeliest(CANDIDATES)]
+    return [activation.columns.index(word) for word, _, _ in shown_words(next_word, CANDIDATES)]
 
 
 def _matrix(activation: Activation, head: int, columns: Sequence[int] | None = None) -> dict[str, Any]:

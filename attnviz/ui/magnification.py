@@ -1,0 +1,47 @@
+"""What softmax does to the two highest scores of a row, as a sentence."""
+
+import math
+from collections.abc import Sequence
+
+from attnviz.formatting import fixed
+
+MOST = 1000.0  # beyond which a ratio is not written out
+
+
+def magnification_sentence(
+    scores: Sequence[float], names: Sequence[str], temperature: float = 1.0, noun: str = "score"
+) -> str:
+    """Returns a sentence that compares the two highest scores with their weights under softmax.
+
+    Softmax makes ratios of differences: the ratio of two weights is exp(difference of the scores / temperature).
+    Scores of −∞ are masked keys; `noun` is what a score is called.
+    """
+    order = sorted((i for i, score in enumerate(scores) if score > -math.inf), key=lambda i: -scores[i])
+    if len(order) < 2:
+        return "Only one key may be looked at: it gets all the weight."
+    highest, second = (scores[i] for i in order[:2])
+    best, next_best = (names[i] for i in order[:2])
+    difference = highest - second
+    if difference == 0:
+        return f"{best} and {next_best} have the same {noun}, and so the same weight."
+    exponent = difference / temperature
+    ratio = math.exp(exponent) if exponent < math.log(MOST) else math.inf
+    written = f"{fixed(highest)} − {fixed(second) if second >= 0 else f'({fixed(second)})'}"
+    formula = f"exp({written})" if temperature == 1 else f"exp(({written}) / {temperature:g})"
+    weight = f"its weight {_times(ratio)}: {formula}" + (f" = {_ratio(ratio)}." if ratio < MOST else ".")
+    if second <= 0:
+        return (
+            f"Softmax turns differences into ratios: the {noun} of {best} is {fixed(difference)} higher than that of "
+            f"{next_best}, {weight}"
+        )
+    evens_out = f"is so soft here (T = {temperature:g}) that it evens them out"
+    verb = "magnifies the highest" if ratio > highest / second else evens_out
+    return f"Softmax {verb}: the {noun} of {best} is {_times(highest / second)} that of {next_best}, {weight}"
+
+
+def _times(ratio: float) -> str:
+    return f"{_ratio(ratio)} times"
+
+
+def _ratio(ratio: float) -> str:
+    return f"more than {MOST:,.0f}" if ratio >= MOST else f"{ratio:.{2 if ratio < 1.1 else 1}f}"

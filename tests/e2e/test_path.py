@@ -1,0 +1,127 @@
+"""The Path page in a real browser: in and out by clicks, step by step, and what a number came from."""
+
+import re
+from collections.abc import Iterator
+from typing import Self
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from attnviz.lessons.activations import translator_activations
+from attnviz.translator import EXAMPLES, load
+from tests.support.browser import AppPage, Browser, opened
+
+
+class Path(AppPage):
+    """The Path page."""
+
+    path = "path"
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page, self.address = page, address
+        self.root = page.locator(".attnviz-path")
+        self.caption = self.root.locator(".path-caption")
+
+    def painted(self, rows: int | None = None) -> Self:
+        expect(self.root).to_have_attribute("data-ready", "true")
+        return self
+
+    def opened(self, name: str) -> None:
+        """Waits until a layer or a part is open, in the picture and in the link."""
+        expect(self.root).to_have_attribute("data-open", name)
+        self.expect_in_link("open", name.replace(" ", "\\+") if name else None)
+        self.painted()
+
+    def expect_in_link(self, name: str, value: str | None) -> None:
+        pattern = rf"[?&]{name}={value}(&|$)" if value is not None else rf"^(?!.*[?&]{name}=)"
+        self.page.wait_for_url(re.compile(pattern), wait_until="commit")
+
+    def part(self, name: str) -> Locator:
+        return self.root.locator(f"[data-open='{name}']").first
+
+    def button(self, name: str) -> Locator:
+        return self.root.get_by_role("button", name=name, exact=True)
+
+    def fits(self) -> bool:
+        """Whether nothing has to be scrolled to the side."""
+        return self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.fixture(params=[(1280, 800), (390, 844)], ids=["wide", "phone"])
+def way(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Path]:
+    width, height = request.param
+    with opened(browser, address, width, height, kind=Path) as page:
+        yield page
+
+
+def test_in_and_out_by_clicks(way: Path) -> None:
+    way.open()
+    expect(way.root.locator(".path-drawn th")).to_have_text("voiture")
+    assert way.fits()
+    way.part("decoder 1").click(position={"x": 12, "y": 8})
+    way.opened("decoder 1")
+    assert way.fits()
+    way.button("Head 2").click()
+    expect(way.button("Head 2")).to_have_attribute("aria-pressed", "true")
+    way.expect_in_link("path-head", "2")
+    way.part("decoder 1 cross heads").click()
+    way.opened("decoder 1 cross heads")
+    assert way.fits()
+    record = translator_activations(load(), tuple(EXAMPLES[0].split()), ("la", "petite"))
+    number = float(record["decoder 1 cross heads"].values[2, 1, 0])
+    canvas = way.root.locator(".path-grid canvas").last
+    canvas.focus()
+    way.page.keyboard.press("ArrowDown")
+    for _ in range(16):
+        way.page.keyboard.press("ArrowLeft")
+    expect(way.caption).to_have_text(re.compile(r"^H\[la, 1\] = .* = \S+\.$"))
+    text = way.caption.inner_text().rsplit(" = ", 1)[1].rstrip(".").replace("−", "-")
+    assert float(text) == pytest.approx(number, abs=0.006)
+    expect(way.root.locator(".path-operand")).to_have_count(2)  # a row of weights and a column of values
+    way.root.locator(".path-go").first.click()
+    way.opened("decoder 1 cross weights")
+    way.page.keyboard.press("Escape")
+    way.opened("decoder 1")
+    way.root.locator(".path-trail").get_by_role("button", name="Whole model").click()
+    way.opened("")
+
+
+def test_the_steps_go_on_by_themselves_and_stop_anywhere(way: Path) -> None:
+    way.open()
+    outcome = way.root.locator(".path-outcome")
+    expect(outcome).to_be_visible()
+    way.button("Play").click()
+    expect(way.root).to_have_attribute("data-stage", "1")
+    expect(outcome).to_be_hidden()
+    way.button("Pause").click()
+    expect(way.root).to_have_attribute("data-playing", "false")
+    stage = int(way.root.get_attribute("data-stage") or 0)
+    way.page.keyboard.press("ArrowRight")
+    expect(way.root).to_have_attribute("data-stage", str(stage + 1))
+    expect(way.caption.locator("b")).not_to_be_empty()
+    way.button("One step back").click()
+    expect(way.root).to_have_attribute("data-stage", str(stage))
+    for _ in range(stage + 1):
+        way.page.keyboard.press("ArrowLeft")
+    expect(way.root).to_have_attribute("data-stage", "")
+    way.page.keyboard.press("ArrowLeft")  # the last step
+    expect(outcome).to_be_visible()
+    expect(way.caption).to_contain_text("is written")
+
+
+def test_nothing_moves_where_the_system_asks_for_it(way: Path) -> None:
+    way.page.emulate_media(reduced_motion="reduce")
+    way.open()
+    way.button("Play").click()
+    expect(way.root).to_have_attribute("data-stage", "1")
+    opacities = way.root.locator(".path-dot").evaluate_all("all => all.map(one => one.style.opacity)")
+    assert set(opacities) == {"0"}
+    assert way.root.locator(".path-column").nth(1).evaluate("one => one.style.opacity") == "1"
+
+
+def test_a_word_is_drawn_again_and_its_number_is_in_the_link(way: Path) -> None:
+    way.open("?temperature=3.0")
+    before = way.root.locator(".path-written").inner_text()
+    way.button("Draw again").click()
+    way.expect_in_link("draw", "1")
+    expect(way.root.locator(".path-written")).not_to_have_text(before)
