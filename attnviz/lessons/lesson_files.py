@@ -102,8 +102,6 @@ class _Parser:
         self.check_fields(table, REQUIRED, OPTIONAL, "The lesson")
         state = self.state(table.get("state", {}), 0)
         steps = [one for field in STEPS for one in table.get(field, [])]
-        if not steps:
-            raise ValueError("The lesson has no steps: write [[steps]], and below it ask = '…' and answer = '…'.")
         if len(steps) > MOST_STEPS:
             raise ValueError(f"A lesson has at most {MOST_STEPS} steps; it has {len(steps)}.")
         page = self.page(table["page"], 0)
@@ -119,7 +117,7 @@ class _Parser:
             own = self.state(step.get("state", {}), number) if is_new else state if number == 1 else None
             check, holds = self.check(step, number), self.conditions(step.get("holds", []), number)
             parsed.append(Step(step["ask"], step["answer"], page, own, check, holds))
-        return Lesson(name, table["title"], table["about"], tuple(parsed))
+        return Lesson(name, table["title"], table["about"], tuple(parsed) or (Step("", "", page, state),))
 
     def page(self, page: str, step: int) -> str:
         if page not in PAGES:

@@ -17,7 +17,7 @@ from attnviz.ui.link_state import link_value, set_link_value
 from attnviz.ui.markdown import plain
 
 LESSON, STEP, RIGHT = "lesson", "step", "right"  # link parameters
-WAITING, SOLVED, WRONG = "waiting", "right", "wrong"
+WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
 VERDICTS = {SOLVED: "Right.", WRONG: "Not yet. Look again, or reveal the answer."}
 TO_REACH = {SOLVED: "Right: you are there.", WRONG: "Not there yet."}
 
@@ -134,15 +134,15 @@ def _ways(lesson: Lesson, number: int, page: str, right: str) -> Markup:
     """Returns links to the steps around this one, and out of the lesson."""
     count = len(lesson.steps)
 
-    def link(text: str, to: int, class_: str | None = None) -> Markup:
-        return element("a", text, href=_step_address(lesson, to, page, right), target="_self", class_=class_)
+    def link(text: str, to: int, class_: str | None = None, rel: str | None = None) -> Markup:
+        return element("a", text, href=_step_address(lesson, to, page, right), target="_self", class_=class_, rel=rel)
 
     ways = []
     if number > count or lesson.steps[number - 1].page == page:
         if number > 1:
-            ways.append(link("← Previous", number - 1))
+            ways.append(link("← Previous", number - 1, rel="prev"))
         if number <= count:
-            ways.append(link("Next →" if number < count else "Finish", number + 1, "attnviz-main"))
+            ways.append(link("Next →" if number < count else "Finish", number + 1, "attnviz-main", "next"))
     else:
         ways.append(link("Back to the step", number, "attnviz-main"))
     others = [one for one in _link_parameters() if one[0] not in (LESSON, STEP, RIGHT)]
