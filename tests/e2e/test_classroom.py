@@ -14,7 +14,7 @@ from tests.support.browser import AppPage, Browser, Explore, Masks, opened
 
 IT, ANIMAL, STREET = 10, 2, 8
 FONT_SIZE = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
-PAGES = ["Explore", "Lessons", "Lookup", "Steps", "Scores", "Masks", "Transformer", "Models"]
+PAGES = ["Explore", "Lessons", "Lookup", "Steps", "Path", "Scores", "Masks", "Transformer", "Models"]
 
 
 class Lessons(AppPage):
