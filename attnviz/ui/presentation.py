@@ -1,7 +1,12 @@
-"""Presentation mode for projectors: larger letters and no controls. `present=1` in the link; its style is in
-present.css."""
+"""Presentation mode for projectors: larger letters, and of the controls those that a lesson needs. `present=1` in the
+link; its style is in present.css, and its keys are in navigation/presentation_keys.js."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.navigation.page import Page
 
 from attnviz.ui.markdown import plain
 
@@ -9,21 +14,25 @@ KEY = "present"
 OFF, ON = "0", "1"
 
 
-def switch() -> None:
-    """Draws the button that enters and leaves the mode, on every page.
+def switch(pages: Sequence[Page], current: Page) -> None:
+    """Draws the button that enters and leaves the mode, on every page; in presentations beside a menu of the pages.
 
     The link parameter belongs to a hidden menu, so that Streamlit keeps it over reruns, other pages and the browser's
     history.
     """
     st.selectbox("Present", [OFF, ON], key=KEY, bind="query-params")
     on = presenting()
-    with st.container(key="presenting" if on else "not-presenting", width="content"):
+    with st.container(
+        key="presenting" if on else "not-presenting", width="content", horizontal=True, vertical_alignment="center"
+    ):
+        if on:
+            _show_pages(pages, pages.index(current))
         st.button(
             "Leave" if on else "Present",
             icon=":material/close:" if on else ":material/slideshow:",
             key="present-switch",
             type="tertiary",
-            help="Back to the controls" if on else "Larger letters and no controls, for a projector",
+            help="Back to the controls (Escape)" if on else "Larger letters and few controls, for a projector",
             on_click=_turn,
             args=(not on,),
         )
@@ -34,10 +43,28 @@ def presenting() -> bool:
     return st.session_state.get(KEY) == ON
 
 
+def control(name: str, **layout: Any) -> DeltaGenerator:
+    """Returns a container whose widgets stay in presentations; `layout` is as in `st.container`."""
+    return st.container(key=f"present-control-{name}", **layout)
+
+
 def show_title(title: str) -> None:
     """Draws a title in presentations, where menus are hidden."""
     if presenting():
         st.caption(plain(title))
+
+
+def _show_pages(pages: Sequence[Page], index: int) -> None:
+    """Draws links to the pages before and after the current one, and between them a menu of all pages."""
+    if index > 0:
+        with st.container(key="present-previous", width="content"):
+            st.page_link(pages[index - 1], icon=":material/chevron_left:")
+    with st.popover(pages[index].title, type="tertiary", help="All pages", key=f"present-menu-{index}"):
+        for page in pages:
+            st.page_link(page)
+    if index + 1 < len(pages):
+        with st.container(key="present-next", width="content"):
+            st.page_link(pages[index + 1], icon=":material/chevron_right:", icon_position="right")
 
 
 def _turn(on: bool) -> None:

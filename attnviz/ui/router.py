@@ -12,21 +12,19 @@ ASSETS = Path(__file__).parents[2] / "assets"
 
 st.set_page_config("attnviz", ASSETS / "icon.svg", layout="wide", initial_sidebar_state=270)
 st.logo(ASSETS / "logo.svg", size="large", icon_image=ASSETS / "icon.svg")
-presentation.switch()
-page = st.navigation(
-    [
-        st.Page(PAGES / "start.py", title="Start", icon=":material/home:", default=True),
-        st.Page(PAGES / "explore.py", title="Explore", icon=":material/grid_view:"),
-        st.Page(PAGES / "lessons.py", title="Lessons", icon=":material/school:"),
-        st.Page(PAGES / "lookup.py", title="Lookup", icon=":material/book_2:"),
-        st.Page(PAGES / "steps.py", title="Steps", icon=":material/steps:"),
-        st.Page(PAGES / "path.py", title="Path", icon=":material/route:"),
-        st.Page(PAGES / "scores.py", title="Scores", icon=":material/balance:"),
-        st.Page(PAGES / "masks.py", title="Masks", icon=":material/compare:"),
-        st.Page(PAGES / "transformer.py", title="Transformer", icon=":material/translate:"),
-        st.Page(PAGES / "models.py", title="Models", icon=":material/neurology:"),
-    ],
-    position="top",
-)
+pages = [
+    st.Page(PAGES / "start.py", title="Start", icon=":material/home:", default=True),
+    st.Page(PAGES / "explore.py", title="Explore", icon=":material/grid_view:"),
+    st.Page(PAGES / "lessons.py", title="Lessons", icon=":material/school:"),
+    st.Page(PAGES / "lookup.py", title="Lookup", icon=":material/book_2:"),
+    st.Page(PAGES / "steps.py", title="Steps", icon=":material/steps:"),
+    st.Page(PAGES / "path.py", title="Path", icon=":material/route:"),
+    st.Page(PAGES / "scores.py", title="Scores", icon=":material/balance:"),
+    st.Page(PAGES / "masks.py", title="Masks", icon=":material/compare:"),
+    st.Page(PAGES / "transformer.py", title="Transformer", icon=":material/translate:"),
+    st.Page(PAGES / "models.py", title="Models", icon=":material/neurology:"),
+]
+page = st.navigation(pages, position="top")
+presentation.switch(pages, page)
 with page_run():
     page.run()

@@ -3,8 +3,7 @@
 import pytest
 from playwright.sync_api import Page
 
-from attnviz.lessons.lesson_files import FIRST_PAGE
-from attnviz.ui.addresses import PAGES
+from attnviz.ui.addresses import FIRST_PAGE, PAGES
 from tests.support.browser import ROOT, AppPage, Browser, opened
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"

@@ -14,7 +14,7 @@ from tests.support.browser import AppPage, Browser, Explore, Masks, opened
 
 IT, ANIMAL, STREET = 10, 2, 8
 FONT_SIZE = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
-PAGES = ["Explore", "Lessons", "Lookup", "Steps", "Path", "Scores", "Masks", "Transformer", "Models"]
+PAGES = ["Start", "Explore", "Lessons", "Lookup", "Steps", "Path", "Scores", "Masks", "Transformer", "Models"]
 
 
 class Lessons(AppPage):
@@ -109,7 +109,9 @@ def test_a_presentation_has_no_controls_and_the_same_state(
     with opened(browser, address, 1920, 1080, theme, kind=kind) as presented:
         presented.open(f"{link}&present=1")
         expect(presented.page.get_by_role("heading", name=kind.__name__)).to_be_visible()
-        assert [one.split() for one in controls(presented)] == [["close", "Leave"]]
+        i = PAGES.index(kind.__name__)
+        expected = [*PAGES[max(0, i - 1) : i + 2], "Leave"]  # the pages, and the way back
+        assert re.findall("[A-Z][a-z]+", " ".join(controls(presented))) == expected
         assert len(many) > 10
         assert presented.weights() == weights
         assert presented.page.evaluate(FONT_SIZE) > 1.2 * letters
@@ -135,6 +137,41 @@ def test_into_a_presentation_and_out_again_by_button_and_by_the_way_back(explore
     explore.expect_in_link("present", None)
     expect(sidebar).to_be_visible()
     explore.expect_in_link("head", "Head+6")
+
+
+def test_in_a_presentation_keys_and_a_menu_change_pages_and_escape_leaves(explore: Explore) -> None:
+    page = explore.open("?present=1").page
+    page.keyboard.press("PageDown")  # a presenter's remote control
+    expect(page.get_by_role("heading", name="Lessons")).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("heading", name="Explore")).to_be_visible()
+    explore.painted().stage.focus()
+    page.keyboard.press("ArrowRight")  # reads a cell
+    expect(explore.sentence).not_to_have_class(re.compile("hint"))
+    bar = page.locator(".st-key-presenting")
+    bar.get_by_role("button", name="Explore").click()
+    page.get_by_role("link", name="Masks").click()
+    Masks(page, explore.address).painted()
+    explore.expect_in_link("present", "1")
+    bar.get_by_role("button", name="Masks").click()
+    expect(page.get_by_role("link", name="Explore")).to_be_visible()
+    page.keyboard.press("Escape")  # closes the menu
+    expect(page.get_by_role("link", name="Explore")).to_be_hidden()
+    page.keyboard.press("Escape")
+    explore.expect_in_link("present", None)
+
+
+def test_in_a_presentation_keys_move_a_slider_that_stays(browser: Browser, address: str) -> None:
+    with opened(browser, address, kind=AppPage) as app:
+        app.page.goto(f"{address}/transformer?tab=How+attention+forms&present=1")
+        thumb = app.page.locator(".st-key-play-step input[type=range]")
+        expect(thumb).to_be_attached()
+        app.settled()
+        app.page.keyboard.press("PageUp")
+        app.expect_in_link("step", "1%2C700")
+        app.settled()
+        app.page.keyboard.press("PageDown")
+        app.expect_in_link("step", None)
 
 
 LONG_TOKENS = "?text=Internationalization+antidisestablishmentarianism+WWWWWWWWWW+%E6%97%A5%E6%9C%AC%E8%AA%9E"

@@ -261,14 +261,15 @@ def test_a_number_depends_on_its_parts_and_on_nothing_else_beside_them(asked: di
     lit = any(
         part.matrix == source.name and i in part.rows and j in part.columns for part in matrix.operands(row, column)
     )
-    # Lower, so that it does not become the greatest of its row.
-    changed = compute_steps(example, {source.name: {(i, j): float(source.values[i, j]) - 0.5}}).matrices[matrix.name]
+    edited = source.values.clone()
+    edited[i, j] -= 0.5  # lower, so that it does not become the greatest of its row
+    changed = matrix.operation(*(edited if one is source else one.values for one in matrix.sources))
     if not lit:
-        assert changed.values[row, column] == matrix.values[row, column]
+        assert changed[row, column] == matrix.values[row, column]
     elif isinstance(matrix.operation, Product | Scaled | RowTotals | Concatenated):
         others = [one.values.flatten().abs() for one in matrix.sources if one is not source]
         assume(float(torch.cat([*others, torch.ones(1)]).min()) > 1e-6)  # times 0, nothing is seen
-        assert changed.values[row, column] != matrix.values[row, column]
+        assert changed[row, column] != matrix.values[row, column]
 
 
 @given(examples, st.data())
@@ -319,8 +320,44 @@ def test_stages_come_in_the_order_of_the_computation() -> None:
     assert compute_steps(SentenceExample()).stages == ("vectors", "similarity", "scaling", "exp", "softmax", "output")
     every = SentenceExample(heads=2, mask=Causal(), biases=(ALiBi(),))
     assert compute_steps(every).stages == (
-        "vectors", "similarity", "scaling", "biases", "mask", "exp", "softmax", "output", "heads"
+        "vectors", "similarity", "scaling", "biases", "mask", "exp", "softmax", "output", "heads",
+        "projection", "contributions",
     )  # fmt: skip
+
+
+@given(examples)
+def test_what_each_head_adds_comes_to_the_product_with_the_output_matrix(asked: dict) -> None:
+    heads, d_v = asked["heads"], asked["d_k"]
+    found = compute_steps(SentenceExample(**asked)).matrices
+    if heads == 1:
+        assert "WO" not in found
+        return
+    weight = found["WO"].values
+    assert weight.shape == (heads * d_v, WIDTH)
+    torch.testing.assert_close(found["multihead"].values, found["heads"].values @ weight)
+    for head in range(heads):
+        own = weight[head * d_v : (head + 1) * d_v]
+        torch.testing.assert_close(found[f"part{head}"].values, found[f"output{head}"].values @ own)
+    torch.testing.assert_close(found["total"].values, found["multihead"].values)
+
+
+def test_a_part_of_a_head_is_made_from_its_output_and_its_own_rows_of_the_output_matrix() -> None:
+    found = compute_steps(SentenceExample(heads=2, d_k=3)).matrices
+    assert [(one.matrix, one.rows, one.columns) for one in found["part1"].operands(2, 1)] == [
+        ("output1", range(2, 3), range(3)),
+        ("WO", range(3, 6), range(1, 2)),
+    ]
+    assert [one.matrix for one in found["total"].operands(0, 0)] == ["part0", "part1"]
+    changed = compute_steps(SentenceExample(heads=2, d_k=3), {"WO": {(4, 1): 9.0}}).matrices
+    assert torch.equal(changed["part0"].values, found["part0"].values)
+    assert not torch.equal(changed["part1"].values, found["part1"].values)
+
+
+def test_what_is_invented_says_so_beside_its_numbers() -> None:
+    for example in (SentenceExample(heads=2), SentenceExample(second="a b")):
+        given_numbers = [one for one in compute_steps(example).matrices.values() if not one.sources]
+        assert all("drawn " in one.about for one in given_numbers)
+        assert "means nothing" in given_numbers[0].about
 
 
 def test_what_is_shown_of_a_head_holds_every_source_but_those_of_the_other_heads() -> None:

@@ -1,6 +1,6 @@
 """The whole computation of an example."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,10 +10,12 @@ from attnviz.inputs import Inputs
 from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsExample, column_names
 from attnviz.lessons.steps.edits import Edits
 from attnviz.lessons.steps.matrix import Matrix
-from attnviz.lessons.steps.operations import Biased, Concatenated, Divided, Exp, Masked, Product, RowTotals, Scaled
+from attnviz.lessons.steps.operations import Biased, Concatenated, Divided, Exp, Masked, Product, RowTotals, Scaled, Sum
 from attnviz.masks import Full
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, General, ScaledDot
+
+ALL_HEADS = ("heads", "projection", "contributions")  # stages of all heads
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +29,7 @@ class Steps:
 
     def for_head(self, head: int) -> tuple[Matrix, ...]:
         """Returns the matrices of one head and those without a head, and at the end the outputs of all heads."""
-        outputs = [one for one in self.matrices.values() if one.stage in ("output", "heads")]
+        outputs = [one for one in self.matrices.values() if one.stage in ("output", *ALL_HEADS)]
         others = [one for one in self.matrices.values() if one not in outputs and one.head in (None, head)]
         return (*others, *outputs)
 
@@ -52,7 +54,7 @@ def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
     bound = mechanism.bind(len(queries.rows), len(keys.rows), len(heads))
     outputs = [_output(computation, i, head, bound, len(heads)) for i, head in enumerate(heads)]
     if len(outputs) > 1:
-        computation.add("heads", "Concat", "heads side by side", "heads", Concatenated(), *outputs)
+        _add_heads(computation, outputs, example)
     if unknown := [name for name in computation.edits if name not in computation.matrices]:
         raise ValueError(f"There is no matrix {unknown[0]} here. There are {', '.join(computation.matrices)}.")
     query, key, value = (torch.stack([one.values for one in role]) for role in zip(*heads, strict=True))
@@ -60,6 +62,25 @@ def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
         mechanism = replace(mechanism, score=General(weight=computation.matrices["W"].values))
     stages = tuple(dict.fromkeys(one.stage for one in computation.matrices.values()))
     return Steps(computation.matrices, Inputs(query, key, value, queries.rows, keys.rows), mechanism, stages)
+
+
+def _add_heads(computation: Computation, outputs: Sequence[Matrix], example: StepsExample) -> None:
+    """Adds the heads side by side, their product with Wᴼ, and what each head adds to it (Vaswani et al. 2017,
+    3.2.2)."""
+    concat = computation.add("heads", "Concat", "heads side by side", "heads", Concatenated(), *outputs)
+    numbers, origin = example.output_matrix()
+    about = f"turns all heads into one output: {origin}"
+    weight = computation.add_input("WO", "W^O", about, numbers, concat.columns, origin, stage="projection")
+    computation.add("multihead", "MultiHead", "Concat times Wᴼ", "projection", Product(), concat, weight)
+    d_v = outputs[0].values.shape[1]
+    parts = list[Matrix]()
+    for i, output in enumerate(outputs):
+        about = f"its output times rows {i * d_v + 1} to {(i + 1) * d_v} of Wᴼ"
+        product = Product(first=i * d_v)
+        parts.append(
+            computation.add(f"part{i}", f"head_{i}W^O", about, "contributions", product, output, weight, head=i)
+        )
+    computation.add("total", "Σ", "their sum, which is MultiHead", "contributions", Sum(), *parts)
 
 
 def _output(computation: Computation, head: int, vectors: HeadMatrices, bound: Mechanism, heads: int) -> Matrix:

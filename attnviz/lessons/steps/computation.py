@@ -27,6 +27,13 @@ class StepsExample:
         """
         raise NotImplementedError
 
+    def output_matrix(self) -> tuple[Float[Tensor, "joined width"], str]:
+        """Returns Wᴼ, which takes the heads side by side to one output, and a phrase about where it comes from.
+
+        Only examples with several heads have it.
+        """
+        raise NotImplementedError
+
 
 class Computation:
     """The matrices computed so far. Edits replace single numbers."""

@@ -27,23 +27,26 @@ class Input(Operation):
 
 @dataclass(frozen=True)
 class Product(Operation):
-    """The matrix product A B, or A Bᵀ if `transposed`."""
+    """The matrix product A B, or A Bᵀ if `transposed`; of B only as many rows as A has columns, from `first`."""
 
     transposed: bool = False
+    first: int = 0
 
     def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
         a, b = sources
-        return a @ (b.mT if self.transposed else b)
+        return a @ (b.mT if self.transposed else b[self.first : self.first + a.shape[1]])
 
     def operands(self, row: int, column: int, *sources: Matrix) -> tuple[CellRange, ...]:
         a, b = sources
         across, along = range(a.values.shape[1]), range(column, column + 1)
-        other = CellRange(b.name, along, across) if self.transposed else CellRange(b.name, across, along)
+        down = range(self.first, self.first + a.values.shape[1])
+        other = CellRange(b.name, along, across) if self.transposed else CellRange(b.name, down, along)
         return (CellRange(a.name, range(row, row + 1), across), other)
 
     def formula(self, row: int, column: int, *sources: Matrix) -> str:
         a, b = (source.values for source in sources)
-        factors = zip(a[row].tolist(), (b[column] if self.transposed else b[:, column]).tolist(), strict=True)
+        other = b[column] if self.transposed else b[self.first : self.first + a.shape[1], column]
+        factors = zip(a[row].tolist(), other.tolist(), strict=True)
         return " + ".join(f"{term(x, first=i == 0)}·{term(y)}" for i, (x, y) in enumerate(factors))
 
     def columns(self, *sources: Matrix) -> tuple[str, ...]:
@@ -150,6 +153,17 @@ class Divided(Operation):
     def formula(self, row: int, column: int, *sources: Matrix) -> str:
         above, below = (source.values[row] for source in sources)
         return f"{cell_number(float(above[column]))} / {term(float(below[0]))}"
+
+
+@dataclass(frozen=True)
+class Sum(Operation):
+    """The sum of matrices."""
+
+    def __call__(self, *sources: Tensor) -> Float[Tensor, "rows columns"]:
+        return torch.stack(sources).sum(0)
+
+    def formula(self, row: int, column: int, *sources: Matrix) -> str:
+        return " + ".join(term(float(one.values[row, column]), first=i == 0) for i, one in enumerate(sources))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from attnviz.sources.toy import embedding
 from attnviz.text import check_text, shorten_token
 
 WIDTH = 4  # numbers of a token's vector: few enough to be read, even, half sines and half cosines
+DRAWN = "drawn at random, not learned"
+LETTERS = "drawn from the word’s letters, so it means nothing"
 FEWEST_WORDS, MOST_WORDS = 2, 8  # tokens of a sentence
 
 
@@ -49,22 +51,30 @@ class SentenceExample(StepsExample):
 
     def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
         """Adds the vectors of the sentences, and the weight matrices, queries, keys and values of each head."""
-        origin = "made from the word and its place"
+        origin = f"{LETTERS}, plus sine waves of its position"
         words = _words(self.text, "sentence")
         x = y = computation.add_input(
-            "X", "X", "the sentence, a vector for each word", _token_vectors(words), words, origin, of_queries=True
+            "X", "X", f"a vector for each word: {LETTERS}", _token_vectors(words), words, origin, of_queries=True
         )
         if self.second is not None:
             words = _words(self.second, "second sentence")
-            y = computation.add_input("Y", "Y", "the second sentence", _token_vectors(words), words, origin)
+            about = f"the second sentence: {LETTERS}"
+            y = computation.add_input("Y", "Y", about, _token_vectors(words), words, origin)
         mechanism = Mechanism(biases=self.biases, mask=self.mask)
         return mechanism, [self._head(computation, head, x, y) for head in range(self.heads)]
 
+    def output_matrix(self) -> tuple[Float[Tensor, "joined width"], str]:
+        joined = self.heads * self.d_k
+        return embedding("output of all heads", joined * WIDTH).reshape(joined, WIDTH).double() / math.sqrt(
+            joined
+        ), DRAWN
+
     def _head(self, computation: Computation, head: int, x: Matrix, y: Matrix) -> HeadMatrices:
+        part = f"columns {head * self.d_k + 1} to {(head + 1) * self.d_k} of all heads’; " if self.heads > 1 else ""
         query, key, value = (
             computation.add_input(
-                f"W{role[0]}{head}", f"W_{role[0]}", f"makes {many}", _weights(role, head, self.d_k), x.columns,
-                "drawn at random: nothing is learned here", head=head,
+                f"W{role[0]}{head}", f"W_{role[0]}", f"makes {many}: {part}{DRAWN}", _weights(role, head, self.d_k),
+                x.columns, DRAWN, head=head,
             )
             for role, many in (("query", "queries"), ("key", "keys"), ("value", "values"))
         )  # fmt: skip

@@ -266,7 +266,7 @@ export class Matrices {
     for (const element of this.formula.querySelectorAll("[data-part]")) {
       const part = /** @type {HTMLElement} */ (element);
       const parts = (part.dataset.part ?? "").split(" ");
-      part.hidden = ["scaling", "biases", "mask", "heads"].includes(parts[0]) && !names.includes(parts[0]);
+      part.hidden = ["scaling", "biases", "mask", "heads", "projection"].includes(parts[0]) && !names.includes(parts[0]);
       part.classList.toggle("matrices-now", parts.includes(stage.name));
     }
     [...this.flow.children].forEach((section, i) => {

@@ -1,9 +1,11 @@
-/** What the browser's history and links do; runs before Streamlit's client starts. */
+/** What the browser's history, links and keys do; runs before Streamlit's client starts. */
 
 import { keepOneEntryPerChoice } from "./history.js";
 import { openLinksInPlace } from "./links.js";
+import { obeyPresentationKeys } from "./presentation_keys.js";
 import { continueLastVisit } from "./return.js";
 
 continueLastVisit(window);
 keepOneEntryPerChoice(window);
 openLinksInPlace(window);
+obeyPresentationKeys(window);

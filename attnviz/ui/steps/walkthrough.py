@@ -23,6 +23,8 @@ TITLES = {
     "softmax": "Softmax",
     "output": "Weighted sum",
     "heads": "Heads together",
+    "projection": "Output matrix",
+    "contributions": "What each head adds",
 }
 SIMILARITY: dict[type[Score], str] = {
     ScaledDot: "Their dot product tells.",
@@ -78,6 +80,8 @@ def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ..
         "softmax": f"Divided by its row’s sum, each number is a weight. The weights of “{query}” add up to 1.",
         "output": f"The values, each times its weight, add up to the output of “{query}”. Most comes from “{key}”.",
         "heads": f"The outputs of the {heads} heads for “{query}” stand side by side.",
+        "projection": "All heads, side by side, times the matrix Wᴼ: one output, as wide as the vector of a word.",
+        "contributions": "Each head times its own rows of Wᴼ is what this head adds. Their sum is the same output.",
     }
     last = [matrix for matrix in step_matrices if matrix.stage == name and matrix.head in (head, None)][-1]
     if name == "vectors":
