@@ -218,7 +218,7 @@ export class Path {
     if (this.root.dataset.stage === name && this.shown === this.view) return;
     this.root.dataset.stage = name;
     this.shown = this.view;
-    this.count.textContent = player.count ? player.step === null ? `${player.count} steps` : `${player.step + 1} / ${player.count}` : "";
+    this.count.textContent = player.count ? player.step === null ? `${player.count} ${player.count === 1 ? "step" : "steps"}` : `${player.step + 1} / ${player.count}` : "";
     /** @type {HTMLElement} */ (this.root.querySelector(".path-player")).hidden = !player.count;
     this.#say("");
     // The sentence that changes under the pointer would be too much to be read aloud.
