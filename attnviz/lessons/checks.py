@@ -41,7 +41,7 @@ class Tap:
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberCheck:
     """A number that the page has computed, to two decimals."""
 
     quantity: str
@@ -82,7 +82,7 @@ class Condition:
         return left < right if self.operator == "<" else left > right
 
 
-Check = Choice | Tap | Number | Condition
+Check = Choice | Tap | NumberCheck | Condition
 
 
 def find_quantity(name: str, quantities: Quantities) -> float:
@@ -97,39 +97,41 @@ def row_quantities(
     keys: Sequence[str],
     weights: Float[np.ndarray, " keys"],
     scores: Sequence[float] | Float[np.ndarray, " keys"] = (),
-    of: str = "",
+    suffix: str = "",
 ) -> dict[str, float]:
     """Returns the quantities of one query: "weight of KEY", "score of KEY", "largest weight", "keys with weight" and
-    "sum of weights", followed by `of`. A masked key has no weight.
+    "sum of weights", followed by `suffix`. A masked key has no weight.
 
     Keys with equal names are numbered: "the", "the (2)".
 
     Example:
-        >>> row_quantities(["cat", "hen"], np.array([0.9, 0.1]), of=" under A")["weight of hen under A"]
+        >>> row_quantities(["cat", "hen"], np.array([0.9, 0.1]), suffix=" under A")["weight of hen under A"]
         0.1
     """
     names = _distinct([visible(key) for key in keys])
     known = np.nan_to_num(np.asarray(weights, dtype=float))
-    quantities = {f"{WEIGHT}{name}{of}": float(weight) for name, weight in zip(names, known, strict=True)}
-    quantities |= {f"score of {name}{of}": float(score) for name, score in zip(names, scores, strict=False)}
+    quantities = {f"{WEIGHT}{name}{suffix}": float(weight) for name, weight in zip(names, known, strict=True)}
+    quantities |= {f"score of {name}{suffix}": float(score) for name, score in zip(names, scores, strict=False)}
     return quantities | {
-        f"largest weight{of}": float(known.max(initial=0)),
-        f"keys with weight{of}": float(np.count_nonzero(known)),
-        f"sum of weights{of}": float(known.sum()),
+        f"largest weight{suffix}": float(known.max(initial=0)),
+        f"keys with weight{suffix}": float(np.count_nonzero(known)),
+        f"sum of weights{suffix}": float(known.sum()),
     }
 
 
 def rows_quantities(keys: Sequence[str], rows: Mapping[str, Float[np.ndarray, " keys"]]) -> dict[str, float]:
     """Returns the quantities of several rows of weights, each followed by its name in `rows`."""
-    return {name: value for of, row in rows.items() for name, value in row_quantities(keys, row, of=of).items()}
+    return {
+        name: value for suffix, row in rows.items() for name, value in row_quantities(keys, row, suffix=suffix).items()
+    }
 
 
 def map_quantities(
-    queries: Sequence[str], keys: Sequence[str], weights: Float[np.ndarray, "queries keys"], of: str
+    queries: Sequence[str], keys: Sequence[str], weights: Float[np.ndarray, "queries keys"], suffix: str
 ) -> dict[str, float]:
-    """Returns the quantities of the rows of a map, each followed by " for QUERY" and `of`."""
+    """Returns the quantities of the rows of a map, each followed by " for QUERY" and `suffix`."""
     names = _distinct([visible(query) for query in queries])
-    return rows_quantities(keys, {f" for {name}{of}": row for name, row in zip(names, weights, strict=True)})
+    return rows_quantities(keys, {f" for {name}{suffix}": row for name, row in zip(names, weights, strict=True)})
 
 
 def token_weights(quantities: Quantities) -> dict[str, float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from attnviz.formatting import enumeration
-from attnviz.lessons.checks import Check, Choice, Condition, Number, Tap
+from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 
 FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer")
@@ -27,7 +27,7 @@ State = tuple[tuple[str, str], ...]  # parameters of a link; one that has severa
 
 
 @dataclass(frozen=True)
-class Step:
+class LessonStep:
     """A question about a page, and its answer."""
 
     ask: str
@@ -45,7 +45,7 @@ class Lesson:
     name: str  # of its file, in links
     title: str
     about: str
-    steps: tuple[Step, ...]
+    steps: tuple[LessonStep, ...]
 
     def link(self, number: int = 1, *more: tuple[str, str]) -> str:
         """Returns the address of a step below that of the app; `more` are further parameters.
@@ -116,8 +116,8 @@ class _Parser:
             page = self.page(step.get("page", page), number)
             own = self.state(step.get("state", {}), number) if is_new else state if number == 1 else None
             check, holds = self.check(step, number), self.conditions(step.get("holds", []), number)
-            parsed.append(Step(step["ask"], step["answer"], page, own, check, holds))
-        return Lesson(name, table["title"], table["about"], tuple(parsed) or (Step("", "", page, state),))
+            parsed.append(LessonStep(step["ask"], step["answer"], page, own, check, holds))
+        return Lesson(name, table["title"], table["about"], tuple(parsed) or (LessonStep("", "", page, state),))
 
     def page(self, page: str, step: int) -> str:
         if page not in PAGES:
@@ -152,7 +152,7 @@ class _Parser:
                 raise self.error(f"tap is {step['tap']}; expected is 1 to {MOST_TAPS} tokens.", number, "tap")
             return Tap(step["tap"])
         if "number" in step:
-            return Number(step["number"])
+            return NumberCheck(step["number"])
         return self.conditions([step["reach"]], number, "reach")[0] if "reach" in step else None
 
     def conditions(self, texts: list, number: int, field: str = "holds") -> tuple[Condition, ...]:

@@ -8,8 +8,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.formatting import enumeration
 from attnviz.lessons import lesson_files
-from attnviz.lessons.checks import Choice, Condition, Number, Quantities, Tap, token_weights
-from attnviz.lessons.lesson_files import Lesson, Step, read_lessons
+from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, Tap, token_weights
+from attnviz.lessons.lesson_files import Lesson, LessonStep, read_lessons
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.addresses import address
 from attnviz.ui.html import Markup, element, join
@@ -41,7 +41,7 @@ def shipped_lessons() -> tuple[list[Lesson], list[str]]:
 def open_strip() -> Strip | None:
     """Returns the strip if the link opens a lesson; call it before the page is drawn."""
     name, number = link_value(LESSON), link_value(STEP)
-    quantities.take()  # those of another page
+    quantities.collect()  # those of another page
     return Strip(st.container(key="lesson-strip"), name, number) if name else None
 
 
@@ -69,7 +69,7 @@ def show_strip(strip: Strip | None, page: str) -> None:
                 elsewhere = lesson.steps[number - 1].page.capitalize()
                 texts.html(element("p", f"This step is on the page {elsewhere}.", class_="attnviz-ask"))
             else:
-                right |= _show_step(lesson, number, quantities.take(), texts, answers)
+                right |= _show_step(lesson, number, quantities.collect(), texts, answers)
             set_link_value(RIGHT, ".".join(map(str, sorted(right))))
             answers.html(_ways(lesson, number, page, link_value(RIGHT)))
 
@@ -106,7 +106,7 @@ def _show_step(
     return {number} if verdict == SOLVED else set()
 
 
-def _verdict(step: Step, key: str, computed: Quantities) -> str:
+def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
     """Draws the widget of the answer. Raises ValueError if the page does not have what it is checked against."""
     answer: object
     match step.check:
@@ -120,7 +120,7 @@ def _verdict(step: Step, key: str, computed: Quantities) -> str:
             answer = st.pills(label, tokens, selection_mode="multi", format_func=plain, key=f"tap-{key}")
             if len(answer) < count:
                 return WAITING
-        case Number():
+        case NumberCheck():
             key = f"number-{key}"
             answer = st.number_input("Your number", value=None, step=0.01, format="%.2f", key=key, width=160)
         case Condition():

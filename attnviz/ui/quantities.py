@@ -14,7 +14,7 @@ def publish(compute: Callable[[], Quantities]) -> None:
     st.session_state[_KEY] = compute
 
 
-def take() -> Quantities:
+def collect() -> Quantities:
     """Returns the quantities of this run; none if the page has none."""
     compute: Callable[[], Quantities] | None = st.session_state.pop(_KEY, None)
     return compute() if compute else {}

@@ -5,19 +5,19 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from attnviz.lessons.checks import Choice, Number, Tap
-from attnviz.lessons.lesson_files import FOLDER, Step, read_lesson
+from attnviz.lessons.checks import Choice, NumberCheck, Tap
+from attnviz.lessons.lesson_files import FOLDER, LessonStep, read_lesson
 from tests.support.browser import AppPage, Browser, opened
 
 LESSONS = [read_lesson(path) for path in sorted(FOLDER.glob("*.toml"))]
 
 
-def solve(app: AppPage, strip: "Strip", step: Step) -> None:
+def solve(app: AppPage, strip: "Strip", step: LessonStep) -> None:
     """Answers a step of which the right answer is known from the file; the others are revealed."""
     match step.check:
         case Choice(right=right):
             strip.root.get_by_role("button", name=right, exact=True).click()
-        case Number(quantity=quantity) if values := [one.other for one in step.holds if one.quantity == quantity]:
+        case NumberCheck(quantity=quantity) if values := [one.other for one in step.holds if one.quantity == quantity]:
             field = strip.root.get_by_label("Your number")
             field.fill(values[0])
             field.press("Enter")

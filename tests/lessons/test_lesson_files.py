@@ -12,7 +12,7 @@ import torch
 from attnviz.analysis.difference import mass_shift, outcome_counts, outcomes
 from attnviz.analysis.head_maps import head_map, row_summary
 from attnviz.formatting import number
-from attnviz.lessons.checks import Choice, Condition, Number, Tap
+from attnviz.lessons.checks import Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, LARGEST, read_lesson, read_lessons
 from attnviz.lessons.lookup import LookupResult, look_up, lookup_gradient, lookup_mechanism
 from attnviz.lessons.scaling import KEYS, measure_scaling
@@ -91,7 +91,7 @@ right = "y"
 def test_a_step_has_a_page_a_state_and_a_check(tmp_path):
     lesson = read_lesson(written(tmp_path, STEPS))
     assert [step.check for step in lesson.steps] == [
-        Tap(2), Number("weight of it"), Condition("largest weight", "<", "0.25"), Choice(("x", "y"), "y"),
+        Tap(2), NumberCheck("weight of it"), Condition("largest weight", "<", "0.25"), Choice(("x", "y"), "y"),
     ]  # fmt: skip
     assert [step.state for step in lesson.steps] == [(("a", "1"),), None, (("b", "2"),), ()]
     assert lesson.steps[2].holds == (Condition("sum of weights", "=", "1"),)
@@ -344,10 +344,8 @@ def soft() -> list[str]:
 def similarities() -> list[str]:
     at = query("03-similarities.toml")
     entry = EXAMPLE_TABLE.entries[EXAMPLE_TABLE.words.index("cat")]
-    dot, scaled, general = (
-        look_up(EXAMPLE_TABLE, at, lookup_mechanism("T = 1", score))
-        for score in (Dot(), ScaledDot(), General(torch.tensor(W)))
-    )
+    scores = Dot(), ScaledDot(), General(torch.tensor(W))
+    dot, scaled, general = (look_up(EXAMPLE_TABLE, at, lookup_mechanism("T = 1", score)) for score in scores)
     cat, spider = (EXAMPLE_TABLE.words.index(word) for word in ("cat", "spider"))
     assert max(general.weights) == general.weights[spider]
     return [

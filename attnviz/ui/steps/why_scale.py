@@ -57,9 +57,9 @@ def scaling_quantities(scaling: Scaling, width: int) -> Quantities:
     i = scaling.widths.index(width)
     measured = {"variance": scaling.variance, "largest weight": scaling.greatest, "gradient": scaling.gradient}
     return {
-        f"{name}{of}": float(values[j, i])
+        f"{name}{suffix}": float(values[j, i])
         for name, values in measured.items()
-        for j, of in enumerate(("", " after division"))
+        for j, suffix in enumerate(("", " after division"))
     }
 
 

@@ -52,10 +52,10 @@ def show(selection: TransformerSelection) -> None:
 def _quantities(selection: TransformerSelection) -> Quantities:
     """Returns the weights of the shown heads, "… in the encoder", "… in the decoder" and "… in cross-attention"."""
     computed: dict[str, float] = {}
-    for use, of in PLACES.items():
+    for use, place in PLACES.items():
         shown = maps.use_maps(selection.translation, use, selection.step)
         weights = shown.weights[selection.heads[use]]
-        computed |= map_quantities(shown.queries, shown.keys, weights, of)
+        computed |= map_quantities(shown.queries, shown.keys, weights, place)
     return computed
 
 
