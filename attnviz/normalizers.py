@@ -28,6 +28,7 @@ class Normalizer:
     adds_up: ClassVar[bool] = True  # whether every row with something allowed adds up to 1
     negative: ClassVar[bool] = False  # whether a weight may be below 0
     row: ClassVar[str] = "A row adds up to 1."  # what its weights add up to, for a person
+    family: ClassVar[str] = "soft"  # the group it belongs to, for a person
     maps: ClassVar[int] = 1  # how many maps of scores it makes weights of, from so many equal parts of a head
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
@@ -82,6 +83,8 @@ class Hard(Normalizer):
         tensor([0.0000, 0.5000, 0.5000])
     """
 
+    family: ClassVar[str] = "sparse"
+
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         greatest = (scores == scores.amax(-1, keepdim=True)) & ~scores.isneginf()
         return greatest.to(scores.dtype) / greatest.sum(-1, keepdim=True).clamp(min=1)
@@ -116,6 +119,7 @@ class SoftmaxPlusOne(Normalizer):
         tensor([0.3333, 0.3333])
     """
 
+    family: ClassVar[str] = "with a sink"
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest goes nowhere."
 
@@ -136,6 +140,7 @@ class Sink(TensorIdentity, Normalizer):
         tensor([0.2119, 0.2119])
     """
 
+    family: ClassVar[str] = "with a sink"
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest goes to the sink."
 
@@ -174,6 +179,8 @@ class Sparsemax(Normalizer):
         tensor([0., 0., 1.])
     """
 
+    family: ClassVar[str] = "sparse"
+
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         return Entmax(2.0)(scores)
 
@@ -190,6 +197,8 @@ class Entmax(Normalizer):
         >>> Entmax(1.5)(torch.tensor([0.0, 1.0, 2.0]))
         tensor([0.0000, 0.1693, 0.8307])
     """
+
+    family: ClassVar[str] = "sparse"
 
     alpha: float = field(default=1.5, metadata={"min": 1.0, "max": 4.0, "label": "α", "step": 0.25})
 
@@ -225,6 +234,7 @@ class TopK(Normalizer):
         tensor([0.0000, 0.2689, 0.7311])
     """
 
+    family: ClassVar[str] = "sparse"
     NAME: ClassVar[str] = "Top-k softmax"
 
     k: int = field(default=4, metadata={"min": 1, "max": 4096, "label": "Keys kept"})
@@ -251,6 +261,7 @@ class Sigmoid(Normalizer):
         tensor([0.2500, 0.4754, 0.7112])
     """
 
+    family: ClassVar[str] = "not adding up to 1"
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row may add up to more or less than 1: each key is weighed by itself, between 0 and 1."
 
@@ -271,6 +282,7 @@ class ReLU(Normalizer):
         tensor([0.0000, 0.3333, 0.6667])
     """
 
+    family: ClassVar[str] = "not adding up to 1"
     NAME: ClassVar[str] = "ReLU"
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row may add up to anything: each key is weighed by itself, and a weight may be above 1."
@@ -292,6 +304,7 @@ class Softpick(Normalizer):
         tensor([0.0000, 0.1966, 0.7311])
     """
 
+    family: ClassVar[str] = "not adding up to 1"
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to at most 1: keys of negative scores get none, and take from the others."
 
@@ -318,6 +331,7 @@ class StickBreaking(Normalizer):
         tensor([0.1250, 0.2500, 0.5000])
     """
 
+    family: ClassVar[str] = "not adding up to 1"
     NAME: ClassVar[str] = "Stick-breaking"
     adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest of the stick is left over."
@@ -343,6 +357,7 @@ class Differential(Normalizer):
         tensor([[[0.0189, 0.4811]]])
     """
 
+    family: ClassVar[str] = "not adding up to 1"
     adds_up: ClassVar[bool] = False
     negative: ClassVar[bool] = True
     row: ClassVar[str] = "A row adds up to 1 − λ, and weights may be negative."
@@ -383,7 +398,7 @@ class Identity(Normalizer):
 
 # Identity is for finished weights alone and stands in no menu.
 NORMALIZERS = (
-    Softmax, Hard, Uniform, SoftmaxPlusOne, Sink, Sparsemax, Entmax, TopK, Sigmoid, ReLU, Softpick, StickBreaking,
+    Softmax, Uniform, SoftmaxPlusOne, Sink, Hard, Sparsemax, Entmax, TopK, Sigmoid, ReLU, Softpick, StickBreaking,
     Differential,
 )  # fmt: skip
 

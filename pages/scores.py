@@ -15,7 +15,7 @@ with st.sidebar:
     if not selection.layer.locked:
         selection = selection.with_mechanism(mechanism_controls.choose_mask_and_biases(selection.mechanism))
 if not places.show_locked(selection.layer, "Bring queries and keys to compare similarities and normalizers."):
-    with st.container(width=320):
+    with st.container(width=320, key="pinned-row"):
         row = pinned_query.menu(selection.query_names, selection.first_row)
     tabs = {"Similarities": similarities.show, "Normalizers": normalizers.show}
     for tab, show in zip(st.tabs(list(tabs), key="look", bind="query-params"), tabs.values(), strict=True):

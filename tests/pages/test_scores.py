@@ -12,7 +12,8 @@ from streamlit.testing.v1 import AppTest
 from attnviz.analysis.head_maps import row_summary
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
-from attnviz.ui.scores.normalizers import summary_sentence
+from attnviz.ui.scores.normalizers import families, summary_sentence
+from attnviz.ui.scores.similarities import change_sentences
 from attnviz.ui.widgets import title
 from tests.support.app import open_page
 
@@ -51,6 +52,28 @@ def test_every_normalizer_has_its_row_and_says_what_it_adds_up_to() -> None:
     assert charts(app) == len(NORMALIZERS)
     told = [one.value for one in app.caption if "adds up to" in one.value]
     assert len(told) == len(NORMALIZERS)
+
+
+def test_normalizers_stand_in_groups_that_the_top_of_the_page_names() -> None:
+    app = page(look="Normalizers")
+    headings = [one.value.removeprefix("##### ") for one in app.markdown if one.value.startswith("#####")]
+    assert headings == ["Soft", "With a sink", "Sparse", "Not adding up to 1"]
+    assert [kind for kinds in families().values() for kind in kinds] == list(NORMALIZERS)
+    [contents] = [one.value for one in app.markdown if "(#sparse)" in one.value]
+    assert all(title(kind) in contents for kind in NORMALIZERS)
+    assert any("the score of animal is 2.0 times that of" in one.value.replace("\\", "") for one in app.caption)
+
+
+def test_the_difference_says_from_what_to_what_and_what_is_random() -> None:
+    app = page()
+    headings = [one.value for one in app.markdown]
+    assert "**Cosine − Scaled dot**" in headings
+    assert "**Additive** · random weights" in headings
+    assert "Its weights are random: its numbers mean nothing." in [one.value for one in app.caption]
+    sentence = change_sentences("Scaled dot", "Cosine").reweighted
+    assert sentence.format(query="it", key="animal", before="0.68", after="0.10") == (
+        "it gives animal 0.10 (Cosine) instead of 0.68 (Scaled dot)."
+    )
 
 
 def test_a_row_needs_a_query() -> None:

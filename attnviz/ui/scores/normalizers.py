@@ -1,24 +1,29 @@
 """One row of scores under every normalizer."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import streamlit as st
 import torch
 
 from attnviz.analysis.head_maps import RowSummary, row_summary
+from attnviz.figures import Chart
 from attnviz.figures.bars import row_bars
+from attnviz.figures.chart_spec import PlainSpec
 from attnviz.formatting import number, visible
-from attnviz.normalizers import NORMALIZERS
-from attnviz.ui import widgets
+from attnviz.lessons.checks import rows_quantities
+from attnviz.normalizers import NORMALIZERS, Identity, Normalizer
+from attnviz.ui import quantities, widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.head_map import selected_map
+from attnviz.ui.magnification import magnification_sentence
 from attnviz.ui.markdown import plain
 from attnviz.ui.selection import Selection
-from attnviz.ui.widgets import title
+from attnviz.ui.widgets import by_title, parameter, title
 
-MOST = 24  # keys that fit side by side in a small picture
-CARD = 300
+MOST = 12  # keys whose names fit side by side in a small picture
+CARD, HEIGHT = 300, 190
 
 
 def show(selection: Selection, pinned: int | None) -> None:
@@ -41,7 +46,13 @@ def show(selection: Selection, pinned: int | None) -> None:
         st.error(plain(next(iter(refused.values()))))
         return
     inputs = selection.layer.inputs
-    st.markdown(f"What **{plain(visible(inputs.query_tokens[pinned]))}** gives to each key, normalizer by normalizer:")
+    under = {f" under {name}": weights for name, weights in weights_by_name.items()}
+    quantities.publish(partial(rows_quantities, inputs.key_tokens, under))
+    query = plain(visible(inputs.query_tokens[pinned]))
+    with st.container(key="contents"):
+        st.markdown(contents())
+    st.markdown(f"What **{query}** gives to the keys that get most, normalizer by normalizer:")
+    _show_magnification(selection, pinned)
     # The keys that any normalizer gives most, in their order.
     strongest = np.max([np.abs(np.nan_to_num(weights)) for weights in weights_by_name.values()], axis=0)
     keys = np.sort(np.argsort(-strongest, kind="stable")[:MOST])
@@ -49,24 +60,60 @@ def show(selection: Selection, pinned: int | None) -> None:
     lowest = min(0.0, *(float(np.nanmin(weights, initial=0)) for weights in weights_by_name.values()))
     highest = max(float(np.nanmax(weights, initial=0)) for weights in weights_by_name.values())
     with st.container(horizontal=True, key="normalizers"):
-        for kind in NORMALIZERS:
-            name = title(kind)
-            with st.container(width=CARD, border=True):
-                st.markdown(f"**{name}**", help=widgets.help_text(kind))
-                if name in refused:
-                    st.caption(plain(refused[name]))
-                    continue
-                sentence = summary_sentence(row_summary(torch.from_numpy(weights_by_name[name])))
-                st.caption(plain(sentence))
-                chart(
-                    row_bars(weights_by_name[name][keys], tokens, lowest=lowest * 1.05, highest=highest * 1.05 or 1.0),
-                    f"row-{name.lower().replace(' ', '-')}",
-                    label=f"The row under {name}",
-                    name=f"{name} of one row",
-                    description=f"{name}: {sentence}",
-                    height=190,
-                    grows=False,
-                )
+        for family, kinds in families().items():
+            with st.container(width="content", key=f"family-{parameter(family)}"):
+                st.markdown(f"##### {family.capitalize()}")
+                with st.container(horizontal=True):
+                    for name in map(title, kinds):
+                        bars = None
+                        if name in weights_by_name:
+                            heights = weights_by_name[name][keys]
+                            bars = row_bars(heights, tokens, lowest=lowest * 1.05, highest=highest * 1.05 or 1.0)
+                        _show_card(by_title(kinds)[name], bars, weights_by_name.get(name), refused.get(name, ""))
+
+
+def families() -> dict[str, list[type[Normalizer]]]:
+    """Returns the normalizers by their family, in the order of the menu."""
+    names = dict.fromkeys(kind.family for kind in NORMALIZERS)
+    return {family: [kind for kind in NORMALIZERS if kind.family == family] for family in names}
+
+
+def contents() -> str:
+    """Returns a list of the families, as links to their headings, and their normalizers, as Markdown."""
+    groups = families().items()
+    names = {f"[**{family.capitalize()}**](#{parameter(family)})": map(title, kinds) for family, kinds in groups}
+    return " · ".join(f"{family}: {', '.join(members)}" for family, members in names.items())
+
+
+def _show_magnification(selection: Selection, pinned: int) -> None:
+    """Draws a sentence about the two highest scores of the row and their weights."""
+    if not isinstance(selection.head, int):
+        return  # the mean of several rows of weights is not the softmax of a row of scores
+    mechanism = replace(selection.mechanism, normalizer=Identity())
+    scores = selected_map(selection.with_mechanism(mechanism)).weights[pinned]
+    tokens = [visible(token) for token in selection.layer.inputs.key_tokens]
+    scores = np.where(np.isnan(scores), -np.inf, scores)
+    st.caption(plain(magnification_sentence(scores.tolist(), tokens)))
+
+
+def _show_card(kind: type[Normalizer], bars: Chart[PlainSpec] | None, weights: np.ndarray | None, refusal: str) -> None:
+    name = title(kind)
+    with st.container(width=CARD, border=True, key=f"card-{parameter(name)}"):
+        st.markdown(f"**{name}**", help=widgets.help_text(kind))
+        if bars is None or weights is None:
+            st.caption(plain(refusal))
+            return
+        sentence = summary_sentence(row_summary(torch.from_numpy(weights)))
+        st.caption(plain(sentence))
+        chart(
+            bars,
+            f"row-{parameter(name)}",
+            label=f"The row under {name}",
+            name=f"{name} of one row",
+            description=f"{name}: {sentence}",
+            height=HEIGHT,
+            grows=False,
+        )
 
 
 def summary_sentence(row: RowSummary) -> str:

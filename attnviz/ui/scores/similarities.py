@@ -1,14 +1,18 @@
 """The same tokens under several similarities, side by side."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 import torch
 
 from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
 from attnviz.figures.difference import difference_heatmap
-from attnviz.scores import SCORES, Additive, Cosine, ScaledDot, Score
-from attnviz.ui import cache, mechanism_controls, pinned_query, widgets
+from attnviz.figures.sentences import ChangeSentences
+from attnviz.lessons.checks import rows_quantities
+from attnviz.scores import SCORES, Additive, Cosine, General, ScaledDot, Score
+from attnviz.ui import cache, mechanism_controls, pinned_query, presentation, quantities, widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
 from attnviz.ui.head_map import HeadMap, selected_map, zoom_key
@@ -18,6 +22,8 @@ from attnviz.ui.widgets import title
 START = (ScaledDot(), Cosine(), Additive())
 LINK = "scores"
 HEIGHT = 330
+ACROSS, ACROSS_PRESENTING = 3, 4  # maps in a row
+RANDOM = "Its weights are random: its numbers mean nothing."
 
 
 def show(selection: Selection, pinned: int | None) -> None:
@@ -38,14 +44,19 @@ def show(selection: Selection, pinned: int | None) -> None:
         notes.info("Choose at least one similarity.")
         return
     end = largest_weight([one.weights for one in maps.values()])
+    if pinned is not None:
+        under = {f" under {name}": one.weights[pinned] for name, one in maps.items()}
+        quantities.publish(partial(rows_quantities, selection.layer.inputs.key_tokens, under))
 
     def toggle(row: int, _: int) -> None:
         pinned_query.toggle(selection.query_names, row)
 
-    columns = st.columns(3, gap="medium")
+    across = ACROSS_PRESENTING if presentation.presenting() else ACROSS
+    columns = st.columns(across, gap="medium")
+    drawn = {title(type(score)) for score in scores if isinstance(score, Additive | General)}
     for i, (name, head_map) in enumerate(maps.items()):
-        with columns[i % 3]:
-            st.markdown(f"**{name}**")
+        with columns[i % across]:
+            st.markdown(f"**{name}**" + " · random weights" * (name in drawn))
             chart(
                 head_map.chart(largest=end, link=LINK),
                 chart_key(name),
@@ -57,29 +68,52 @@ def show(selection: Selection, pinned: int | None) -> None:
                 hint="Point at a cell: it is marked in all maps.",
                 on_click=toggle,
             )
+            if name in drawn:
+                st.caption(RANDOM)
     if len(maps) < 2:
         return
+    with columns[len(maps) % across]:
+        _show_difference(maps, pinned, toggle)
+
+
+def change_sentences(before: str, after: str) -> ChangeSentences:
+    """Returns the sentences of a cell under two similarities.
+
+    >>> change_sentences("Dot", "Cosine").reweighted
+    '{query} gives {key} {after} (Cosine) instead of {before} (Dot).'
+    """
+    return ChangeSentences(
+        kept="{query} gives {key} {after} with both.",
+        reweighted=f"{{query}} gives {{key}} {{after}} ({after}) instead of {{before}} ({before}).",
+        removed=f"{{query}} gives {{key}} nothing with {after}, and {{before}} with {before}.",
+        added=f"{{query}} gives {{key}} {{after}} with {after}, and nothing with {before}.",
+    )
+
+
+def _show_difference(maps: dict[str, HeadMap], pinned: int | None, toggle: Callable[[int, int], None]) -> None:
     names = list(maps)
+    head = st.container()
     with st.container(horizontal=True):
         first = st.selectbox("Difference: from", names, 0, key="from", bind="query-params")
         second = st.selectbox("to", names, 1, key="to", bind="query-params")
+    head.markdown(f"**{second} − {first}**")
     before, after = (torch.from_numpy(maps[name].weights) for name in (first, second))
     cell_kinds = outcomes(before, after).numpy()
-    with st.container(width=420):
-        chart(
-            difference_heatmap(
-                difference(before, after).numpy(), cell_kinds == REMOVED, cell_kinds == ADDED, *maps[first].labels,
-                charts=(chart_key(first), chart_key(second)), zoom_key=zoom_key(maps[first].inputs), link=LINK,
-            ),
-            "score-change",
-            label=f"{second} minus {first}",
-            name=f"{second} minus {first}",
-            description=f"{second} minus {first}, cell by cell.",
-            height=HEIGHT,
-            pinned=pinned,
-            hint=f"More attention with {second} is blue, less is brown.",
-            on_click=toggle,
-        )  # fmt: skip
+    chart(
+        difference_heatmap(
+            difference(before, after).numpy(), cell_kinds == REMOVED, cell_kinds == ADDED, *maps[first].labels,
+            charts=(chart_key(first), chart_key(second)), sentences=change_sentences(first, second),
+            zoom_key=zoom_key(maps[first].inputs), link=LINK,
+        ),
+        "score-change",
+        label=f"{second} minus {first}",
+        name=f"{second} minus {first}",
+        description=f"{second} minus {first}, cell by cell.",
+        height=HEIGHT,
+        pinned=pinned,
+        hint=f"More attention with {second} is blue, less is brown.",
+        on_click=toggle,
+    )  # fmt: skip
 
 
 def chart_key(similarity: str) -> str:
