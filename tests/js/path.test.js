@@ -92,6 +92,15 @@ test("on a wide screen everything is read to the right, and the decoder looks ba
   assert.equal(rowAt(layout, 1, 1), null);
 });
 
+test("where there is little room, bars and links are shorter, and all of it is still in view", () => {
+  const many = { ...picture, stages: [...picture.stages] };
+  for (let i = 0; i < 6; i++) many.stages.push(stage("decoder", "network", 2, many.stages.length - 1));
+  const room = { width: 860, height: 500, vertical: false, letter: 13 };
+  const layout = modelLayout(many, room);
+  assert.ok(layout.next.x + layout.next.w <= room.width);
+  assert.ok(layout.columns[0].rows[0].w < modelLayout(many, { ...room, width: 1400 }).columns[0].rows[0].w);
+});
+
 test("on a phone everything is read down, within its width", () => {
   const layout = modelLayout(picture, { width: 358, height: 500, vertical: true, letter: 13 });
   assert.equal(layout.width, 358);

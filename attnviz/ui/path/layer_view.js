@@ -118,7 +118,7 @@ export class LayerView {
     const button = element("button", `path-panel${panel.entering ? " path-entering" : ""}`);
     button.type = "button";
     button.dataset.open = panel.name;
-    button.setAttribute("aria-label", `${panel.title}, ${panel.shape}. ${panel.caption} Open it.`);
+    button.setAttribute("aria-description", panel.caption);
     button.onclick = () => this.open(panel.name);
     const title = element("span", "path-panel-title", panel.title);
     const symbol = element("span", "path-panel-symbol");
@@ -131,6 +131,7 @@ export class LayerView {
     if (names) {
       const list = element("span", "path-names");
       list.style.width = `${names}px`;
+      list.setAttribute("aria-hidden", "true"); // the tokens, which are the same in every panel
       list.append(...panel.rows.map((name) => {
         const made = element("span", "", name);
         made.style.height = `${row}px`;

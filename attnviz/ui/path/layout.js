@@ -9,17 +9,18 @@ const LEAST = 0.03; // of a weight that is drawn as a line
 /**
  * @param {import("./types").ModelPicture} picture
  * @param {import("./types").Room} room
+ * @param {boolean} [isCompact] with shorter bars and links, where there is no room for more
  * @returns {import("./types").ModelLayout}
  */
-export function modelLayout(picture, room) {
+export function modelLayout(picture, room, isCompact = false) {
   const { vertical, letter } = room;
-  const bar = vertical ? 20 : Math.max(26, letter * 2.3);
+  const bar = vertical ? 20 : isCompact ? letter * 1.7 : Math.max(26, letter * 2.3);
   const nameSpace = picture.bands.map((band) => {
     const longest = Math.max(...band.tokens.map((token) => token.length), 4);
     return vertical ? Math.min(longest * letter * 0.56 + 14, 74) : Math.min(Math.max(longest * 0.56, 4.7) * letter + 14, 200);
   });
-  const fixed = { bar, network: vertical ? 44 : letter * 3.4, norm: vertical ? 30 : letter * 2.2, pad: vertical ? 8 : letter * 0.7 };
-  const nextWidth = picture.next ? (vertical ? 0 : letter * 17) : 0;
+  const fixed = { bar, network: vertical ? 44 : letter * (isCompact ? 2.5 : 3.4), norm: vertical ? 30 : letter * 1.8, pad: vertical ? 8 : letter * 0.6 };
+  const nextWidth = picture.next ? (vertical ? 0 : letter * (isCompact ? 13.5 : 14.5)) : 0;
 
   /** @param {number} link the length of a link with attention */
   const place = (link) => {
@@ -33,6 +34,7 @@ export function modelLayout(picture, room) {
       for (const { stage, s } of own) {
         const opensFrame = picture.frames.some((frame) => frame.first === s) && stage.kind !== "embedding";
         if (opensFrame) place += fixed.pad * 2 + (vertical ? letter * 1.7 : 0);
+        if (opensFrame && isCompact && picture.stages[stage.source].kind === "embedding") place += letter * 0.7; // for its title
         const room = vertical && stage.kind === "cross" ? link + nameSpace[0] : link;
         const length = { embedding: 0, network: fixed.network, memory: fixed.norm, output: fixed.norm, attention: link, cross: room }[stage.kind];
         starts[s] = place;
@@ -54,7 +56,7 @@ export function modelLayout(picture, room) {
 
   let link = vertical ? 72 : 0;
   if (!vertical) {
-    let [low, high] = [letter * 3.6, letter * 14];
+    let [low, high] = [letter * (isCompact ? 1.8 : 2.6), letter * 14];
     for (let i = 0; i < 24; i++) {
       link = (low + high) / 2;
       if (place(link).end > room.width - 2) high = link;
@@ -63,6 +65,7 @@ export function modelLayout(picture, room) {
     link = low;
   }
   const { starts, ends, end } = place(link);
+  if (!vertical && !isCompact && end > room.width) return modelLayout(picture, room, true);
 
   const counts = picture.bands.map((band) => band.tokens.length);
   const header = vertical ? 0 : letter * 3.7;
@@ -106,7 +109,7 @@ export function modelLayout(picture, room) {
       );
     }
     const [x, y] = vertical ? [0, 0] : point((starts[s] + to) / 2, bandStart[band] - letter * 0.55);
-    const label = stage.label ? { x, y } : null;
+    const label = stage.label && !(isCompact && stage.kind === "attention") ? { x, y } : null;
     return { box: box(ends[s] - bar, bandStart[band], bar, counts[band] * across), rows, link: { lines, straight, label } };
   });
 

@@ -97,8 +97,8 @@ export class ModelView {
       button.type = "button";
       button.dataset.open = frame.open;
       button.append(element("span", "", frame.title));
-      button.setAttribute("aria-label", `Open ${frame.about}`);
-      button.title = `Open ${frame.about}`;
+      button.setAttribute("aria-label", `${frame.title}: open ${frame.about.toLowerCase()}`);
+      button.title = `Open ${frame.about.toLowerCase()}`;
       button.onclick = () => open(frame.open);
       return setBox(button, this.layout.frames[i]);
     });
@@ -193,7 +193,7 @@ export class ModelView {
     const button = element("button", "path-open", "All scores");
     button.type = "button";
     button.dataset.open = "output";
-    button.setAttribute("aria-label", "Open the next word and its scores");
+    button.title = "Open the scores of the next word";
     button.onclick = () => open("output");
     const table = nextWordTable(this.picture.next, draw);
     table.querySelector(".path-actions")?.append(button);

@@ -93,7 +93,7 @@ export class PartView {
       const link = element("button", "path-go", "where from?");
       link.type = "button";
       link.dataset.open = matrix.name;
-      link.setAttribute("aria-label", `Open ${matrix.symbol.replace(/[_^]/g, "")}, ${matrix.about}: where it comes from`);
+      link.setAttribute("aria-label", `where from? Open ${matrix.symbol.replace(/[_^]/g, "")}, ${matrix.about}`);
       link.onclick = () => this.open(matrix.name);
       figure.querySelector("figcaption")?.append(link);
     }
@@ -106,8 +106,8 @@ export class PartView {
     const asNumbers = columns <= 16 || Boolean(matrix.map);
     const names = Math.min(Math.max(...matrix.rows.map((one) => one.length)), 12) * letter * 0.55 + 8;
     if (!asNumbers) most = Math.min(most, this.room.width * 0.97);
-    const cell = asNumbers ? Math.max(Math.min(letter * 4, (most - names) / columns), 8) : Math.max(0.5, Math.min(letter * 0.5, (most - names) / columns));
-    const row = Math.min(letter * 2.4, Math.max(letter * 1.15, (this.room.height - letter * 10) / matrix.rows.length));
+    const cell = asNumbers ? Math.max(Math.min(letter * 5, (most - names) / columns), 8) : Math.max(0.5, Math.min(letter * 0.5, (most - names) / columns));
+    const row = Math.min(letter * (columns <= 12 ? 3 : 2.4), Math.max(letter * 1.15, (this.room.height - letter * 12) / matrix.rows.length));
     const body = element("div", "path-matrix-body");
     if (matrix.columns.length) body.append(this.#columnNames(matrix.columns, cell, names));
     const list = element("span", "path-names");

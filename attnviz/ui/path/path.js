@@ -8,7 +8,7 @@ import { ModelView } from "./model_view.js";
 import { PartView } from "./part_view.js";
 import { Player } from "./player.js";
 
-const NARROW = 700; // pixels, below which it reads down
+const NARROW = 860; // pixels, below which it reads down
 const ZOOM = 260; // milliseconds from one depth to another
 const DEPTHS = { model: 0, layer: 1, part: 2 };
 
@@ -91,7 +91,7 @@ export class Path {
     const theme = this.#theme();
     this.root.dataset.theme = theme;
     const vertical = this.width < NARROW;
-    const letter = picture.presenting ? Math.max(20, Math.min(30, this.width / 88)) : vertical ? 13 : Math.max(13, Math.min(17, this.width / 92));
+    const letter = picture.presenting ? Math.max(15, Math.min(30, this.width / 90)) : vertical ? 13 : Math.max(13, Math.min(17, this.width / 92));
     this.root.style.setProperty("--letter", `${letter}px`);
     const top = this.stage.getBoundingClientRect().top + window.scrollY - (this.root.closest("section")?.scrollTop ?? 0);
     const height = Math.max(400, window.innerHeight - Math.max(120, Math.min(top, 330)) - letter * 3);
@@ -218,7 +218,7 @@ export class Path {
     if (this.root.dataset.stage === name && this.shown === this.view) return;
     this.root.dataset.stage = name;
     this.shown = this.view;
-    this.count.textContent = player.count ? player.step === null ? `${player.count} steps` : `${player.step + 1} / ${player.count}` : "";
+    this.count.textContent = player.count ? player.step === null ? `${player.count} ${player.count === 1 ? "step" : "steps"}` : `${player.step + 1} / ${player.count}` : "";
     /** @type {HTMLElement} */ (this.root.querySelector(".path-player")).hidden = !player.count;
     this.#say("");
     // The sentence that changes under the pointer would be too much to be read aloud.

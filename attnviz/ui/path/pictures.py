@@ -168,7 +168,7 @@ def shown_words(next_word: NextWord, count: int) -> list[tuple[str, float, float
 
 def share(probability: float) -> str:
     """Returns a probability as text."""
-    return number(probability) if probability >= 1e-4 or probability == 0 else "< 0.0001"
+    return number(probability) if probability >= 1e-3 or probability == 0 else "< 0.001"
 
 
 def cell_tints(values: Float[Tensor, "rows columns"], most: int = MOST_CELLS) -> list[list[int]]:
