@@ -53,7 +53,7 @@ def show(selection: Selection, pinned: int | None) -> None:
         pinned_query.toggle(selection.query_names, row)
 
     names = list(maps)
-    compared: tuple[str, ...] = ()
+    compared: tuple[str, str] | tuple[()] = ()
     if len(maps) > 1:
         with controls:
             first = st.selectbox("Difference: from", names, 0, key="from", bind="query-params")
