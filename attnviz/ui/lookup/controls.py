@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.figures.plane import Colored
+from attnviz.lessons.checks import Quantities, row_quantities
 from attnviz.lessons.lookup import SIDE, SOFTNESS, Dictionary, LookupResult, Point, look_up, lookup_mechanism
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
@@ -51,6 +53,11 @@ class LookupSelection:
     @property
     def result(self) -> LookupResult:
         return look_up(self.dictionary, self.query, self.mechanism)
+
+    def quantities(self) -> Quantities:
+        result = self.result
+        row = row_quantities(self.dictionary.words, np.array(result.weights), result.similarities)
+        return row | ({} if result.result is None else {"result": result.result})
 
 
 def choose_lookup(left: DeltaGenerator, right: DeltaGenerator, below: DeltaGenerator) -> LookupSelection:

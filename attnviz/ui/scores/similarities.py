@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 import torch
@@ -9,8 +10,9 @@ import torch
 from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
 from attnviz.figures.difference import difference_heatmap
 from attnviz.figures.sentences import ChangeSentences
+from attnviz.lessons.checks import rows_quantities
 from attnviz.scores import SCORES, Additive, Cosine, General, ScaledDot, Score
-from attnviz.ui import cache, mechanism_controls, pinned_query, presentation, widgets
+from attnviz.ui import cache, mechanism_controls, pinned_query, presentation, quantities, widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
 from attnviz.ui.head_map import HeadMap, selected_map, zoom_key
@@ -42,6 +44,9 @@ def show(selection: Selection, pinned: int | None) -> None:
         notes.info("Choose at least one similarity.")
         return
     end = largest_weight([one.weights for one in maps.values()])
+    if pinned is not None:
+        under = {f" under {name}": one.weights[pinned] for name, one in maps.items()}
+        quantities.publish(partial(rows_quantities, selection.layer.inputs.key_tokens, under))
 
     def toggle(row: int, _: int) -> None:
         pinned_query.toggle(selection.query_names, row)
