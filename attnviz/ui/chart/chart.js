@@ -189,7 +189,7 @@ export class Chart {
     const height = Math.min(Math.max(header.height, room), limit);
     const grown = this.isWide || controller.growsLetters ? Math.min(1.5, height / header.height, width / 340) : 1;
     this.letters = Math.max(large, grown);
-    this.smallest = large > 1 ? USUAL * large : 0;
+    this.smallest = large > 1 ? Math.round(USUAL * large) : 0;
     this.root.style.setProperty("--letters", String(this.letters));
     this.lineHeight = LINE_HEIGHT * this.letters;
     this.height = height + controller.below;
