@@ -2,31 +2,32 @@
 
 import streamlit as st
 
-from attnviz.lessons.lesson_files import FOLDER, Lesson, read_lessons
+from attnviz.lessons.lesson_files import Lesson
 from attnviz.ui import presentation
+from attnviz.ui.addresses import address
 from attnviz.ui.heading import heading
 from attnviz.ui.html import Markup, element, join
+from attnviz.ui.lesson_strip import shipped_lessons
 from attnviz.ui.markdown import plain
 
 
 def card(number: int, lesson: Lesson) -> Markup:
-    """A lesson. Its link is an ordinary one: it opens the page anew, with nothing of what was done there."""
-    link = lesson.link(*([(presentation.KEY, presentation.ON)] if presentation.presenting() else []))
+    """Returns a lesson with its link, and its questions, whose answers are folded."""
+    link = lesson.link(1, *([presentation.PRESENTING] if presentation.presenting() else []))
     questions = (
-        element("details", element("summary", question.ask), element("p", question.answer))
-        for question in lesson.questions
+        element("details", element("summary", step.ask), element("p", step.answer)) for step in lesson.steps if step.ask
     )
-    title = element("a", lesson.title, href=link, target="_self")
+    title = element("a", lesson.title, href=address(f"/{link}"), target="_self")
     about = element("div", title, element("p", lesson.about), *questions)
     return element("article", element("span", number, class_="attnviz-number"), about, class_="attnviz-lesson")
 
 
 heading(
     "Lessons",
-    "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the right state; "
-    "come back for its questions, think, and unfold the answers.",
+    "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the right state "
+    "and asks; answers are checked against what the page computes.",
 )
-good, broken = read_lessons(FOLDER)
+good, broken = shipped_lessons()
 for problem in broken:
     st.error(plain(problem), icon=":material/error:")
 st.html(element("div", join(card(*one) for one in enumerate(good, 1)), class_="attnviz-lessons"))

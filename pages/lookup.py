@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from attnviz.ui import quantities
 from attnviz.ui.heading import heading
 from attnviz.ui.lookup import controls, dictionary_table, gradient_table, network, plane, softness_table, weighted_sum
 
@@ -16,6 +17,7 @@ numbers, table = st.columns([0.54, 0.46], gap="large")
 with table.container(key="dictionary"):
     st.markdown("**The dictionary:** change its words, keys and values")
 selection = controls.choose_lookup(left, right, table)
+quantities.publish(selection.quantities)
 with left:
     weighted_sum.show_result(selection)
     network.show(selection)

@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.ui import cache, mechanism_controls, pinned_query, source_picker
+from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, source_picker
 from attnviz.ui.heading import heading
 from attnviz.ui.masks import (
     charts,
@@ -53,6 +53,7 @@ if comparison:
     maps = st.container()
     with st.container(width=320):
         row = pinned_query.menu(names, comparison.selection.first_row)
+    quantities.publish(partial(comparison.quantities, row))
     with maps:
         charts.show(comparison, arrangement, row, lambda clicked: pinned_query.toggle(names, clicked))
     views: dict[str, Callable[[], None]] = {

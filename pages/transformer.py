@@ -8,6 +8,7 @@ from attnviz.ui.transformer import (
     controls,
     decoding,
     notation,
+    several_heads,
     three_uses,
     training,
     training_dynamics,
@@ -26,6 +27,7 @@ tabs = {
     "How attention forms": training_dynamics,
     "In symbols": notation,
     "Before attention": before_attention,
+    "Several heads": several_heads,
 }
 for tab, module in zip(st.tabs(list(tabs), key="tab", bind="query-params"), tabs.values(), strict=True):
     if tab.open:

@@ -1,43 +1,63 @@
-"""Lessons: a page in one state, and questions about it. Each lesson is a TOML file."""
+"""Lessons: pages in a state, and questions about them. Each lesson is a TOML file."""
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
 from attnviz.formatting import enumeration
+from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 
 FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer")
 LARGEST = 64 * 1024  # bytes of a file
-MOST_QUESTIONS = 12
+MOST_STEPS = 12
+MOST_TAPS = 5
+STEPS = ("steps", "questions")  # the second name is that of older files
 REQUIRED: dict[str, type] = {"title": str, "about": str, "page": str}
-OPTIONAL: dict[str, type] = {"state": dict, "questions": list}
-TYPE_NAMES: dict[type, str] = {str: "text in quotes", dict: "a table", list: "a list"}
+OPTIONAL: dict[str, type] = {"state": dict, "steps": list, "questions": list}
+STEP_REQUIRED: dict[str, type] = {"ask": str, "answer": str}
+STEP_OPTIONAL: dict[str, type] = {
+    "page": str, "state": dict, "choose": list, "right": str, "tap": int, "number": str, "reach": str, "holds": list,
+}  # fmt: skip
+CHECKS = ("choose", "tap", "number", "reach")
+TYPE_NAMES: dict[type, str] = {str: "text in quotes", dict: "a table", list: "a list", int: "a whole number"}
+State = tuple[tuple[str, str], ...]  # parameters of a link; one that has several values comes several times
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question, and an answer."""
+class LessonStep:
+    """A question about a page, and its answer."""
 
     ask: str
     answer: str
+    page: str  # one of PAGES
+    state: State | None  # None: the page stays as the reader has left it
+    check: Check | None = None  # of the reader's answer
+    holds: tuple[Condition, ...] = ()  # what the answer says of the state, for a test
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """One lesson: what it is about, the page and its state, and the questions."""
+    """One lesson: what it is about, and its steps. The first one has a state."""
 
+    name: str  # of its file, in links
     title: str
     about: str
-    page: str  # one of PAGES
-    state: tuple[tuple[str, str], ...]  # the link's parameters; one that has several values comes several times
-    questions: tuple[Question, ...]
+    steps: tuple[LessonStep, ...]
 
-    def link(self, *more: tuple[str, str]) -> str:
-        """Returns the address of the page in its state, relative to any page; `more` are further parameters."""
-        query = urlencode([*self.state, *more])
-        return f"./{self.page}{'?' if query else ''}{query}"
+    def link(self, number: int = 1, *more: tuple[str, str]) -> str:
+        """Returns the address of a step below that of the app; `more` are further parameters.
+
+        A step without a state has that of the step before.
+        """
+        page, state = next((step.page, step.state) for step in self.steps[number - 1 :: -1] if step.state is not None)
+        return f"{page}?{urlencode([*state, *self.parameters(number), *more])}"
+
+    def parameters(self, number: int) -> list[tuple[str, str]]:
+        """Returns the link's parameters that open a step."""
+        return [("lesson", self.name), ("step", str(number))]
 
 
 def read_lessons(folder: Path) -> tuple[list[Lesson], list[str]]:
@@ -61,51 +81,107 @@ def read_lesson(path: Path) -> Lesson:
     if len(content) > LARGEST:
         raise ValueError(f"A lesson has at most {LARGEST // 1024} KB.")
     try:
-        table = tomllib.loads(content.decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
+        table = tomllib.loads(text)
     except UnicodeDecodeError as problem:
         raise ValueError(f"It is not UTF-8 text: byte {problem.start + 1} is none. Save it as UTF-8.") from problem
     except tomllib.TOMLDecodeError as problem:
         raise ValueError(f"It is not TOML: {problem}.") from problem
     except RecursionError as problem:
         raise ValueError("It is not a lesson: its lists or tables are nested too deeply.") from problem
-    return _parse_lesson(table)
+    return _Parser(text).lesson(path.stem, table)
 
 
-def _parse_lesson(table: dict) -> Lesson:
-    _check_fields(table, REQUIRED, OPTIONAL, "The lesson")
-    if table["page"] not in PAGES:
-        raise ValueError(f"page is “{table['page']}”; expected is one of {', '.join(PAGES)}.")
-    questions = table.get("questions", [])
-    if len(questions) > MOST_QUESTIONS:
-        raise ValueError(f"A lesson has at most {MOST_QUESTIONS} questions; it has {len(questions)}.")
-    for number, question in enumerate(questions, 1):
-        if not isinstance(question, dict):
-            raise ValueError(f"Question {number} is no table: write {{ ask = '…', answer = '…' }}.")
-        _check_fields(question, {"ask": str, "answer": str}, {}, f"Question {number}")
-    return Lesson(
-        table["title"],
-        table["about"],
-        table["page"],
-        tuple(one for name, value in table.get("state", {}).items() for one in _link_parameters(name, value)),
-        tuple(Question(**question) for question in questions),
-    )
+class _Parser:
+    """Makes a lesson of a table; its errors name the line in the text."""
 
+    def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
 
-def _check_fields(table: dict, required: dict[str, type], optional: dict[str, type], subject: str) -> None:
-    if missing := [name for name in required if name not in table]:
-        raise ValueError(f"{subject} has no {enumeration(missing)}.")
-    if unknown := [name for name in table if name not in {**required, **optional}]:
-        raise ValueError(f"{subject} has {enumeration(unknown)}; known are {enumeration([*required, *optional])}.")
-    for name, value in table.items():
-        kind = {**required, **optional}[name]
-        if not isinstance(value, kind):
-            raise ValueError(f"{name} is {value!r:.40}; expected is {TYPE_NAMES[kind]}.")
-        if isinstance(value, str) and not value.strip():
-            raise ValueError(f"{subject} has an empty {name}.")
+    def lesson(self, name: str, table: dict) -> Lesson:
+        self.check_fields(table, REQUIRED, OPTIONAL, "The lesson")
+        state = self.state(table.get("state", {}), 0)
+        steps = [one for field in STEPS for one in table.get(field, [])]
+        if len(steps) > MOST_STEPS:
+            raise ValueError(f"A lesson has at most {MOST_STEPS} steps; it has {len(steps)}.")
+        page = self.page(table["page"], 0)
+        parsed = []
+        for number, step in enumerate(steps, 1):
+            if not isinstance(step, dict):
+                raise ValueError(
+                    f"Step {number} is no table: write [[steps]], and below it ask = '…' and answer = '…'."
+                )
+            self.check_fields(step, STEP_REQUIRED, STEP_OPTIONAL, f"Step {number}", number)
+            is_new = "page" in step or "state" in step
+            page = self.page(step.get("page", page), number)
+            own = self.state(step.get("state", {}), number) if is_new else state if number == 1 else None
+            check, holds = self.check(step, number), self.conditions(step.get("holds", []), number)
+            parsed.append(LessonStep(step["ask"], step["answer"], page, own, check, holds))
+        return Lesson(name, table["title"], table["about"], tuple(parsed) or (LessonStep("", "", page, state),))
 
+    def page(self, page: str, step: int) -> str:
+        if page not in PAGES:
+            raise self.error(f"page is “{page}”; expected is one of {', '.join(PAGES)}.", step, "page")
+        return page
 
-def _link_parameters(name: str, value: object) -> list[tuple[str, str]]:
-    values = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, str | int | float) for one in values):
-        raise ValueError(f"{name} in the state is {value!r:.40}; expected is text, a number, true or false.")
-    return [(name, str(one).lower() if isinstance(one, bool) else str(one)) for one in values]
+    def state(self, state: dict, step: int) -> State:
+        return tuple(one for name, value in state.items() for one in self.link_parameters(name, value, step))
+
+    def link_parameters(self, name: str, value: object, step: int) -> list[tuple[str, str]]:
+        values = value if isinstance(value, list) else [value]
+        if not all(isinstance(one, str | int | float) for one in values):
+            problem = f"{name} in the state is {value!r:.40}; expected is text, a number, true or false."
+            raise self.error(problem, step, "state")
+        return [(name, str(one).lower() if isinstance(one, bool) else str(one)) for one in values]
+
+    def check(self, step: dict, number: int) -> Check | None:
+        names = [name for name in CHECKS if name in step]
+        if len(names) > 1:
+            raise self.error(f"Step {number} has {enumeration(names)}; it may have one of them.", number, names[1])
+        if ("right" in step) != ("choose" in step):
+            raise self.error(f"Step {number} needs both choose and right, or neither.", number, "right")
+        if "choose" in step:
+            options = step["choose"]
+            if not all(isinstance(one, str) and one.strip() for one in options) or len({*options}) < len(options):
+                raise self.error("choose is a list of different texts in quotes.", number, "choose")
+            if step["right"] not in options:
+                raise self.error(f"right is “{step['right']}”, which is not one of choose.", number, "right")
+            return Choice(tuple(options), step["right"])
+        if "tap" in step:
+            if not 1 <= step["tap"] <= MOST_TAPS:
+                raise self.error(f"tap is {step['tap']}; expected is 1 to {MOST_TAPS} tokens.", number, "tap")
+            return Tap(step["tap"])
+        if "number" in step:
+            return NumberCheck(step["number"])
+        return self.conditions([step["reach"]], number, "reach")[0] if "reach" in step else None
+
+    def conditions(self, texts: list, number: int, field: str = "holds") -> tuple[Condition, ...]:
+        try:
+            return tuple(Condition.parse(str(text)) for text in texts)
+        except ValueError as problem:
+            raise self.error(str(problem), number, field) from problem
+
+    def check_fields(
+        self, table: dict, required: dict[str, type], optional: dict[str, type], subject: str, step: int = 0
+    ) -> None:
+        known = {**required, **optional}
+        if missing := [name for name in required if name not in table]:
+            raise self.error(f"{subject} has no {enumeration(missing)}.", step)
+        if unknown := [name for name in table if name not in known]:
+            raise self.error(
+                f"{subject} has {enumeration(unknown)}; known are {enumeration([*known])}.", step, unknown[0]
+            )
+        for name, value in table.items():
+            if not isinstance(value, known[name]) or isinstance(value, bool):
+                raise self.error(f"{name} is {value!r:.40}; expected is {TYPE_NAMES[known[name]]}.", step, name)
+            if isinstance(value, str) and not value.strip():
+                raise self.error(f"{subject} has an empty {name}.", step, name)
+
+    def error(self, problem: str, step: int, field: str = "") -> ValueError:
+        """Returns an error that names the line of a field of a step, or of the lesson itself (step 0)."""
+        heads = [i for i, line in enumerate(self.lines) if re.match(rf"\s*\[\[({'|'.join(STEPS)})\]\]", line)]
+        first = heads[step - 1] if 0 < step <= len(heads) else 0
+        after = [
+            i for i in range(first, len(self.lines)) if field and re.match(rf"\s*{re.escape(field)}\s*=", self.lines[i])
+        ]
+        return ValueError(f"Line {(after or [first])[0] + 1}: {problem}")

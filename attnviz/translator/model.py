@@ -228,6 +228,12 @@ class Transformer(nn.Module):
         for words in (self.english, self.french):
             nn.init.normal_(words.weight, std=D_MODEL**-0.5)
 
+    def attention(self, use: Use, layer: int) -> MultiHeadAttention:
+        """Returns the attention of one use in one layer."""
+        if use == "encoder":
+            return self.encoder[layer].get_submodule("attention")  # type: ignore[return-value]
+        return self.decoder[layer].get_submodule("cross" if use == "cross" else "attention")  # type: ignore[return-value]
+
     def encode(
         self, english: Int[Tensor, "batch words"], forward_pass: ForwardPass
     ) -> Float[Tensor, "batch keys width"]:

@@ -173,20 +173,22 @@ class Translator:
             steps.append(Step(word, logits.softmax(-1), tuple(forward_pass.records or ())))
         return Translation(english, tuple(steps))
 
-    def translate_batch(self, sentences: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    def translate_batch(
+        self, sentences: Sequence[tuple[str, ...]], interventions: Sequence[Intervention] = ()
+    ) -> list[tuple[str, ...]]:
         """Returns the greedy translations of many sentences at once."""
         lengths = torch.tensor([len(words) for words in sentences])
-        memory = self.model.encode(source_ids(sentences), ForwardPass(lengths=lengths))
-        forward_pass = ForwardPass(lengths=lengths, cache=KeyValueCache())
+        memory = self.model.encode(source_ids(sentences), ForwardPass(interventions, lengths))
+        forward_pass = ForwardPass(interventions, lengths, KeyValueCache())
         french = torch.full((len(sentences), 1), START)
         while french.shape[1] <= MAX_POSITIONS and not (french == END).any(-1).all():
             word = self.model.decode(french, memory, forward_pass)[:, -1].argmax(-1)
             french = torch.cat([french, word[:, None]], -1)
         return [tuple(TARGET_VOCABULARY[word] for word in takewhile(END.__ne__, row[1:])) for row in french.tolist()]
 
-    def exact_match(self, sentences: Sequence[Sentence]) -> float:
+    def exact_match(self, sentences: Sequence[Sentence], interventions: Sequence[Intervention] = ()) -> float:
         """Returns the share of sentences whose greedy translation is right in every word."""
-        translations = self.translate_batch([one.english for one in sentences])
+        translations = self.translate_batch([one.english for one in sentences], interventions)
         return sum(french == one.french for french, one in zip(translations, sentences, strict=True)) / len(sentences)
 
     def agreement(self, sentences: Sequence[Sentence]) -> Float[Tensor, "layers heads"]:

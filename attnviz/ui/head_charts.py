@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 import numpy as np
 import plotly.graph_objects as go
@@ -15,7 +16,8 @@ from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import SPACE, number, visible
 from attnviz.layer import Layer
-from attnviz.ui import html, pinned_query, prediction
+from attnviz.lessons.checks import row_quantities
+from attnviz.ui import html, pinned_query, prediction, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import head_names, open_head
 from attnviz.ui.head_map import HeadMap, hide_row, hide_thumbnail_rows, selected_map, selected_thumbnails
@@ -38,6 +40,8 @@ def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
     head_map, thumbnails = selected_map(selection), selected_thumbnails(selection)
     with below:
         row, hidden = pin(selection, head_map)
+    if row is not None:
+        quantities.publish(partial(row_quantities, head_map.key_tokens, row_weights(selection, head_map, row).numpy()))
     head_map, thumbnails = without_row(head_map, thumbnails, hidden)
     end = selection.colors.end([head_map.weights], [thumbnails])
     with left:

@@ -12,6 +12,7 @@ from attnviz.ui.markdown import plain
 
 KEY = "present"
 OFF, ON = "0", "1"
+PRESENTING = (KEY, ON)  # in a link
 
 
 def switch(pages: Sequence[Page], current: Page) -> None:

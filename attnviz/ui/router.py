@@ -4,8 +4,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from attnviz.ui import presentation
-from attnviz.ui.addresses import PAGES
+from attnviz.ui import lesson_strip, presentation
+from attnviz.ui.addresses import FIRST_PAGE, PAGES
 from attnviz.ui.scheduling import page_run
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -27,4 +27,6 @@ pages = [
 page = st.navigation(pages, position="top")
 presentation.switch(pages, page)
 with page_run():
+    strip = lesson_strip.open_strip()
     page.run()
+    lesson_strip.show_strip(strip, page.url_path or FIRST_PAGE)

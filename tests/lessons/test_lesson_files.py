@@ -12,20 +12,19 @@ import torch
 from attnviz.analysis.difference import mass_shift, outcome_counts, outcomes
 from attnviz.analysis.head_maps import head_map, row_summary
 from attnviz.formatting import number
+from attnviz.lessons.checks import Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, LARGEST, read_lesson, read_lessons
 from attnviz.lessons.lookup import LookupResult, look_up, lookup_gradient, lookup_mechanism
 from attnviz.lessons.scaling import KEYS, measure_scaling
 from attnviz.lessons.steps import SentenceExample, cell_number, compute_steps
-from attnviz.masks import Full
 from attnviz.masks.language import parse
 from attnviz.mechanism import Mechanism
-from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Entmax, Hard, ReLU, Sigmoid, Softmax, Softpick, Sparsemax, TopK
-from attnviz.scores import Cosine, ScaledDot
+from attnviz.scores import Cosine, Dot, General, ScaledDot
 from attnviz.sources import Pretrained
 from attnviz.text import EXAMPLE
 from attnviz.translator import load
-from attnviz.translator.model import USE_LAYERS
+from attnviz.ui.lookup.controls import W
 from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
 from attnviz.ui.transformer import maps
 
@@ -47,18 +46,88 @@ def written(folder: Path, text: str | bytes, name: str = "one.toml") -> Path:
 
 def test_a_lesson_is_read_and_its_link_says_its_state(tmp_path):
     lesson = read_lesson(written(tmp_path, GOOD))
-    assert (lesson.title, lesson.about, lesson.page) == ("A title", "One sentence.", "masks")
-    assert [(question.ask, question.answer) for question in lesson.questions] == [("Why?", "Because.")]
-    path, asked = urlsplit(lesson.link(("present", "1"))).path, parse_qsl(urlsplit(lesson.link(("present", "1"))).query)
-    assert path == "./masks"
-    assert asked == [
+    assert (lesson.name, lesson.title, lesson.about) == ("one", "A title", "One sentence.")
+    assert [(step.ask, step.answer, step.page) for step in lesson.steps] == [("Why?", "Because.", "masks")]
+    link = urlsplit(lesson.link(1, ("present", "1")))
+    assert link.path == "masks"
+    assert parse_qsl(link.query) == [
         ("mask-a", "full & ~band(2)"), ("layers", "7"), ("big", "0.5"), ("paint-a", "true"),
-        ("biases", "ALiBi"), ("biases", "Soft cap"), ("present", "1"),
+        ("biases", "ALiBi"), ("biases", "Soft cap"), ("lesson", "one"), ("step", "1"), ("present", "1"),
     ]  # fmt: skip
 
 
-def test_the_first_page_has_no_name_in_its_address(tmp_path):
-    assert read_lesson(written(tmp_path, 'title = "a"\nabout = "b"\npage = "explore"')).link() == "./"
+STEPS = """
+title = "A title"
+about = "One sentence."
+page = "masks"
+state = { a = 1 }
+
+[[steps]]
+ask = "First?"
+answer = "One."
+tap = 2
+
+[[steps]]
+ask = "Second?"
+answer = "Two."
+number = "weight of it"
+
+[[steps]]
+ask = "Third?"
+answer = "Three."
+state = { b = 2 }
+reach = "largest weight < 0.25"
+holds = ["sum of weights = 1"]
+
+[[steps]]
+ask = "Fourth?"
+answer = "Four."
+page = "explore"
+choose = ["x", "y"]
+right = "y"
+"""
+
+
+def test_a_step_has_a_page_a_state_and_a_check(tmp_path):
+    lesson = read_lesson(written(tmp_path, STEPS))
+    assert [step.check for step in lesson.steps] == [
+        Tap(2), NumberCheck("weight of it"), Condition("largest weight", "<", "0.25"), Choice(("x", "y"), "y"),
+    ]  # fmt: skip
+    assert [step.state for step in lesson.steps] == [(("a", "1"),), None, (("b", "2"),), ()]
+    assert lesson.steps[2].holds == (Condition("sum of weights", "=", "1"),)
+    links = [urlsplit(lesson.link(number)) for number in range(1, 5)]
+    assert [(link.path, parse_qsl(link.query)[:-2]) for link in links] == [
+        ("masks", [("a", "1")]), ("masks", [("a", "1")]), ("masks", [("b", "2")]), ("explore", []),
+    ]  # fmt: skip
+
+
+def test_a_lesson_without_steps_opens_its_page(tmp_path):
+    lesson = read_lesson(written(tmp_path, 'title = "a"\nabout = "b"\npage = "explore"'))
+    assert lesson.link() == "explore?lesson=one&step=1"
+    assert [step.ask for step in lesson.steps] == [""]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("tap = 2", "tap = 9", "Line 10: tap is 9; expected is 1 to 5 tokens."),
+        ("tap = 2", 'tap = "x"', "Line 10: tap is 'x'; expected is a whole number."),
+        ("number =", "reech =", "Line 15: Step 2 has reech; known are"),
+        ('"largest weight < 0.25"', '"largest weight"', "Line 21: “largest weight” is not a condition;"),
+        ('"sum of weights = 1"', '"x"', "Line 22: “x” is not a condition;"),
+        ('right = "y"', 'right = "z"', "Line 29: right is “z”, which is not one of choose."),
+        ('right = "y"', "", "Line 24: Step 4 needs both choose and right, or neither."),
+        ('right = "y"', 'right = "y"\ntap = 1', "Line 30: Step 4 has choose and tap; it may have one of them."),
+        ('["x", "y"]', '["x", "x"]', "Line 28: choose is a list of different texts in quotes."),
+        ('"explore"', '"nowhere"', "Line 27: page is “nowhere”; expected is one of"),
+        ('answer = "Two."', "", "Line 12: Step 2 has no answer."),
+        ("{ b = 2 }", "{ b = { c = 1 } }", "Line 20: b in the state is"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(tmp_path, old, new, reason):
+    assert old in STEPS
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        read_lesson(written(tmp_path, STEPS.replace(old, new)))
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path):
@@ -85,11 +154,11 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path):
         (GOOD.replace("7", "1979-05-27"), "expected is text, a number, true or false."),
         ('title = "a"\nabout = "b"\npage = "masks"\nstate = "x"', "state is 'x'; expected is a table."),
         ('title = "a"\nabout = "b"\npage = "masks"\nquestions = "x"', "questions is 'x'; expected is a list."),
-        ('title = "a"\nabout = "b"\npage = "masks"\nquestions = ["x"]', "Question 1 is no table"),
-        (GOOD.replace("answer", "antwort"), "Question 1 has no answer."),
+        ('title = "a"\nabout = "b"\npage = "masks"\nquestions = ["x"]', "Step 1 is no table"),
+        (GOOD.replace("answer", "antwort"), "Step 1 has no answer."),
         (GOOD.replace('"Because."', "1"), "answer is 1; expected is text in quotes."),
         (GOOD + '[[questions]]\nask = "a"\nanswer = "b"\n', "It is not TOML:"),
-        (GOOD.split("questions")[0] + '[[questions]]\nask="a"\nanswer="b"\n' * 13, "at most 12 questions; it has 13."),
+        (GOOD.split("questions")[0] + '[[questions]]\nask="a"\nanswer="b"\n' * 13, "at most 12 steps; it has 13."),
     ],
 )
 def test_a_broken_file_is_named_with_its_reason_and_the_others_load(tmp_path, text, reason):
@@ -118,14 +187,14 @@ def test_a_folder_that_is_not_there_has_no_lessons(tmp_path):
 def test_the_shipped_lessons_are_whole():
     good, broken = read_lessons(FOLDER)
     assert not broken
-    assert len(good) == 9
-    assert all(2 <= len(lesson.questions) <= 3 for lesson in good)
+    assert len(good) >= 10
+    assert all(sum(step.check is not None for step in lesson.steps) >= 2 for lesson in good)
 
 
 def test_the_example_in_the_readme_is_a_lesson(tmp_path):
     [example] = re.findall(r"```toml\n(.*?)```", (FOLDER / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     lesson = read_lesson(written(tmp_path, example))
-    assert lesson.link() == "./?layer=encoder+3&pinned=10+%C2%B7+it"
+    assert lesson.link() == "explore?layer=encoder+3&pinned=10+%C2%B7+it&lesson=one&step=1"
 
 
 # The numbers in the answers
@@ -173,6 +242,7 @@ def causal() -> list[str]:
         number(went.removed_mass),
         number(float(full[IT, ANIMAL])),
         number(float(causal[IT, ANIMAL])),
+        "1",  # of `band`, the diagonal
     ]
 
 
@@ -196,6 +266,8 @@ def windows_and_sinks() -> list[str]:
         number(float(with_first[IT, 0])),
         str(long),
         *map(str, seen),
+        str(IT - ANIMAL),
+        str(IT - ANIMAL + 1),  # a window that has both
     ]
 
 
@@ -226,7 +298,7 @@ def lookup(notch: str, *query: float) -> tuple[LookupResult, tuple[float, float]
 
 
 def linked(name: str, parameter: str) -> str:
-    return dict(read_lesson(FOLDER / name).state)[parameter]
+    return dict(read_lesson(FOLDER / name).steps[0].state)[parameter]
 
 
 def query(name: str) -> tuple[float, float]:
@@ -242,7 +314,7 @@ def dictionary() -> list[str]:
     beside, slope = lookup("exact match", at[0] - 0.1, at[1])
     assert beside.result is None
     assert slope == (0, 0)
-    return [f"{cat:g}", f"{hen:g}", "0"]
+    return [f"{cat:g}", f"{hen:g}", "0", f"{max(answer.weights):g}"]
 
 
 def soft() -> list[str]:
@@ -263,6 +335,22 @@ def soft() -> list[str]:
         f"{hard.result:g}",
         str(len(weights)),
         number(uniform.weights[0]),
+        f"{uniform.result:.2f}",
+        "1",  # by which a score grows
+        f"{np.exp(1):.2f}",
+    ]
+
+
+def similarities() -> list[str]:
+    at = query("03-similarities.toml")
+    entry = EXAMPLE_TABLE.entries[EXAMPLE_TABLE.words.index("cat")]
+    scores = Dot(), ScaledDot(), General(torch.tensor(W))
+    dot, scaled, general = (look_up(EXAMPLE_TABLE, at, lookup_mechanism("T = 1", score)) for score in scores)
+    cat, spider = (EXAMPLE_TABLE.words.index(word) for word in ("cat", "spider"))
+    assert max(general.weights) == general.weights[spider]
+    return [
+        *(f"{one:g}" for one in (*at, entry.x, entry.y, dot.similarities[cat])),
+        *(number(one) for one in (dot.weights[cat], scaled.weights[cat], general.weights[spider])),
     ]
 
 
@@ -284,7 +372,7 @@ def numbers() -> list[str]:
 
 def wide() -> list[str]:
     found = measure_scaling()
-    at = found.widths.index(int(linked("04-scaling.toml", "d")))
+    at = found.widths.index(int(linked("05-scaling.toml", "d")))
     assert found.variance[0] == pytest.approx(torch.tensor(found.widths).float(), rel=0.11)
     assert found.variance[1] == pytest.approx(torch.ones(len(found.widths)), abs=0.11)
     return [
@@ -294,11 +382,14 @@ def wide() -> list[str]:
         *(number(float(one[how, at])) for one in (found.greatest, found.gradient) for how in (0, 1)),
         "1",  # the variance of each product, and of those divided
         "0",  # between these two lies a weight
+        "0.7",  # which is to be reached, up to this width
+        str([width for width, weight in zip(found.widths, found.greatest[0], strict=True) if weight < 0.7][-1]),
     ]
 
 
 def three_uses() -> list[str]:
-    translation = load().translate(linked("09-three-uses.toml", "english"))
+    translation = load().translate(linked("11-three-uses.toml", "english"))
+    french = [step.word for step in translation.steps]
     encoder, decoder, cross = (maps.use_maps(translation, use) for use in maps.USES)
     heads = [maps.first_head(one.use, load()) for one in (encoder, decoder, cross)]
 
@@ -309,39 +400,35 @@ def three_uses() -> list[str]:
         return float(weights[shown.keys.index(key)])
 
     rows = {name.partition(" → ")[2]: i for i, name in enumerate(cross.queries)}
-    lines = {word: cross.weights[heads[2]][rows[word]].argmax() for word in ("chat", "noir")}
+    lines = {word: cross.weights[heads[2]][french.index(word)].argmax() for word in ("chat", "noir")}
     assert lines["chat"] > lines["noir"]
-    assert rows["chat"] < rows["noir"]
-    assert decoder.queries[rows["pas"]] == "regarde → pas"
-    assert cross.agreed(heads[2]) == len(translation.french)
-    future = load().translate(
-        linked("09-three-uses.toml", "english"), [Intervention(Full(), layers=USE_LAYERS["decoder"])]
-    )
-    assert future.french == translation.french
+    assert french.index("chat") < french.index("noir")
+    assert translation.decoder_rows[int(linked("11-three-uses.toml", "word")) - 1] == "regarde → pas"
+    rows = {word: translation.decoder_rows[french.index(word)] for word in ("ne", "pas")}
     return [
-        *(number(gives(encoder, heads[0], word, "cat")) for word in ("small", "black", "the")),
-        *(number(gives(cross, heads[2], word, "not")) for word in ("ne", "pas")),
-        number(gives(decoder, heads[1], "pas", "ne")),
-        str(len(translation.french)),
+        *(number(gives(encoder, heads[0], word, "cat")) for word in ("small", "black")),
+        *(number(gives(cross, heads[2], row, "not")) for row in rows.values()),
+        number(gives(decoder, heads[1], rows["pas"], "ne")),
     ]
 
 
 CLAIMS: dict[str, Callable[[], list[str]]] = {
     "01-dictionary.toml": dictionary,
     "02-soft.toml": soft,
-    "03-numbers.toml": numbers,
-    "04-scaling.toml": wide,
-    "05-one-head.toml": one_head,
-    "06-causal.toml": causal,
-    "07-windows-and-sinks.toml": windows_and_sinks,
-    "08-other-scores.toml": other_scores,
-    "09-three-uses.toml": three_uses,
+    "03-similarities.toml": similarities,
+    "04-numbers.toml": numbers,
+    "05-scaling.toml": wide,
+    "06-one-head.toml": one_head,
+    "08-causal.toml": causal,
+    "09-windows-and-sinks.toml": windows_and_sinks,
+    "10-other-scores.toml": other_scores,
+    "11-three-uses.toml": three_uses,
 }
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_every_number_of_a_lesson_is_what_the_library_gives(path):
-    text = " ".join(f"{question.ask} {question.answer}" for question in read_lesson(path).questions)
+    text = " ".join(f"{step.ask} {step.answer}" for step in read_lesson(path).steps)
     said, computed = set(re.findall(r"\d+(?:\.\d+)?", text)), set(CLAIMS[path.name]())
     assert said - computed == set(), "said, but not computed"
     assert computed - said == set(), "computed, but not said"

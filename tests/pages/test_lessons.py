@@ -62,34 +62,103 @@ def test_every_lesson_is_listed_with_its_link_and_its_questions() -> None:
     app = page("lessons")
     assert not app.error
     links = re.findall(r"<a href='([^']*)'", html(app))
-    assert links == [read_lesson(path).link() for path in SHIPPED]
+    assert links == [f"/{read_lesson(path).link()}" for path in SHIPPED]
     for path in SHIPPED:
         lesson = read_lesson(path)
         assert f">{lesson.title}</a><p>{lesson.about}</p>" in html(app)
-        for question in lesson.questions:
-            assert f"<summary>{question.ask}</summary><p>{question.answer}</p>" in html(app)
+        for step in lesson.steps:
+            assert f"<summary>{step.ask}</summary><p>{step.answer}</p>" in html(app)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-@pytest.mark.parametrize("presenting", [False, True])
-def test_every_link_opens_its_page_in_its_state_without_a_mistake(path: Path, presenting: bool) -> None:
+def test_every_step_opens_its_page_and_what_its_answer_relies_on_holds(path: Path) -> None:
     lesson = read_lesson(path)
-    more = (("present", "1"),) if presenting else ()
-    asked = parse_qsl(urlsplit(lesson.link(*more)).query)
-    app = page(lesson.page, asked)
-    assert not app.error
-    assert not app.warning
-    assert [one.value for one in app.subheader] == [lesson.page.capitalize()]
-    for parameter, value in asked:
-        if parameter in app.session_state:
+    for number, step in enumerate(lesson.steps, 1):
+        if step.state is None and not step.holds:
+            continue
+        app = page(step.page, parse_qsl(urlsplit(lesson.link(number)).query))
+        assert not app.error
+        assert not app.warning
+        assert [one.value for one in app.subheader] == [step.page.capitalize()]
+        assert f"<p class='attnviz-ask'>{step.ask}</p>" in html(app)
+        assert "attnviz-solved" not in html(app)  # nobody has answered
+        for parameter, value in lesson.steps[0].state if number == 1 else ():
             assert _shown(app.session_state[parameter]) == value
-        else:  # what a page itself keeps in the link
-            assert linked(app, parameter) == value
-            assert f"{lesson.page} {parameter}" in app.session_state
+        without = page(step.page, parse_qsl(urlsplit(lesson.link(number).split("lesson=")[0]).query))
+        computed = without.session_state["quantities"]() if step.holds else {}
+        assert all(one.is_right(None, computed) for one in step.holds), step.holds
 
 
 def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def opened(name: str, number: int) -> AppTest:
+    lesson = read_lesson(next(path for path in SHIPPED if name in path.stem))
+    return page(lesson.steps[number - 1].page, parse_qsl(urlsplit(lesson.link(number)).query))
+
+
+def test_a_right_answer_is_in_the_link_and_shows_why() -> None:
+    app = opened("dictionary", 1)
+    answer = app.number_input(key="number-01-dictionary-1")
+    answer.set_value(4.0).run()
+    assert "attnviz-unsolved" in html(app)
+    assert app.query_params.get("right") is None
+    assert "5, the value of" not in html(app)
+    app.number_input(key="number-01-dictionary-1").set_value(5.0).run()
+    assert "attnviz-solved" in html(app)
+    assert "5, the value of" in html(app)
+    assert linked(app, "right") == "1"
+    assert "step=2&right=1" in html(healthy(app))
+
+
+def test_words_are_tapped_in_any_order_and_the_right_ones_are_those_with_the_largest_weights() -> None:
+    app = opened("soft", 1)
+    words = app.pills(key="tap-02-soft-1")
+    assert words.options == ["cat", "hen", "snake", "ant", "spider"]
+    words.set_value(["hen", "ant"]).run()
+    assert "attnviz-unsolved" in html(app)
+    app.pills(key="tap-02-soft-1").set_value(["hen", "cat"]).run()
+    assert "attnviz-solved" in html(healthy(app))
+
+
+def test_a_state_is_reached_by_changing_the_page() -> None:
+    app = opened("soft", 3)
+    assert "Not there yet." in html(app)
+    app.select_slider(key="softness").set_value("uniform").run()
+    assert "you are there" in html(app)
+    assert linked(app, "right") == "3"
+
+
+def test_one_of_several_texts_is_chosen_and_the_answer_can_be_revealed() -> None:
+    app = opened("causal", 2)
+    app.toggle(key="reveal-08-causal-2").set_value(True).run()
+    assert "Softmax shares it out" in html(app)
+    assert app.query_params.get("right") is None
+    app.pills(key="choice-08-causal-2").set_value("It goes to the keys that stay").run()
+    assert linked(healthy(app), "right") == "2"
+
+
+def test_the_last_step_leads_to_a_result_that_the_link_has() -> None:
+    lesson = read_lesson(SHIPPED[0])
+    app = page("lookup", [("lesson", lesson.name), ("step", str(len(lesson.steps) + 1)), ("right", "1.3")])
+    assert "2 of 4 answers were right." in html(app)
+    assert f"<a href='/{read_lesson(SHIPPED[1]).link()}'" in html(app)
+
+
+def test_another_page_leads_back_to_the_step() -> None:
+    app = page("masks", [("lesson", "01-dictionary"), ("step", "2"), ("right", "1")])
+    assert "This step is on the page Lookup." in html(app)
+    assert f"<a href='/{read_lesson(SHIPPED[0]).link(2, ('right', '1'))}'" in html(app)
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "right"), [("nothing", "1", ""), ("01-dictionary", "x", "9.x.-1"), ("01-dictionary", "0", "1e9")]
+)
+def test_junk_in_the_link_of_a_lesson_is_no_exception(name: str, step: str, right: str) -> None:
+    app = page("lookup", [("lesson", name), ("step", step), ("right", right)])
+    assert ("There is no lesson" in str([one.value for one in app.error])) == (name == "nothing")
+    assert ("attnviz-ask" in html(app)) == (name != "nothing")
 
 
 def test_a_broken_file_is_named_and_shown_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,10 +167,13 @@ def test_a_broken_file_is_named_and_shown_as_text(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(library, "FOLDER", tmp_path)
     app = page("lessons")
     [error] = app.error
-    assert error.value.replace("\\", "") == "b *x*.toml is left out. The lesson has no about and page."
+    assert error.value.replace("\\", "") == "b *x*.toml is left out. Line 1: The lesson has no about and page."
     assert r"\*x\*" in error.value
     [listed] = [one.body for one in app.get("html") if one.body.startswith("<div class='attnviz-lessons'")]
-    assert "<a href='./masks' target='_self'>&lt;b&gt;**A**&lt;/b&gt;</a><p>&lt;script&gt;</p>" in listed
+    assert (
+        "<a href='/masks?lesson=a&amp;step=1' target='_self'>&lt;b&gt;**A**&lt;/b&gt;</a><p>&lt;script&gt;</p>"
+        in listed
+    )
 
 
 # Presentation
@@ -221,7 +293,7 @@ def test_a_small_map_without_a_row_is_the_same_whatever_was_in_it(data: st.DataO
         np.testing.assert_array_equal(shown[kept], small[kept])
 
 
-def test_the_distance_of_the_prediction_is_said(predicting: AppTest) -> None:
+def test_the_overlap_of_the_prediction_is_said(predicting: AppTest) -> None:
     row = weights()[IT].numpy()
     for token in ("animal", "street"):
         predicting.pills(key="head-0-picked").select(token).run()
@@ -232,7 +304,8 @@ def test_the_distance_of_the_prediction_is_said(predicting: AppTest) -> None:
     prediction[[ANIMAL, STREET]] = 0.75, 0.25
     text = html(healthy(predicting))
     assert "The most important key is animal, with 0.68: as you predicted." in text
-    assert f"{total_variation(prediction, row):.2f} of your prediction lies on the wrong keys" in text
+    overlap = 1 - total_variation(prediction, row)
+    assert f"Your prediction and the attention overlap by {overlap:.2f}: 0.68 on animal and 0.050 on street" in text
     predicting.button(key="head-again").click().run()
     assert predicting.button(key="head-reveal").disabled
     assert not any(holds(healthy(predicting), float(weight)) for weight in row)

@@ -77,16 +77,16 @@ def test_a_layer_and_a_part_open_by_their_links() -> None:
 def test_what_is_not_there_opens_the_whole_model() -> None:
     assert picture(page(open="encoder 7 attention weights", path_head="99"))["depth"] == "model"
     app = page(open="decoder 1", path_head="3")
-    app.selectbox(key="model").set_value("MiniLM").run()
+    app.selectbox(key="path-model").set_value("MiniLM").run()
     assert picture(app)["depth"] == "model"
 
 
 def test_minilm_is_drawn_without_a_next_word() -> None:
-    drawn = picture(page(model="MiniLM", text="The cat sleeps."))
+    drawn = picture(page(path_model="MiniLM", text="The cat sleeps."))
     assert drawn["next"] is None
     assert drawn["bands"][0]["tokens"] == ["[CLS]", "The", "cat", "sleeps", ".", "[SEP]"]
     assert len(drawn["frames"]) == 7
-    assert picture(page(model="MiniLM", open="encoder 3 network hidden"))["weight"]["values"] is None
+    assert picture(page(path_model="MiniLM", open="encoder 3 network hidden"))["weight"]["values"] is None
 
 
 def test_the_temperature_and_the_random_number_decide_what_is_drawn() -> None:
@@ -103,12 +103,12 @@ def test_the_temperature_and_the_random_number_decide_what_is_drawn() -> None:
 
 
 def test_another_mask_is_computed_by_the_model() -> None:
-    drawn = picture(page(mask="Full", open="decoder 1 attention weights"))
+    drawn = picture(page(path_mask="Full", open="decoder 1 attention weights"))
     interventions = (Intervention(Full(), layers=USE_LAYERS["decoder"]),)
     record = load().translate(EXAMPLES[0], interventions).steps[2].records[4]
     assert torch.tensor(drawn["result"]["values"]) == pytest.approx(record.weights[0, 0].numpy(), abs=1e-5)
     assert drawn["result"]["values"][0][2] > 0  # the future is seen
-    assert "changed mask" in json.dumps(picture(page(mask="Full", open="decoder 0")), ensure_ascii=False)
+    assert "changed mask" in json.dumps(picture(page(path_mask="Full", open="decoder 0")), ensure_ascii=False)
 
 
 def test_an_unknown_word_is_named_and_the_last_picture_stays() -> None:
@@ -116,7 +116,7 @@ def test_an_unknown_word_is_named_and_the_last_picture_stays() -> None:
     app.text_input(key="english").set_value("the small zebra sleeps .").run()
     assert "zebra" in contents(app)
     assert picture(app)["bands"][0]["tokens"] == EXAMPLES[0].split()
-    long = page(model="MiniLM", text="cat " * 40)
+    long = page(path_model="MiniLM", text="cat " * 40)
     assert "At most 24 tokens" in contents(long)
     assert picture(long)["bands"][0]["tokens"][1:3] == ["The", "animal"]
 
@@ -127,3 +127,24 @@ def test_a_shorter_translation_has_its_last_word() -> None:
     drawn = picture(app)
     assert drawn["bands"][1]["tokens"] == ["<start>", "je", "dors", "."]
     assert drawn["next"]["greedy"] == "<end>"
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        {"open": "<script>", "path_head": "-1", "word": "99", "temperature": "nan", "draw": "-5"},
+        {"path_model": "GPT", "temperature": "1e9", "draw": "1e99", "word": "two"},
+        {"path_mask": "Sliding window", "path-mask.w": "0"},
+        {"english": "."},
+        {"path_model": "MiniLM", "text": ""},
+    ],
+)
+def test_a_link_that_asks_for_what_cannot_be_still_gives_a_picture(link: dict[str, str]) -> None:
+    assert picture(page(**link))["depth"] == "model"
+
+
+def test_another_page_does_not_take_over_the_choice_of_the_model() -> None:
+    app = page()
+    app.selectbox(key="path-model").set_value("MiniLM").run()
+    app.switch_page("../../pages/models.py").run()
+    assert "MiniLM" not in [box.value for box in healthy(app).selectbox]

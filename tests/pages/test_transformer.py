@@ -11,11 +11,13 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from attnviz.formatting import percent
 from attnviz.masks import Band, Causal, Full
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import NORMALIZERS, Softmax
 from attnviz.scores import Additive, Cosine, General
 from attnviz.translator import EXAMPLES, Step, Translation, load
+from attnviz.translator.head_ablation import ablate_heads
 from attnviz.translator.live_training import LiveTraining, Status
 from attnviz.translator.model import USE_LAYERS
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
@@ -25,7 +27,7 @@ from attnviz.ui.widgets import title
 from tests.support.app import contents, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
-TABS = ("Three uses", "What if", "How attention forms", "In symbols", "Before attention")
+TABS = ("Three uses", "What if", "How attention forms", "In symbols", "Before attention", "Several heads")
 CONTROLS = ("mask", "score", "normalizer")
 
 
@@ -100,6 +102,22 @@ def test_both_translations_are_compared_with_the_right_one_before_attention() ->
     unknown = contents(page(tab="Before attention", english="cat the sleeps red"))
     assert "Of test sentences with 5 words" in unknown
     assert "words are right, with one vector" not in unknown
+
+
+def test_what_one_head_does_that_another_does_not() -> None:
+    negated = "the old king does not see the young birds ."
+    app = healthy(page(tab="Several heads", english=negated))
+    found = ablate_heads(load(), tuple(negated.split()), "decoder")
+    changing = [one for one in found if one.translation.text != load().translate(negated).text]
+    assert [(one.layer, one.head) for one in changing] == [(0, 2)]  # without it “pas” is missing
+    assert changing[0].translation.text == "le vieux roi ne voit les jeunes oiseaux."
+    said = contents(app)
+    assert "The translation changes without head 2 of layer 0." in said
+    assert said.count("<tr class='attnviz-changes'>") == 1
+    assert f"<td>{percent(changing[0].exact, 2)}</td>" in said
+    agreement = contents(page(tab="Several heads", heads_of="Encoder self-attention"))
+    assert "<mark>les</mark> <mark>petits</mark> voiture rouge est belle." in agreement
+    assert "The translation changes without head 3 of layer 1." in agreement
 
 
 def test_an_older_link_to_a_training_of_ones_own_opens_it() -> None:

@@ -41,6 +41,7 @@ export class Chart {
   height = 0;
   isWide = true;
   letters = 1; // their size, as a multiple of the usual one
+  isPresented = false;
   smallest = 0; // the least size of letters in pixels: in a presentation, that of the usual ones
   lineHeight = LINE_HEIGHT;
   hint = "";
@@ -181,6 +182,7 @@ export class Chart {
     this.root.classList.toggle("attnviz-small", controller.isSmall);
     // In a presentation the page's own letters are larger, and the chart's follow.
     const large = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+    this.isPresented = large > 1;
     const { greatestHeight, leastHeight } = controller;
     const inWindow = Math.min(greatestHeight, window.innerHeight - TOP - (header.stack ? STACK_TOP : 0));
     const wanted = window.innerWidth <= PHONE ? leastHeight : large > 1 ? Math.max(inWindow, leastHeight) : inWindow;
@@ -209,6 +211,8 @@ export class Chart {
       height: this.height,
       font: { size: Math.round(USUAL * this.letters) },
     });
+    for (const axis of [layout.coloraxis, layout.coloraxis3])
+      if (axis?.colorbar) axis.colorbar.tickfont = { size: Math.round((this.isPresented ? 14 : 12) * this.letters) };
     enlarge(layout, this.smallest);
     // A finger that drags wants to scroll the page.
     if (header.paints || matchMedia("(pointer: coarse)").matches) layout.dragmode = false;

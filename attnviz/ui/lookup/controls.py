@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.figures.plane import Colored
+from attnviz.lessons.checks import Quantities, row_quantities
 from attnviz.lessons.lookup import SIDE, SOFTNESS, Dictionary, LookupResult, Point, look_up, lookup_mechanism
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
-from attnviz.ui import widgets
+from attnviz.ui import presentation, widgets
 from attnviz.ui.lookup import dictionary_table
 from attnviz.ui.markdown import plain
 
@@ -52,6 +54,11 @@ class LookupSelection:
     def result(self) -> LookupResult:
         return look_up(self.dictionary, self.query, self.mechanism)
 
+    def quantities(self) -> Quantities:
+        result = self.result
+        row = row_quantities(self.dictionary.words, np.array(result.weights), result.similarities)
+        return row | ({} if result.result is None else {"result": result.result})
+
 
 def choose_lookup(left: DeltaGenerator, right: DeltaGenerator, below: DeltaGenerator) -> LookupSelection:
     """Draws the controls in two columns, and the table of keys and values below."""
@@ -60,7 +67,8 @@ def choose_lookup(left: DeltaGenerator, right: DeltaGenerator, below: DeltaGener
     with left:
         query = _choose_query(dictionary)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-            softness = _choose_softness()
+            with presentation.control("softness"):
+                softness = _choose_softness()
             gradients = st.toggle(
                 "Gradients", key="gradients", bind="query-params",
                 help="How much the result changes when a number changes a little, back through the network.",

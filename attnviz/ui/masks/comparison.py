@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, UInt8
 
-from attnviz.analysis.difference import difference, outcomes
+from attnviz.analysis.difference import difference, outcome_counts, outcomes
 from attnviz.analysis.head_maps import HeadChoice
 from attnviz.inputs import Inputs
+from attnviz.lessons.checks import Quantities, rows_quantities
 from attnviz.mechanism import Mechanism
 from attnviz.ui.color_range import largest_weight
 from attnviz.ui.head_map import HeadMap, selected_map
@@ -39,6 +40,16 @@ class Comparison:
     def allowed(self) -> tuple[Bool[np.ndarray, "queries keys"], Bool[np.ndarray, "queries keys"]]:
         before, after = self.maps
         return ~np.isnan(before.weights), ~np.isnan(after.weights)
+
+    def quantities(self, row: int | None) -> Quantities:
+        """Returns the cells of each outcome and under each mask, and the quantities of a row under both masks."""
+        counts = outcome_counts(torch.from_numpy(self.outcomes))
+        cells = {f"cells {kind}": float(count) for kind, count in counts.items()}
+        cells |= {f"cells under {side}": float(one.sum()) for side, one in zip(SIDES, self.allowed, strict=True)}
+        if row is None:
+            return cells
+        under = {f" under {side}": one.weights[row] for side, one in zip(SIDES, self.maps, strict=True)}
+        return cells | rows_quantities(self.maps[0].key_tokens, under)
 
     @property
     def largest(self) -> float:

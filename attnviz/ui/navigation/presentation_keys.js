@@ -1,5 +1,5 @@
 // The keys of a presentation: Escape leaves it; the arrow keys to the right and to the left, and the keys of a remote
-// control, go to the next step and back: that of a slider that stays, or else the next page.
+// control, go to the next step and back: that of a lesson, or of a slider that stays, or else the next page.
 
 /** @type {Record<string, "next" | "previous">} */
 const DIRECTIONS = { ArrowRight: "next", PageDown: "next", ArrowLeft: "previous", PageUp: "previous" };
@@ -31,8 +31,10 @@ function press(event) {
   }
   const slider = /** @type {HTMLInputElement | undefined} */ (visible(`${STAYS} input[type=range]`));
   const direction = DIRECTIONS[key];
-  if (!direction || (field && field !== slider)) return;
+  const step = direction && visible(`.attnviz-ways a[rel=${direction === "next" ? "next" : "prev"}]`);
+  if (!direction || (field && (step || field !== slider))) return;
   event.preventDefault();
+  if (step) return step.click();
   if (!slider) return visible(`.st-key-present-${direction} a`)?.click();
   const arrow = direction === "next" ? "ArrowRight" : "ArrowLeft";
   for (const kind of ["keydown", "keyup"]) slider.dispatchEvent(new KeyboardEvent(kind, { key: arrow, bubbles: true }));

@@ -16,7 +16,7 @@ from attnviz.ui import cache, widgets
 from attnviz.ui.mechanism_controls import MASK_MENU
 
 MODELS = ("Translator", "MiniLM")
-MODEL, OPEN, HEAD, WORD, ENGLISH, DRAW = "model", "open", "path-head", "word", "english", "draw"
+MODEL, OPEN, HEAD, WORD, ENGLISH, DRAW = "path-model", "open", "path-head", "word", "english", "draw"
 FIRST_WORD = 3
 WHOLE = "model"  # what is open at first
 MOST_DRAWS = 999
@@ -86,7 +86,7 @@ def _choose_translation(notes: DeltaGenerator) -> PathSelection:
     refused: list[str] = []
     with st.popover("Mask", icon=":material/grid_off:"):
         st.caption("Where the decoder’s self-attention may look. The whole translation follows.")
-        mask = widgets.choose_object("Mask", MASK_MENU, Causal(), "mask", refused.append)
+        mask = widgets.choose_object("Mask", MASK_MENU, Causal(), "path-mask", refused.append)
     for problem in refused:
         notes.error(problem, icon=":material/error:")
     interventions = () if mask == Causal() else (Intervention(mask, layers=USE_LAYERS["decoder"]),)

@@ -34,6 +34,7 @@ export function modelLayout(picture, room, isCompact = false) {
       for (const { stage, s } of own) {
         const opensFrame = picture.frames.some((frame) => frame.first === s) && stage.kind !== "embedding";
         if (opensFrame) place += fixed.pad * 2 + (vertical ? letter * 1.7 : 0);
+        if (opensFrame && isCompact && picture.stages[stage.source].kind === "embedding") place += letter * 0.7; // for its title
         const room = vertical && stage.kind === "cross" ? link + nameSpace[0] : link;
         const length = { embedding: 0, network: fixed.network, memory: fixed.norm, output: fixed.norm, attention: link, cross: room }[stage.kind];
         starts[s] = place;

@@ -91,7 +91,7 @@ export class Path {
     const theme = this.#theme();
     this.root.dataset.theme = theme;
     const vertical = this.width < NARROW;
-    const letter = picture.presenting ? Math.max(20, Math.min(30, this.width / 92)) : vertical ? 13 : Math.max(13, Math.min(17, this.width / 92));
+    const letter = picture.presenting ? Math.max(15, Math.min(30, this.width / 90)) : vertical ? 13 : Math.max(13, Math.min(17, this.width / 92));
     this.root.style.setProperty("--letter", `${letter}px`);
     const top = this.stage.getBoundingClientRect().top + window.scrollY - (this.root.closest("section")?.scrollTop ?? 0);
     const height = Math.max(400, window.innerHeight - Math.max(120, Math.min(top, 330)) - letter * 3);

@@ -1,6 +1,7 @@
 """One row of scores under every normalizer."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -11,8 +12,9 @@ from attnviz.figures import Chart
 from attnviz.figures.bars import row_bars
 from attnviz.figures.chart_spec import PlainSpec
 from attnviz.formatting import number, visible
+from attnviz.lessons.checks import rows_quantities
 from attnviz.normalizers import NORMALIZERS, Identity, Normalizer
-from attnviz.ui import widgets
+from attnviz.ui import quantities, widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.head_map import selected_map
 from attnviz.ui.magnification import magnification_sentence
@@ -44,6 +46,8 @@ def show(selection: Selection, pinned: int | None) -> None:
         st.error(plain(next(iter(refused.values()))))
         return
     inputs = selection.layer.inputs
+    under = {f" under {name}": weights for name, weights in weights_by_name.items()}
+    quantities.publish(partial(rows_quantities, inputs.key_tokens, under))
     query = plain(visible(inputs.query_tokens[pinned]))
     with st.container(key="contents"):
         st.markdown(contents())

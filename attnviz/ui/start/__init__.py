@@ -8,31 +8,18 @@ from attnviz.analysis.head_maps import head_map
 from attnviz.figures.sentences import cell_sentence
 from attnviz.formatting import visible
 from attnviz.sources import Pretrained
-from attnviz.ui import cache, scripts
+from attnviz.ui import cache, presentation, scripts
 from attnviz.ui.addresses import address
 from attnviz.ui.html import Markup, element, join
+from attnviz.ui.lesson_strip import shipped_lessons
 
 ABOUT = (
     "Attention lets every word take what it needs from all the others: much from some, next to nothing from most. Here "
     "you see it, in a real model, and every number of it."
 )
-WAYS = (
-    (
-        "I am new",
-        "Short lessons, from a dictionary to a transformer that translates. Each asks, and you try it in the picture.",
-        (("Lesson 1", "lookup"), ("All lessons", "lessons")),
-    ),
-    (
-        "I teach",
-        "Every page fills a projector, and its link opens just the state that you have set.",
-        (("Lessons", "lessons"), ("Present lesson 1", "lookup?present=1")),
-    ),
-    (
-        "I compare masks or models",
-        "Any text, any mask, any head of a model of yours, with the numbers to trust it.",
-        (("Explore", "explore"), ("Masks", "masks"), ("Models", "models")),
-    ),
-)
+NEW = "Short lessons, from a dictionary to a transformer that translates. Each asks, and you try it in the picture."
+TEACH = "Every page fills a projector, and its link opens just the state that you have set."
+COMPARE = "Any text, any mask, any head of a model of yours, with the numbers to trust it."
 
 
 def show_picture() -> None:
@@ -60,7 +47,17 @@ def show_picture() -> None:
 
 def show_ways() -> None:
     """Draws what attention is in a sentence, and a card for each of three people."""
-    st.html(element("p", ABOUT, class_="attnviz-about") + join(card(*way) for way in WAYS))
+    first = shipped_lessons()[0][0]
+    ways = (
+        ("I am new", NEW, ((f"Lesson 1: {first.title}", first.link()), ("All lessons", "lessons"))),
+        (
+            "I teach",
+            TEACH,
+            (("Lessons", "lessons"), ("Present lesson 1", first.link(1, presentation.PRESENTING))),
+        ),
+        ("I compare masks or models", COMPARE, (("Explore", "explore"), ("Masks", "masks"), ("Models", "models"))),
+    )
+    st.html(element("p", ABOUT, class_="attnviz-about") + join(card(*way) for way in ways))
 
 
 def card(name: str, about: str, links: Sequence[tuple[str, str]]) -> Markup:

@@ -5,9 +5,10 @@ from functools import partial
 import streamlit as st
 
 from attnviz.formatting import visible
+from attnviz.lessons.checks import row_quantities
 from attnviz.lessons.steps import Matrix, format_edits
 from attnviz.scores import Dot, General, ScaledDot, Score
-from attnviz.ui import cache
+from attnviz.ui import cache, quantities
 from attnviz.ui.link_state import link_value, set_link_value
 from attnviz.ui.matrices import Stage, as_json, matrices
 from attnviz.ui.steps.controls import StepsSelection, show_query
@@ -41,6 +42,8 @@ def show(selection: StepsSelection) -> None:
     step_matrices = steps.for_head(head)
     stage = link_value(STAGE)
     several = heads > 1
+    weights = steps.matrices[f"weights{head}"].values[selection.row].numpy()
+    quantities.publish(partial(row_quantities, keys, weights))
     matrices(
         cache.once(
             lambda: [as_json(one, one.rows in (tokens, keys), one.columns == keys) for one in step_matrices],

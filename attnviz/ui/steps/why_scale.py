@@ -8,8 +8,9 @@ from torch import Tensor
 
 from attnviz.figures.scaling import scaling as figure
 from attnviz.formatting import number
+from attnviz.lessons.checks import Quantities
 from attnviz.lessons.scaling import KEYS, QUERIES, WIDTHS, Scaling, measure_scaling
-from attnviz.ui import cache
+from attnviz.ui import cache, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.html import Markup, element
 
@@ -20,6 +21,7 @@ def show() -> None:
     place = st.container()
     width = st.select_slider("Width d of the vectors", WIDTHS, 64, key="d", bind="query-params", width=420)
     place.html(element("p", scaling_sentence(scaling, width), class_="attnviz-why"))
+    quantities.publish(lambda: scaling_quantities(scaling, width))
     widths = np.array(WIDTHS, dtype="f4")
     views: tuple[tuple[str, str, str, Tensor, dict[str, Any]], ...] = (
         ("spread", "Dot products spread", "Their variance.",
@@ -48,6 +50,17 @@ def show() -> None:
         f"{QUERIES} random queries for each width, each with {KEYS} random keys of its own, of numbers with mean 0 and "
         "variance 1, drawn and computed here. Dashes: the theory; a variance of d, and of 1 after the division."
     )
+
+
+def scaling_quantities(scaling: Scaling, width: int) -> Quantities:
+    """Returns the measurements of one width, plain and divided by √d."""
+    i = scaling.widths.index(width)
+    measured = {"variance": scaling.variance, "largest weight": scaling.greatest, "gradient": scaling.gradient}
+    return {
+        f"{name}{suffix}": float(values[j, i])
+        for name, values in measured.items()
+        for j, suffix in enumerate(("", " after division"))
+    }
 
 
 def scaling_sentence(scaling: Scaling, width: int) -> Markup:

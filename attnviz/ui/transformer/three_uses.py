@@ -5,11 +5,12 @@ from functools import partial
 import streamlit as st
 
 from attnviz.formatting import percent, visible
+from attnviz.lessons.checks import Quantities, map_quantities
 from attnviz.translator import Translation, Translator
 from attnviz.translator.grammar import ADJECTIVE
 from attnviz.translator.model import Use
 from attnviz.translator.weights import TEST_SENTENCES
-from attnviz.ui import pinned_query
+from attnviz.ui import pinned_query, quantities
 from attnviz.ui.markdown import plain
 from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.controls import TransformerSelection
@@ -25,12 +26,14 @@ HEAD_NOTES: dict[Use, str] = {
     "encoder": "In this head, most adjectives look most at the noun that they describe: in French they agree with it.",
     "decoder": "In this head, the row that writes *pas* looks back at *ne*, the first half of “not”.",
 }
+PLACES: dict[Use, str] = {"encoder": " in the encoder", "decoder": " in the decoder", "cross": " in cross-attention"}
 NE = ("ne", "n'")
 ROW = "encoder-row"
 
 
 def show(selection: TransformerSelection) -> None:
     """Draws the maps of one step of decoding, with the selected head of each use."""
+    quantities.publish(partial(_quantities, selection))
     for use, column in zip(maps.USES, st.columns(3, gap="small"), strict=True):
         with column, st.container(key=f"use-{use}"):
             _show_use(use, selection)
@@ -44,6 +47,16 @@ def show(selection: TransformerSelection) -> None:
         "The percentage above a head says for how many French words its largest weight lies on such a word, in "
         f"{TEST_SENTENCES} test sentences. The mark at the end counts as a word."
     )
+
+
+def _quantities(selection: TransformerSelection) -> Quantities:
+    """Returns the weights of the shown heads, "… in the encoder", "… in the decoder" and "… in cross-attention"."""
+    computed: dict[str, float] = {}
+    for use, place in PLACES.items():
+        shown = maps.use_maps(selection.translation, use, selection.step)
+        weights = shown.weights[selection.heads[use]]
+        computed |= map_quantities(shown.queries, shown.keys, weights, place)
+    return computed
 
 
 def _show_use(use: Use, selection: TransformerSelection) -> None:

@@ -1,0 +1,147 @@
+"""Checks of answers against what a page has computed."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.formatting import enumeration, visible
+
+Quantities = Mapping[str, float]  # what a page has computed, by name
+TOLERANCE = 0.0051  # numbers are read with two decimals
+OPERATORS = "<>="
+WEIGHT = "weight of "
+MOST_NAMES = 12  # in an error
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several texts, of which the author says which is right."""
+
+    options: tuple[str, ...]
+    right: str
+
+    def is_right(self, answer: str, quantities: Quantities) -> bool:
+        return answer == self.right
+
+
+@dataclass(frozen=True)
+class Tap:
+    """The tokens with the largest weights of the selected query, so many of them."""
+
+    count: int
+
+    def is_right(self, answer: Sequence[str], quantities: Quantities) -> bool:
+        weights = token_weights(quantities)
+        largest = sorted(weights.values(), reverse=True)[: self.count]
+        return len(answer) == self.count and {weights[token] for token in answer} == {*largest}
+
+
+@dataclass(frozen=True)
+class NumberCheck:
+    """A number that the page has computed, to two decimals."""
+
+    quantity: str
+
+    def is_right(self, answer: float, quantities: Quantities) -> bool:
+        return _is_equal(answer, find_quantity(self.quantity, quantities))
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A state to be reached: a quantity that is less than, more than or equal to a number or another quantity.
+
+    Example:
+        >>> Condition.parse("largest weight < 0.25").is_right(None, {"largest weight": 0.2})
+        True
+    """
+
+    quantity: str
+    operator: str
+    other: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Condition":
+        """Raises ValueError if the text is not a condition."""
+        match = re.fullmatch(rf"(.+?) ([{OPERATORS}]) (.+)", text.strip())
+        if not match:
+            raise ValueError(f"“{text}” is not a condition; expected is, for example, “largest weight < 0.25”.")
+        return cls(*match.groups())
+
+    def is_right(self, answer: object, quantities: Quantities) -> bool:
+        left = find_quantity(self.quantity, quantities)
+        try:
+            right = float(self.other)
+        except ValueError:
+            right = find_quantity(self.other, quantities)
+        if self.operator == "=":
+            return _is_equal(left, right)
+        return left < right if self.operator == "<" else left > right
+
+
+Check = Choice | Tap | NumberCheck | Condition
+
+
+def find_quantity(name: str, quantities: Quantities) -> float:
+    """Raises ValueError if the page has no such quantity."""
+    if name not in quantities:
+        known = [*quantities][:MOST_NAMES] + ["…"] * (len(quantities) > MOST_NAMES)
+        raise ValueError(f"This page has no “{name}”; it has {enumeration(known) or 'no numbers to check'}.")
+    return quantities[name]
+
+
+def row_quantities(
+    keys: Sequence[str],
+    weights: Float[np.ndarray, " keys"],
+    scores: Sequence[float] | Float[np.ndarray, " keys"] = (),
+    suffix: str = "",
+) -> dict[str, float]:
+    """Returns the quantities of one query: "weight of KEY", "score of KEY", "largest weight", "keys with weight" and
+    "sum of weights", followed by `suffix`. A masked key has no weight.
+
+    Keys with equal names are numbered: "the", "the (2)".
+
+    Example:
+        >>> row_quantities(["cat", "hen"], np.array([0.9, 0.1]), suffix=" under A")["weight of hen under A"]
+        0.1
+    """
+    names = _distinct([visible(key) for key in keys])
+    known = np.nan_to_num(np.asarray(weights, dtype=float))
+    quantities = {f"{WEIGHT}{name}{suffix}": float(weight) for name, weight in zip(names, known, strict=True)}
+    quantities |= {f"score of {name}{suffix}": float(score) for name, score in zip(names, scores, strict=False)}
+    return quantities | {
+        f"largest weight{suffix}": float(known.max(initial=0)),
+        f"keys with weight{suffix}": float(np.count_nonzero(known)),
+        f"sum of weights{suffix}": float(known.sum()),
+    }
+
+
+def rows_quantities(keys: Sequence[str], rows: Mapping[str, Float[np.ndarray, " keys"]]) -> dict[str, float]:
+    """Returns the quantities of several rows of weights, each followed by its name in `rows`."""
+    return {
+        name: value for suffix, row in rows.items() for name, value in row_quantities(keys, row, suffix=suffix).items()
+    }
+
+
+def map_quantities(
+    queries: Sequence[str], keys: Sequence[str], weights: Float[np.ndarray, "queries keys"], suffix: str
+) -> dict[str, float]:
+    """Returns the quantities of the rows of a map, each followed by " for QUERY" and `suffix`."""
+    names = _distinct([visible(query) for query in queries])
+    return rows_quantities(keys, {f" for {name}{suffix}": row for name, row in zip(names, weights, strict=True)})
+
+
+def token_weights(quantities: Quantities) -> dict[str, float]:
+    """Returns the weights of the selected query by token."""
+    return {name.removeprefix(WEIGHT): value for name, value in quantities.items() if name.startswith(WEIGHT)}
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    return [name if (nth := names[:i].count(name)) == 0 else f"{name} ({nth + 1})" for i, name in enumerate(names)]
+
+
+def _is_equal(first: float, second: float) -> bool:
+    return math.isfinite(first) and abs(first - second) <= TOLERANCE

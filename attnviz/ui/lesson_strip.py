@@ -1,0 +1,184 @@
+"""The lesson that a link opens: a question above the picture, a check of the answer, and the way to the next step."""
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.formatting import enumeration
+from attnviz.lessons import lesson_files
+from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, Tap, token_weights
+from attnviz.lessons.lesson_files import Lesson, LessonStep, read_lessons
+from attnviz.ui import cache, presentation, quantities
+from attnviz.ui.addresses import address
+from attnviz.ui.html import Markup, element, join
+from attnviz.ui.link_state import link_value, set_link_value
+from attnviz.ui.markdown import plain
+
+LESSON, STEP, RIGHT = "lesson", "step", "right"  # link parameters
+WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
+VERDICTS = {SOLVED: "Right.", WRONG: "Not yet. Look again, or reveal the answer."}
+TO_REACH = {SOLVED: "Right: you are there.", WRONG: "Not there yet."}
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The step that is open, and its place above the page."""
+
+    place: DeltaGenerator
+    name: str
+    number: str
+
+
+def shipped_lessons() -> tuple[list[Lesson], list[str]]:
+    """Returns the lessons and the messages about files that are none; a file that was changed is read again."""
+    folder = lesson_files.FOLDER
+    stamps = [(path.name, path.stat().st_mtime_ns) for path in sorted(folder.glob("*.toml")) if path.is_file()]
+    return cache.once(lambda: read_lessons(folder), "lessons", str(folder), stamps)
+
+
+def open_strip() -> Strip | None:
+    """Returns the strip if the link opens a lesson; call it before the page is drawn."""
+    name, number = link_value(LESSON), link_value(STEP)
+    quantities.collect()  # those of another page
+    return Strip(st.container(key="lesson-strip"), name, number) if name else None
+
+
+def show_strip(strip: Strip | None, page: str) -> None:
+    """Draws the strip; call it after the page, which has published what answers are checked against."""
+    if strip is None:
+        link_value(RIGHT)
+        return
+    lessons = {lesson.name: lesson for lesson in shipped_lessons()[0]}
+    lesson = lessons.get(strip.name)
+    with strip.place:
+        if lesson is None:
+            st.error(plain(f"There is no lesson “{strip.name}”. There are {enumeration([*lessons])}."))
+            link_value(RIGHT)
+            return
+        last = len(lesson.steps) + 1  # the result
+        number = min(int(strip.number), last) if strip.number.isdecimal() and int(strip.number) > 0 else 1
+        right = _right_steps(lesson)
+        label = "Result" if number == last else f"Step {number} of {len(lesson.steps)}"
+        with st.expander(f"**{plain(lesson.title)}** · {label}", expanded=True):
+            texts, answers = st.columns([0.58, 0.42], gap="medium")
+            if number == last:
+                texts.html(_result(lesson, right, lessons))
+            elif lesson.steps[number - 1].page != page:
+                elsewhere = lesson.steps[number - 1].page.capitalize()
+                texts.html(element("p", f"This step is on the page {elsewhere}.", class_="attnviz-ask"))
+            else:
+                right |= _show_step(lesson, number, quantities.collect(), texts, answers)
+            set_link_value(RIGHT, ".".join(map(str, sorted(right))))
+            answers.html(_ways(lesson, number, page, link_value(RIGHT)))
+
+
+def _right_steps(lesson: Lesson) -> set[int]:
+    """Returns the numbers of the steps that were answered right, as the link has them."""
+    text = str(st.session_state.get(RIGHT, st.query_params.get(RIGHT, "")))
+    return {int(one) for one in text.split(".") if one.isdecimal() and 0 < int(one) <= len(lesson.steps)}
+
+
+def _show_step(
+    lesson: Lesson, number: int, computed: Quantities, texts: DeltaGenerator, answers: DeltaGenerator
+) -> set[int]:
+    """Draws the question, the widget of its answer, and the verdict; returns the step if it is answered right."""
+    step, key = lesson.steps[number - 1], f"{lesson.name}-{number}"
+    if number == 1:
+        texts.html(element("p", lesson.about))
+    if not step.ask:
+        return set()
+    texts.html(element("p", step.ask, class_="attnviz-ask"))
+    with answers:
+        try:
+            verdict = _verdict(step, key, computed)
+        except ValueError as problem:
+            st.warning(plain(f"The answer cannot be checked. {problem}"))
+            verdict = WAITING
+        with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+            revealed = st.toggle("Reveal", key=f"reveal-{key}")
+            sentences = TO_REACH if isinstance(step.check, Condition) else VERDICTS
+            text = sentences.get(verdict, "")
+            st.html(element("p", text, class_=f"attnviz-verdict attnviz-{verdict}", role="status"))
+    if revealed or verdict == SOLVED:
+        texts.html(element("p", step.answer, class_="attnviz-answer"))
+    return {number} if verdict == SOLVED else set()
+
+
+def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
+    """Draws the widget of the answer. Raises ValueError if the page does not have what it is checked against."""
+    answer: object
+    match step.check:
+        case None:
+            return WAITING
+        case Choice(options=options):
+            answer = st.pills(step.ask, options, format_func=plain, key=f"choice-{key}", label_visibility="collapsed")
+        case Tap(count=count):
+            label = "Tap one word." if count == 1 else f"Tap {count} words."
+            tokens = [*token_weights(computed)]
+            answer = st.pills(label, tokens, selection_mode="multi", format_func=plain, key=f"tap-{key}")
+            if len(answer) < count:
+                return WAITING
+        case NumberCheck():
+            key = f"number-{key}"
+            answer = st.number_input("Your number", value=None, step=0.01, format="%.2f", key=key, width=160)
+        case Condition():
+            answer = True
+    if answer is None:
+        return WAITING
+    return SOLVED if step.check.is_right(answer, computed) else WRONG  # type: ignore[arg-type]
+
+
+def _ways(lesson: Lesson, number: int, page: str, right: str) -> Markup:
+    """Returns links to the steps around this one, and out of the lesson."""
+    count = len(lesson.steps)
+
+    def link(text: str, to: int, class_: str | None = None, rel: str | None = None) -> Markup:
+        return element("a", text, href=_step_address(lesson, to, page, right), target="_self", class_=class_, rel=rel)
+
+    ways = []
+    if number > count or lesson.steps[number - 1].page == page:
+        if number > 1:
+            ways.append(link("← Previous", number - 1, rel="prev"))
+        if number <= count:
+            ways.append(link("Next →" if number < count else "Finish", number + 1, "attnviz-main", "next"))
+    else:
+        ways.append(link("Back to the step", number, "attnviz-main"))
+    others = [one for one in _link_parameters() if one[0] not in (LESSON, STEP, RIGHT)]
+    leave = element("a", "Leave the lesson", href=_page_address(page, others), target="_self")
+    return element("nav", *ways, leave, class_="attnviz-ways", aria_label="Steps")
+
+
+def _step_address(lesson: Lesson, number: int, page: str, right: str) -> str:
+    """Returns the address of a step; one without a state of its own keeps that of the page."""
+    answered = [(RIGHT, right)] if right else []
+    if number > len(lesson.steps) or (lesson.steps[number - 1].state is None and lesson.steps[number - 1].page == page):
+        kept = [one for one in _link_parameters() if one[0] not in (LESSON, STEP, RIGHT)]
+        return _page_address(page, [*kept, *lesson.parameters(number), *answered])
+    more = [presentation.PRESENTING] if presentation.presenting() else []
+    return address(f"/{lesson.link(number, *answered, *more)}")
+
+
+def _link_parameters() -> list[tuple[str, str]]:
+    return [(name, value) for name in st.query_params for value in st.query_params.get_all(name)]
+
+
+def _page_address(page: str, parameters: list[tuple[str, str]]) -> str:
+    return address(f"/{page}{'?' if parameters else ''}{urlencode(parameters)}")
+
+
+def _result(lesson: Lesson, right: set[int], lessons: dict[str, Lesson]) -> Markup:
+    """Returns how many answers were right, which the link says, and the next lesson."""
+    checked = [i for i, step in enumerate(lesson.steps, 1) if step.check]
+    names = [*lessons]
+    parts = []
+    if checked:
+        count = len(right.intersection(checked))
+        parts += [element("p", f"{count} of {len(checked)} answers were right.", class_="attnviz-ask")]
+        parts += [element("p", "The address of this page is your result: copy it to show or send it.")]
+    if (following := names.index(lesson.name) + 1) < len(names):
+        after = lessons[names[following]]
+        link = element("a", after.title, href=address(f"/{after.link()}"), target="_self")
+        parts += [element("p", "The next lesson: ", link)]
+    return join(parts)

@@ -1,0 +1,126 @@
+"""Each lesson from its first step to its result, by clicks, as a person goes through it."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from attnviz.lessons.checks import Choice, NumberCheck, Tap
+from attnviz.lessons.lesson_files import FOLDER, LessonStep, read_lesson
+from tests.support.browser import AppPage, Browser, opened
+
+LESSONS = [read_lesson(path) for path in sorted(FOLDER.glob("*.toml"))]
+
+
+def solve(app: AppPage, strip: "Strip", step: LessonStep) -> None:
+    """Answers a step of which the right answer is known from the file; the others are revealed."""
+    match step.check:
+        case Choice(right=right):
+            strip.root.get_by_role("button", name=right, exact=True).click()
+        case NumberCheck(quantity=quantity) if values := [one.other for one in step.holds if one.quantity == quantity]:
+            field = strip.root.get_by_label("Your number")
+            field.fill(values[0])
+            field.press("Enter")
+        case Tap(count=count):
+            # The right words are found by trying, one after the other, as somebody who only clicks would.
+            buttons = strip.root.get_by_test_id("stButtonGroup").get_by_role("button")
+            assert count < buttons.count()
+            strip.reveal()
+            return
+        case _:
+            strip.reveal()
+            return
+    expect(strip.verdict).to_have_text("Right.")
+
+
+class Strip:
+    """The strip of a lesson."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.root = page.locator(".st-key-lesson-strip")
+        self.ask = self.root.locator(".attnviz-ask")
+        self.verdict = self.root.locator(".attnviz-verdict")
+
+    def reveal(self) -> None:
+        self.root.get_by_text("Reveal", exact=True).click()
+        expect(self.root.locator(".attnviz-answer")).to_be_visible()
+
+    def go(self, name: str) -> None:
+        self.root.get_by_role("link", name=name).click()
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_a_lesson_from_its_first_step_to_its_result(browser: Browser, address: str, lesson) -> None:
+    for width, height in ((1280, 800), (390, 844)):
+        with opened(browser, address, width, height, kind=AppPage) as app:
+            strip = Strip(app.page)
+            app.page.goto(f"{address}/lessons")
+            app.page.get_by_role("link", name=lesson.title, exact=True).click()
+            solved = 0
+            for number, step in enumerate(lesson.steps, 1):
+                expect(strip.ask).to_have_text(step.ask)
+                app.settled()
+                if width == 1280:
+                    solve(app, strip, step)
+                    solved += strip.verdict.inner_text().startswith("Right")
+                elif step.answer:
+                    strip.reveal()
+                app.settled()
+                box = strip.root.bounding_box()
+                assert box
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= width
+                strip.go("Next →" if number < len(lesson.steps) else "Finish")
+            checks = sum(step.check is not None for step in lesson.steps)
+            expect(strip.ask).to_have_text(f"{solved} of {checks} answers were right.")
+            expect(app.page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_the_words_with_the_largest_weights_are_tapped_and_a_state_is_reached(browser: Browser, address: str) -> None:
+    with opened(browser, address, kind=AppPage) as app:
+        strip = Strip(app.page)
+        app.page.goto(f"{address}/lessons")
+        app.page.get_by_role("link", name="From exact to soft", exact=True).click()
+        for word in ("hen", "cat"):
+            strip.root.get_by_role("button", name=word, exact=True).click()
+        expect(strip.verdict).to_have_text("Right.")
+        app.expect_in_link("right", "1")
+        strip.go("Next →")
+        expect(strip.verdict).to_have_text("Not there yet.")
+        slider = app.page.locator(".st-key-softness input[type=range]")
+        slider.press("Home")
+        expect(strip.verdict).to_have_text("Right: you are there.")
+        app.expect_in_link("right", "1.2")
+        app.page.reload()
+        expect(strip.verdict).to_have_text("Right: you are there.")
+        app.settled()
+        app.page.go_back()
+        expect(strip.verdict).to_have_text("Not there yet.")
+
+
+def test_in_a_presentation_the_arrow_keys_go_through_the_lesson(browser: Browser, address: str) -> None:
+    with opened(browser, address, 1920, 1080, kind=AppPage) as app:
+        first = LESSONS[0]
+        strip = Strip(app.page)
+        app.page.goto(f"{address}/{first.link(1, ('present', '1'))}")
+        for step in first.steps[:3]:
+            expect(strip.ask).to_have_text(step.ask)
+            app.settled()
+            app.page.keyboard.press("ArrowRight")
+        expect(strip.ask).to_have_text(first.steps[3].ask)
+        app.settled()
+        app.page.keyboard.press("PageUp")
+        expect(strip.ask).to_have_text(first.steps[2].ask)
+        expect(app.page).to_have_url(re.compile("present=1"))
+
+
+def test_on_a_phone_the_strip_folds(browser: Browser, address: str) -> None:
+    with opened(browser, address, 390, 844, touch=True, kind=AppPage) as app:
+        strip = Strip(app.page)
+        app.page.goto(f"{address}/{LESSONS[0].link()}")
+        expect(strip.ask).to_be_visible()
+        app.settled()
+        strip.root.locator("summary").click()
+        expect(strip.ask).to_be_hidden()
+        app.until("() => document.querySelector('.st-key-lesson-strip').getBoundingClientRect().height < 90")
