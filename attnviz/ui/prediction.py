@@ -81,8 +81,8 @@ def _overlap_sentence(keys: Sequence[str], common: Float[np.ndarray, " keys"]) -
     right = [i for i in np.argsort(-common, kind="stable")[:MOST_PICKED] if common[i] >= LEAST]
     if not right:
         return f"Your prediction and the attention overlap by {number(float(common.sum()))} {scale}."
-    where = enumeration([f"{number(float(common[i]))} on {visible(keys[i])}" for i in right])
-    return f"Your prediction and the attention overlap by {number(float(common.sum()))}: {where} {scale}."
+    places = enumeration([f"{number(float(common[i]))} on {visible(keys[i])}" for i in right])
+    return f"Your prediction and the attention overlap by {number(float(common.sum()))}: {places} {scale}."
 
 
 def _prediction(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, " keys"] | None:

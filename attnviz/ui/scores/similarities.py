@@ -63,12 +63,12 @@ def show(selection: Selection, pinned: int | None) -> None:
     if compared:
         with columns[2]:
             _show_difference(maps, *compared, pinned, toggle)
-    drawn = {title(type(score)) for score in scores if isinstance(score, Additive | General)}
+    random = {title(type(score)) for score in scores if isinstance(score, Additive | General)}
     places = [*columns[:2], *columns] if compared else columns  # the difference has the third one of the first row
     for i, name in enumerate(dict.fromkeys([*compared, *names])):
         head_map = maps[name]
         with places[i % len(places)]:
-            st.markdown(f"**{name}**" + " · random weights" * (name in drawn))
+            st.markdown(f"**{name}**" + " · random weights" * (name in random))
             chart(
                 head_map.chart(largest=end, link=LINK),
                 chart_key(name),
@@ -80,7 +80,7 @@ def show(selection: Selection, pinned: int | None) -> None:
                 hint="Point at a cell: it is marked in all maps.",
                 on_click=toggle,
             )
-            if name in drawn:
+            if name in random:
                 st.caption(RANDOM)
 
 
