@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from attnviz.ui import mechanism_controls, pinned_query, source_picker
+from attnviz.ui import mechanism_controls, pinned_query, presentation, source_picker
 from attnviz.ui.heading import heading
 from attnviz.ui.scores import normalizers, similarities
 
@@ -15,7 +15,7 @@ with st.sidebar:
     if not selection.layer.locked:
         selection = selection.with_mechanism(mechanism_controls.choose_mask_and_biases(selection.mechanism))
 if not places.show_locked(selection.layer, "Bring queries and keys to compare similarities and normalizers."):
-    with st.container(width=320, key="pinned-row"):
+    with presentation.control("pinned", width=320):
         row = pinned_query.menu(selection.query_names, selection.first_row)
     tabs = {"Similarities": similarities.show, "Normalizers": normalizers.show}
     for tab, show in zip(st.tabs(list(tabs), key="look", bind="query-params"), tabs.values(), strict=True):

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from attnviz.figures.chart_spec import Chart, MosaicSpec
+from attnviz.figures.colorbar import colorbar
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import tiled
 from attnviz.figures.themes import COLOR_AXES
@@ -41,13 +42,12 @@ def head_grid(
     if largest is None:
         largest = float(np.nanmax(values, initial=0)) or 1.0
     axis = COLOR_AXES["weights"]
-    colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5}
     spec = MosaicSpec(tuple(names), rows, columns, aspect=TALL * rows / columns)
     figure = tiled(
         spec,
         go.Heatmap(z=values.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none", xgap=GAP, ygap=GAP),
         chosen,
-        **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar}},
+        **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar(0.0, largest)}},
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
         xaxis={"title": {"text": titles[1], "standoff": 18}, "automargin": True, **_ticks(columns)},
         yaxis={"title": {"text": titles[0], "standoff": 4}, "automargin": True, **_ticks(rows)},

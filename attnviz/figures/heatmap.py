@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
+from attnviz.figures.colorbar import colorbar
 from attnviz.figures.maps import Array, as_array, as_map
 from attnviz.figures.sentences import CELL_SENTENCES, CellSentences, label
 from attnviz.figures.themes import COLOR_AXES, GAP_CODE, LAST_CODE, light_figure
@@ -56,14 +57,13 @@ def heatmap(
     scale = scale or ("changes" if bool((weights < 0).any()) else "weights")
     axis = COLOR_AXES[scale]
     labels = [label(token) for token in query_tokens], [label(token) for token in key_tokens]
-    # More numbers than these would stand upright beside a narrow map.
-    colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5, "nticks": 4}
+    lowest = -largest if scale == "changes" else 0.0
     layout = {
         "shapes": [_outline(*cell, *line) for cell in marked for line in OUTLINE],
         "margin": {"l": 8, "r": 8, "t": 44, "b": 8},  # at the top the color bar, also where there is nothing to color
         "dragmode": "zoom",
         "hovermode": False,
-        axis: {"cmin": -largest if scale == "changes" else 0, "cmax": largest, "colorbar": colorbar},
+        axis: {"cmin": lowest, "cmax": largest, "colorbar": colorbar(lowest, largest)},
     }
     traces = [go.Heatmap(z=weights.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none")]
     covered = np.zeros_like(weights, bool) if blank is None else as_array(blank)

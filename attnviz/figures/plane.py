@@ -12,6 +12,7 @@ from jaxtyping import Float, Int, UInt8
 from PIL import Image
 
 from attnviz.figures.chart_spec import Chart, Drag, PlaneSpec
+from attnviz.figures.colorbar import colorbar
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import COLOR_AXES, light_figure
 from attnviz.formatting import significant
@@ -54,7 +55,6 @@ def plane_background(
         traces.append(go.Heatmap(z=result.astype("f4"), x=axis, y=axis, zsmooth=smooth, hoverinfo="skip", **color))
     low, high = float(values.min()), float(values.max())
     span = {"cmin": low, "cmax": high} if low < high else {"cmin": low - 0.5, "cmax": high + 0.5}
-    colorbar = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5}
     side = _half_width(axis)
     lines = {"range": [-side, side], "zeroline": True, "zerolinecolor": LINE, "dtick": 1, "constrain": "domain"}
     layout |= {
@@ -63,7 +63,7 @@ def plane_background(
         "dragmode": False,
         "hovermode": False,
         "showlegend": False,
-        COLOR_AXES["weights"]: {**span, "colorbar": colorbar},
+        COLOR_AXES["weights"]: {**span, "colorbar": colorbar(span["cmin"], span["cmax"])},
         "xaxis": lines,
         "yaxis": {"scaleanchor": "x", **lines},
     }

@@ -59,3 +59,15 @@ def total_variation(prediction: Float[np.ndarray, " keys"], weights: Float[np.nd
             "Only shares can be compared: weights of 0 or more that are not all 0. Choose another normalizer or query."
         )
     return float(np.abs(normalized(prediction) - normalized(weights)).sum() / 2)
+
+
+def overlaps(prediction: Float[np.ndarray, " keys"], weights: Float[np.ndarray, " keys"]) -> Float[np.ndarray, " keys"]:
+    """Returns what a prediction and weights have in common at each key, min(prediction, weight), both normalized.
+
+    Their sum is 1 minus the total variation distance: 1 for a correct prediction, 0 for one without overlap.
+
+    Example:
+        >>> overlaps(np.array([1.0, 0.0]), np.array([0.75, 0.25]))
+        array([0.75, 0.  ])
+    """
+    return np.minimum(normalized(prediction), normalized(weights))

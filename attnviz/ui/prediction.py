@@ -9,8 +9,8 @@ import streamlit as st
 from jaxtyping import Float
 
 from attnviz.figures.bars import bars
-from attnviz.formatting import number, visible
-from attnviz.lessons.prediction import is_predictable, normalized, shares, total_variation
+from attnviz.formatting import enumeration, number, visible
+from attnviz.lessons.prediction import is_predictable, normalized, overlaps, shares
 from attnviz.ui import html
 from attnviz.ui.chart import chart
 from attnviz.ui.markdown import plain
@@ -19,6 +19,7 @@ from attnviz.ui.pinned_query import numbered
 MOST_PICKED = 5
 MOST_PILLS = 32  # keys that can be looked over at once; more of them are a menu
 POINTS = 10
+LEAST = 0.005  # an overlap that is named
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,19 @@ def prediction_sentences(
         sentence += f"; {visible(keys[predicted])}, which you predicted, may not be looked at."
     else:
         sentence += f"; {visible(keys[predicted])}, which you predicted, gets {number(float(weights[predicted]))}."
-    distance = number(total_variation(prediction, weights))
-    wrong = f"{distance} of your prediction lies on the wrong keys (0 would be all right, 1 all wrong)."
     total = float(np.nansum(weights))
     also = [] if abs(total - 1) < 0.005 else [f"The weights add up to {number(total)}; compared are shares of that."]
-    return [sentence, wrong, *also]
+    return [sentence, _overlap_sentence(keys, overlaps(prediction, weights)), *also]
+
+
+def _overlap_sentence(keys: Sequence[str], common: Float[np.ndarray, " keys"]) -> str:
+    """Returns a sentence about what a prediction and weights have in common, and where."""
+    scale = "(1 would be the same, 0 nothing in common)"
+    right = [i for i in np.argsort(-common, kind="stable")[:MOST_PICKED] if common[i] >= LEAST]
+    if not right:
+        return f"Your prediction and the attention overlap by {number(float(common.sum()))} {scale}."
+    places = enumeration([f"{number(float(common[i]))} on {visible(keys[i])}" for i in right])
+    return f"Your prediction and the attention overlap by {number(float(common.sum()))}: {places} {scale}."
 
 
 def _prediction(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, " keys"] | None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from attnviz.lessons.prediction import is_predictable, normalized, shares, total_variation
+from attnviz.lessons.prediction import is_predictable, normalized, overlaps, shares, total_variation
 
 WEIGHTS = st.lists(st.floats(0, 1e6), min_size=4, max_size=4).map(np.array).filter(np.any)
 
@@ -30,6 +30,7 @@ def test_is_the_largest_advantage_of_any_set_of_keys(prediction, answer):
 def test_is_a_distance(one, other, third):
     assert 0 <= total_variation(one, other) <= 1 + 1e-12
     assert total_variation(one, one) == 0
+    assert overlaps(one, other).sum() == pytest.approx(1 - total_variation(one, other))
     assert total_variation(one, other) == total_variation(other, one)
     assert total_variation(one, third) <= total_variation(one, other) + total_variation(other, third) + 1e-12
 

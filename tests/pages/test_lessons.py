@@ -293,7 +293,7 @@ def test_a_small_map_without_a_row_is_the_same_whatever_was_in_it(data: st.DataO
         np.testing.assert_array_equal(shown[kept], small[kept])
 
 
-def test_the_distance_of_the_prediction_is_said(predicting: AppTest) -> None:
+def test_the_overlap_of_the_prediction_is_said(predicting: AppTest) -> None:
     row = weights()[IT].numpy()
     for token in ("animal", "street"):
         predicting.pills(key="head-0-picked").select(token).run()
@@ -304,7 +304,8 @@ def test_the_distance_of_the_prediction_is_said(predicting: AppTest) -> None:
     prediction[[ANIMAL, STREET]] = 0.75, 0.25
     text = html(healthy(predicting))
     assert "The most important key is animal, with 0.68: as you predicted." in text
-    assert f"{total_variation(prediction, row):.2f} of your prediction lies on the wrong keys" in text
+    overlap = 1 - total_variation(prediction, row)
+    assert f"Your prediction and the attention overlap by {overlap:.2f}: 0.68 on animal and 0.050 on street" in text
     predicting.button(key="head-again").click().run()
     assert predicting.button(key="head-reveal").disabled
     assert not any(holds(healthy(predicting), float(weight)) for weight in row)

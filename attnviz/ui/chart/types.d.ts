@@ -66,6 +66,10 @@ export interface PlaneSpec {
 }
 export type Spec = PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec;
 
+interface ColorAxis {
+  cmax?: number;
+  colorbar?: { tickfont?: { size: number } };
+}
 interface Axis {
   range: Pair;
   title: { text: string; standoff: number };
@@ -81,7 +85,8 @@ export interface Layout {
   yaxis: Axis;
   font: { size: number };
   template: Template;
-  coloraxis: { cmax?: number };
+  coloraxis: ColorAxis;
+  coloraxis3?: ColorAxis;
   annotations?: object[];
   dragmode?: string | false;
   [name: string]: unknown;

@@ -15,7 +15,7 @@ from attnviz.lessons.checks import Quantities, row_quantities
 from attnviz.lessons.lookup import SIDE, SOFTNESS, Dictionary, LookupResult, Point, look_up, lookup_mechanism
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
-from attnviz.ui import widgets
+from attnviz.ui import presentation, widgets
 from attnviz.ui.lookup import dictionary_table
 from attnviz.ui.markdown import plain
 
@@ -67,7 +67,8 @@ def choose_lookup(left: DeltaGenerator, right: DeltaGenerator, below: DeltaGener
     with left:
         query = _choose_query(dictionary)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-            softness = _choose_softness()
+            with presentation.control("softness"):
+                softness = _choose_softness()
             gradients = st.toggle(
                 "Gradients", key="gradients", bind="query-params",
                 help="How much the result changes when a number changes a little, back through the network.",

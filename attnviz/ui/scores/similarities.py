@@ -12,7 +12,7 @@ from attnviz.figures.difference import difference_heatmap
 from attnviz.figures.sentences import ChangeSentences
 from attnviz.lessons.checks import rows_quantities
 from attnviz.scores import SCORES, Additive, Cosine, General, ScaledDot, Score
-from attnviz.ui import cache, mechanism_controls, pinned_query, presentation, quantities, widgets
+from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
 from attnviz.ui.head_map import HeadMap, selected_map, zoom_key
@@ -22,13 +22,14 @@ from attnviz.ui.widgets import title
 START = (ScaledDot(), Cosine(), Additive())
 LINK = "scores"
 HEIGHT = 330
-ACROSS, ACROSS_PRESENTING = 3, 4  # maps in a row
+ACROSS = 3  # maps in a row
 RANDOM = "Its weights are random: its numbers mean nothing."
 
 
 def show(selection: Selection, pinned: int | None) -> None:
-    """Draws a map for each chosen similarity with one color range, and the difference of two of them."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    """Draws a map for each chosen similarity with one color range, and beside the first two their difference."""
+    controls = st.container(horizontal=True, vertical_alignment="bottom")
+    with controls:
         with st.popover("Choose similarities", icon=":material/tune:", width=220):
             scores: list[Score] = widgets.choose_several("Similarities", SCORES, START)
         shared = mechanism_controls.choose_normalizer(selection.mechanism)
@@ -51,12 +52,23 @@ def show(selection: Selection, pinned: int | None) -> None:
     def toggle(row: int, _: int) -> None:
         pinned_query.toggle(selection.query_names, row)
 
-    across = ACROSS_PRESENTING if presentation.presenting() else ACROSS
-    columns = st.columns(across, gap="medium")
-    drawn = {title(type(score)) for score in scores if isinstance(score, Additive | General)}
-    for i, (name, head_map) in enumerate(maps.items()):
-        with columns[i % across]:
-            st.markdown(f"**{name}**" + " · random weights" * (name in drawn))
+    names = list(maps)
+    compared: tuple[str, str] | tuple[()] = ()
+    if len(maps) > 1:
+        with controls:
+            first = st.selectbox("Difference: from", names, 0, key="from", bind="query-params")
+            second = st.selectbox("to", names, 1, key="to", bind="query-params")
+        compared = first, second
+    columns = st.columns(ACROSS, gap="medium")
+    if compared:
+        with columns[2]:
+            _show_difference(maps, *compared, pinned, toggle)
+    random = {title(type(score)) for score in scores if isinstance(score, Additive | General)}
+    places = [*columns[:2], *columns] if compared else columns  # the difference has the third one of the first row
+    for i, name in enumerate(dict.fromkeys([*compared, *names])):
+        head_map = maps[name]
+        with places[i % len(places)]:
+            st.markdown(f"**{name}**" + " · random weights" * (name in random))
             chart(
                 head_map.chart(largest=end, link=LINK),
                 chart_key(name),
@@ -68,12 +80,8 @@ def show(selection: Selection, pinned: int | None) -> None:
                 hint="Point at a cell: it is marked in all maps.",
                 on_click=toggle,
             )
-            if name in drawn:
+            if name in random:
                 st.caption(RANDOM)
-    if len(maps) < 2:
-        return
-    with columns[len(maps) % across]:
-        _show_difference(maps, pinned, toggle)
 
 
 def change_sentences(before: str, after: str) -> ChangeSentences:
@@ -90,13 +98,10 @@ def change_sentences(before: str, after: str) -> ChangeSentences:
     )
 
 
-def _show_difference(maps: dict[str, HeadMap], pinned: int | None, toggle: Callable[[int, int], None]) -> None:
-    names = list(maps)
-    head = st.container()
-    with st.container(horizontal=True):
-        first = st.selectbox("Difference: from", names, 0, key="from", bind="query-params")
-        second = st.selectbox("to", names, 1, key="to", bind="query-params")
-    head.markdown(f"**{second} − {first}**")
+def _show_difference(
+    maps: dict[str, HeadMap], first: str, second: str, pinned: int | None, toggle: Callable[[int, int], None]
+) -> None:
+    st.markdown(f"**{second} − {first}**")
     before, after = (torch.from_numpy(maps[name].weights) for name in (first, second))
     cell_kinds = outcomes(before, after).numpy()
     chart(
