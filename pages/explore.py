@@ -9,23 +9,29 @@ from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, pr
 from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
 from attnviz.ui.head_map import check_maps
 from attnviz.ui.heading import heading
+from attnviz.ui.widgets import more
 
 heading("Explore", "What does each token look at, in every head? Type a sentence, or bring vectors of your own.")
 
-selection, places = source_picker.choose_selection()
+selection, places = source_picker.choose_selection(presented=True)
 with st.sidebar:
     own = selection.mechanism
-    chosen = own if selection.layer.locked else mechanism_controls.choose_mechanism(own)
-    special, all_layers, colors = head_controls.choose_display(selection.layers, selection.index)
+    mask_place, others = st.container(), more("score", "biases", "normalizer", *head_controls.DISPLAY)
+    with mask_place:
+        chosen = own if selection.layer.locked else mechanism_controls.choose_mechanism(own, others)
+    with others:
+        special, all_layers, colors = head_controls.choose_display(selection.layers, selection.index)
 mechanisms = [layer.mechanism.updated(own, chosen) for layer in selection.layers]
 selection = replace(selection, mechanisms=mechanisms, special=special, all_layers=all_layers, colors=colors)
 places.show_locked(selection.layer)
+title = st.empty()
 
 drawn = cache.or_last_good("selection", lambda: check_maps(selection), lambda: None, places.notes)
 if drawn:
     source_picker.keep(drawn)
     figure, head_map = head_charts.show(drawn)
-    presentation.show_title(drawn.title)
+    with title:
+        presentation.show_title(drawn.title)
     table, take = st.columns([0.8, 0.2])
     with take:
         downloads(head_map, figure, not_linked=FILE_NOT_LINKED if drawn.source.private else "")

@@ -13,6 +13,7 @@ from attnviz.ui.widgets import parameter
 
 AGGREGATES = {"Mean of heads": Aggregate.MEAN, "Maximum of heads": Aggregate.MAXIMUM}
 SPECIAL = {"Shown": Special.SHOWN, "Hidden": Special.HIDDEN, "Hidden, rows rescaled": Special.RESCALED}
+DISPLAY = ("special-tokens", "mosaic", "colors")  # the link parameters of `choose_display`
 HELP = {
     "Layer": "Layers run one after the other: each looks at what the one before has made of the tokens.",
     "Head": "A layer looks several times at once: each head has queries and keys of its own.",

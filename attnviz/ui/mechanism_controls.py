@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.biases import BIASES, Bias
 from attnviz.masks import GROUPS, MASKS, Mask
@@ -27,12 +28,15 @@ MASK_MENU: dict[str, type[Mask]] = {
 }
 
 
-def choose_mechanism(start: Mechanism) -> Mechanism:
-    """Draws the widgets of a mechanism, which begin with `start`; returns the chosen one."""
-    score = choose_object("Score", by_title(SCORES), start.score)
-    biases = choose_biases("Biases", start.biases)
+def choose_mechanism(start: Mechanism, others: DeltaGenerator) -> Mechanism:
+    """Draws the widgets of a mechanism, which begin with `start`, those of all but the mask in `others`; returns the
+    chosen one."""
     mask = choose_object("Mask", MASK_MENU, start.mask)
-    return Mechanism(score, biases, mask, choose_object("Normalizer", by_title(NORMALIZERS), start.normalizer))
+    with others:
+        score = choose_object("Score", by_title(SCORES), start.score)
+        biases = choose_biases("Biases", start.biases)
+        normalizer = choose_object("Normalizer", by_title(NORMALIZERS), start.normalizer)
+    return Mechanism(score, biases, mask, normalizer)
 
 
 def choose_mask_and_biases(start: Mechanism) -> Mechanism:

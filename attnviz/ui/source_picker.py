@@ -7,7 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.layer import Layer
 from attnviz.sources import SOURCES, Pretrained, Source
-from attnviz.ui import cache, head_controls
+from attnviz.ui import cache, head_controls, presentation
 from attnviz.ui.downloads import samples
 from attnviz.ui.markdown import plain
 from attnviz.ui.selection import Selection
@@ -31,12 +31,12 @@ class Places:
         return layer.locked
 
 
-def choose_selection() -> tuple[Selection, Places]:
+def choose_selection(*, presented: bool = False) -> tuple[Selection, Places]:
     """Draws the widgets of the source, the layer and the head; returns the selection.
 
-    If the source has no layers, the last good one is selected.
+    If the source has no layers, the last good one is selected. With `presented` the text stays in presentations.
     """
-    chosen, settings_place = choose_source()
+    chosen, settings_place = choose_source(presented=presented)
     places = Places(st.container(), settings_place)
     if chosen.private:
         with places.notes:
@@ -50,7 +50,7 @@ def choose_selection() -> tuple[Selection, Places]:
     return Selection(source=source, layers=layers, mechanisms=mechanisms, index=index, head=head), places
 
 
-def choose_source() -> tuple[Source, DeltaGenerator]:
+def choose_source(*, presented: bool = False) -> tuple[Source, DeltaGenerator]:
     """Returns the chosen source, and the place of its settings.
 
     Its first field, the text or the file, is on the page; the other fields are in the sidebar.
@@ -58,7 +58,8 @@ def choose_source() -> tuple[Source, DeltaGenerator]:
     with st.sidebar:
         kind = by_title(SOURCES)[choose_class("Source", by_title(SOURCES), title(SOURCES[0]), "source")]
     first, *others = settings(kind)
-    values = {first.name: field_widget(first, kind, "")}
+    with presentation.control("source") if presented else st.container():
+        values = {first.name: field_widget(first, kind, "")}
     place = st.sidebar.empty()
     with place.container():
         values |= {other.name: field_widget(other, kind, title(kind)) for other in others}

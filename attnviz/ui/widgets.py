@@ -7,6 +7,7 @@ from dataclasses import Field, fields, replace
 from typing import Any, TypeVar, get_args
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.sources.upload import File
 from attnviz.ui.markdown import plain
@@ -83,6 +84,13 @@ def choose_several(
         st.markdown(f"**{name}**", help=help_text(kind))
         objects.append(configure(started.get(kind, kind()), f"{prefix} {name}".strip()))
     return objects
+
+
+def more(*parameters: str) -> DeltaGenerator:
+    """Returns a place for widgets that most people do not need: folded, until the link holds one of their parameters,
+    such as score, or one of a field of theirs, such as score.width."""
+    used = any(name.split(".")[0] in parameters for name in st.query_params)
+    return st.expander("More", expanded=used, key="more")
 
 
 def configure_all(kinds: Sequence[type[T]]) -> list[T]:

@@ -288,3 +288,18 @@ def test_the_link_brings_every_setting_back() -> None:
     ):  # fmt: skip
         assert widget(app, label).value == value, label
     assert app.dataframe
+
+
+@pytest.mark.parametrize(
+    ("link", "used"),
+    [
+        ({}, False),
+        ({"mask": "Causal"}, False),
+        ({"score": "Cosine"}, True),
+        ({"colors": "0 to 1"}, True),
+    ],
+)
+def test_controls_for_experts_are_folded_until_one_is_used(link: dict[str, str], used: bool) -> None:
+    [more] = [one for one in healthy(open_page(**link)).sidebar.expander if one.label == "More"]
+    assert more.proto.expanded is used
+    assert {"score", "normalizer", "colors"} <= {box.key for box in more.selectbox}

@@ -78,7 +78,7 @@ def test_menu_words_and_parameters_are_one_state() -> None:
     assert app.number_input(key="mask-b.size").value == 7
     assert app.selectbox(key="mask-b.counts").value == "steps back"
     in_words(app, "b").set_value("causal | k < 2").run()
-    assert menu(app, "b").label == "Menu"
+    assert menu(app, "b").label == "Custom rule"
     menu(app, "b").click("— Sparse —").run()
     assert menu(app, "b").label == "Strided"
     assert in_words(app, "b").value == str(Strided())

@@ -56,7 +56,7 @@ def test_every_normalizer_has_its_row_and_says_what_it_adds_up_to() -> None:
 
 def test_normalizers_stand_in_groups_that_the_top_of_the_page_names() -> None:
     app = page(look="Normalizers")
-    headings = [one.value.removeprefix("##### ") for one in app.markdown if one.value.startswith("#####")]
+    headings = [one.value.removeprefix("#### ") for one in app.markdown if one.value.startswith("#### ")]
     assert headings == ["Soft", "With a sink", "Sparse", "Not adding up to 1"]
     assert [kind for kinds in families().values() for kind in kinds] == list(NORMALIZERS)
     [contents] = [one.value for one in app.markdown if "(#sparse)" in one.value]

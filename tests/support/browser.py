@@ -204,6 +204,9 @@ class AppPage:
     def choose(self, label: str, option: str) -> None:
         key = label.lower().replace(" ", "-")
         menu = self.page.locator(f".st-key-{key} input[role=combobox]")
+        folded = self.page.locator(f".st-key-more details:not([open]):has(.st-key-{key}) summary")
+        if folded.count():
+            folded.click()
         menu.scroll_into_view_if_needed()
         choice = self.page.get_by_role("option", name=option, exact=True)
         for _ in range(5):

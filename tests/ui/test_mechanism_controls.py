@@ -13,7 +13,7 @@ import streamlit as st
 from attnviz.masks import Causal, Padding
 from attnviz.mechanism import Mechanism
 from attnviz.ui import mechanism_controls
-st.text(repr(mechanism_controls.choose_mechanism(Mechanism(mask={mask}))))
+st.text(repr(mechanism_controls.choose_mechanism(Mechanism(mask={mask}), st.container())))
 """
     return AppTest.from_string(script, default_timeout=60).run()
 

@@ -7,7 +7,7 @@
 const GAP = 3; // pixels between a label and the map
 const PITCH = 15 / 14; // of labels that can all be read, as a multiple of their size
 export const MOST = 24; // labels that all stand at an axis, in smaller letters where they must
-const LEAST = 9; // pixels of such letters
+export const LEAST = 9; // pixels of such letters
 const BETWEEN = 10; // pixels between two horizontal labels
 const LINE = 1.3; // times the size of letters
 const TITLE = 1.2 * 1.15; // times the size of the labels, as plotly has it
@@ -54,12 +54,13 @@ export function bottomMargin({ widths }, angle, standoff, size) {
  * @param {Pick<Axis, "labels" | "range">} axis
  * @param {number} pixels
  * @param {number} size of the letters
+ * @param {number} [least] to which they may be made smaller
  */
-export function ticks({ labels, range }, pixels, size) {
+export function ticks({ labels, range }, pixels, size, least = LEAST) {
   const [from, to] = [Math.min(...range), Math.max(...range)];
   const visible = labels.map((_, i) => i).filter((i) => i >= from && i <= to);
   const most = Math.floor((2 * pixels) / (to - from) / PITCH) / 2; // the size at which neighbors do not touch
-  const fitted = visible.length <= MOST && most >= LEAST ? Math.min(size, most) : size;
+  const fitted = visible.length <= MOST && most >= least ? Math.min(size, most) : size;
   const step = Math.max(1, Math.ceil((PITCH * fitted * (to - from)) / pixels - 1e-9));
   const tickvals = visible.filter((i) => i % step === 0);
   return { tickvals, ticktext: tickvals.map((i) => labels[i]), tickfont: { size: fitted } };
@@ -70,10 +71,11 @@ export function ticks({ labels, range }, pixels, size) {
  * @param {Axis} axis
  * @param {number} pixels
  * @param {number} size of the letters
+ * @param {number} [least]
  */
-export function keyTicks(axis, pixels, size) {
+export function keyTicks(axis, pixels, size, least = LEAST) {
   const { widths, range } = axis;
-  const labels = ticks(axis, pixels, size);
+  const labels = ticks(axis, pixels, size, least);
   const cell = pixels / Math.abs(range[1] - range[0]);
   const ends = labels.tickvals.map((i) => {
     const middle = (i - Math.min(...range)) * cell;

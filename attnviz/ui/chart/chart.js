@@ -13,6 +13,7 @@ import { wipe } from "./wipe.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 15; // pixels between two labels of 14 pixels that can both be read
+const USUAL = 14; // pixels of most letters
 const WIDE = 560; // pixels from which there is room beside a map
 const PHONE = 640;
 const STACK_MARGIN = 32; // pixels at the right of stacked charts, for a button of the slider
@@ -41,6 +42,7 @@ export class Chart {
   isWide = true;
   letters = 1; // their size, as a multiple of the usual one
   isPresented = false;
+  smallest = 0; // the least size of letters in pixels: in a presentation, that of the usual ones
   lineHeight = LINE_HEIGHT;
   hint = "";
 
@@ -189,6 +191,7 @@ export class Chart {
     const height = Math.min(Math.max(header.height, room), limit);
     const grown = this.isWide || controller.growsLetters ? Math.min(1.5, height / header.height, width / 340) : 1;
     this.letters = Math.max(large, grown);
+    this.smallest = large > 1 ? Math.round(USUAL * large) : 0;
     this.root.style.setProperty("--letters", String(this.letters));
     this.lineHeight = LINE_HEIGHT * this.letters;
     this.height = height + controller.below;
@@ -206,10 +209,11 @@ export class Chart {
       template: header.themes[this.theme ?? "light"],
       width: this.width,
       height: this.height,
-      font: { size: Math.round(14 * this.letters) },
+      font: { size: Math.round(USUAL * this.letters) },
     });
     for (const axis of [layout.coloraxis, layout.coloraxis3])
       if (axis?.colorbar) axis.colorbar.tickfont = { size: Math.round((this.isPresented ? 14 : 12) * this.letters) };
+    enlarge(layout, this.smallest);
     // A finger that drags wants to scroll the page.
     if (header.paints || matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
     if (header.stack) layout.margin.r += STACK_MARGIN;
@@ -230,6 +234,14 @@ export class Chart {
 
   get accent() {
     return getComputedStyle(this.root).getPropertyValue("--accent").trim();
+  }
+
+  /**
+   * @param {number} size of letters that are usual elsewhere
+   * @returns {number} their size in this chart
+   */
+  letterSize(size) {
+    return Math.max(size * this.letters, this.smallest);
   }
 
   clearOverlay() {
@@ -314,6 +326,19 @@ export class Chart {
 /** Waits until the browser has nothing more urgent to do, for half a second at most. */
 function idle() {
   return new Promise((resolve) => (window.requestIdleCallback ?? setTimeout)(resolve, { timeout: 500 }));
+}
+
+/**
+ * Makes the smaller fonts of a layout as large as this.
+ * @param {Record<string, any>} part of the layout
+ * @param {number} smallest
+ */
+function enlarge(part, smallest) {
+  for (const [key, value] of Object.entries(part)) {
+    if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) continue;
+    if (key.endsWith("font") && value.size < smallest) value.size = smallest;
+    enlarge(value, smallest);
+  }
 }
 
 /** @param {string} color */

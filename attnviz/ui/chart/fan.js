@@ -26,7 +26,7 @@ export function drawFan(controller, row, column) {
   const to = from + span * (isWide ? 0.27 : 0.25);
   const longest = Math.max(3, ...keys.map((token) => token.length));
   const nameWidth = Math.min(96 * letters, span * 0.34, 8 * letters * longest);
-  const bars = { x: to + nameWidth + 8, width: chart.width - to - nameWidth - 8 - 44 * letters };
+  const bars = { x: to + nameWidth + 8, width: chart.width - to - nameWidth - 8 - 3.7 * chart.letterSize(12) };
   const y = (/** @type {number} */ j, count = keys.length) => top + ((j + 0.5) * height) / count;
   const scale = controller.header.figure.layout.coloraxis.cmax || 1;
   /** @param {number} i */
@@ -34,7 +34,7 @@ export function drawFan(controller, row, column) {
     if (isWide) return Math.max(t, Math.min(t + h, graph.pixels([0, i])[1]));
     return row === null ? y(i, queries.length) : top + height / 2;
   };
-  const text = { "font-family": "inherit", "font-size": 13 * letters, fill: color, "dominant-baseline": "central" };
+  const text = { "font-family": "inherit", "font-size": chart.letterSize(13), fill: color, "dominant-baseline": "central" };
 
   const range = graph.range("yaxis");
   const inView = (/** @type {number} */ i) => !isWide || (i >= Math.min(...range) && i <= Math.max(...range));
@@ -75,7 +75,7 @@ export function drawFan(controller, row, column) {
       const opacity = j === column ? 1 : 0.75;
       chart.add("rect", { x: bars.x, y: y(j) - thick / 2, width, height: thick, fill, "fill-opacity": opacity, rx: 1 });
       if (placed.includes(j))
-        chart.add("text", { ...text, "font-size": 12 * letters, x: bars.x + width + 4, y: y(j), fill }, number(weight));
+        chart.add("text", { ...text, "font-size": chart.letterSize(12), x: bars.x + width + 4, y: y(j), fill }, number(weight));
     });
   }
   shorten(names);

@@ -2,7 +2,7 @@
 // weights of its query. Maps of one link share the cell and the part in view. A map can be zoomed; of a downsampled map
 // a zoom asks for the figure of its viewport.
 
-import { bottomMargin, keyTicks, leftMargin, MOST, shorten, ticks, widths } from "./axes.js";
+import { bottomMargin, keyTicks, LEAST, leftMargin, MOST, shorten, ticks, widths } from "./axes.js";
 import { changeOf, strongest } from "./change.js";
 import { ReadingController } from "./controller.js";
 import { drawFan } from "./fan.js";
@@ -97,6 +97,7 @@ export class HeatmapController extends ReadingController {
     this.zoomKey = spec.zoomKey;
     const { margin, xaxis, yaxis, font, template } = layout;
     this.fontSize = font.size;
+    if (chart.smallest) xaxis.title.standoff *= chart.letters; // the labels are never made smaller
     const { family } = template.layout.font;
     this.labels = [spec.keyLabels, spec.queryLabels].map((labels) => ({ labels, widths: widths(labels, font.size, family) }));
     if (this.isSmall) {
@@ -109,9 +110,9 @@ export class HeatmapController extends ReadingController {
     const [keys, queries] = this.#axes(xaxis.range, yaxis.range);
     margin.l = leftMargin(queries, this.isSmall ? null : yaxis.title.standoff, font.size);
     const width = chart.width - margin.l - margin.r;
-    Object.assign(xaxis, keyTicks(keys, width, font.size), { automargin: false });
+    Object.assign(xaxis, keyTicks(keys, width, font.size, chart.smallest || LEAST), { automargin: false });
     margin.b = this.below + bottomMargin(keys, xaxis.tickangle, xaxis.title.standoff, font.size);
-    Object.assign(yaxis, ticks(queries, chart.height - margin.t - margin.b, font.size), { automargin: false });
+    Object.assign(yaxis, ticks(queries, chart.height - margin.t - margin.b, font.size, chart.smallest || LEAST), { automargin: false });
   }
 
   /**
@@ -155,7 +156,8 @@ export class HeatmapController extends ReadingController {
       chart.reset.hidden = isHome && !spec.downsampled?.viewport;
       const { w = 0, h = 0 } = graph.area ?? {};
       const [keys, queries] = this.#axes(graph.range("xaxis"), graph.range("yaxis"));
-      const [x, y] = [keyTicks(keys, w, this.fontSize), ticks(queries, h, this.fontSize)];
+      const least = this.chart.smallest || LEAST;
+      const [x, y] = [keyTicks(keys, w, this.fontSize, least), ticks(queries, h, this.fontSize, least)];
       if (String([graph.tickvals("xaxis"), graph.tickvals("yaxis")]) !== String([x.tickvals, y.tickvals])) {
         this.isRelabelling = true;
         await graph.relayout({

@@ -39,7 +39,7 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
         st.html(element("span", side, class_="attnviz-side"), width="content")
         written = st.container()  # filled once the parameters are known, which write the text
         st.menu_button(
-            name or "Menu", list(mechanism_controls.MASK_MENU), key=f"{key}-menu",
+            name or "Custom rule", list(mechanism_controls.MASK_MENU), key=f"{key}-menu",
             help="Masks of the catalogue", format_func=_menu_line, on_click=_choose_from_menu, args=(side,),
         )  # fmt: skip
         undo = st.container(width="content")

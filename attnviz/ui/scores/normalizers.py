@@ -62,7 +62,7 @@ def show(selection: Selection, pinned: int | None) -> None:
     with st.container(horizontal=True, key="normalizers"):
         for family, kinds in families().items():
             with st.container(width="content", key=f"family-{parameter(family)}"):
-                st.markdown(f"##### {family.capitalize()}")
+                st.markdown(f"#### {family.capitalize()}")
                 with st.container(horizontal=True):
                     for name in map(title, kinds):
                         bars = None
