@@ -1,19 +1,15 @@
 """Lessons: from a dictionary to the heads of a transformer, one page in one state at a time."""
 
-from urllib.parse import quote
-
 import streamlit as st
 
-from attnviz.lessons.checks import Choice
-from attnviz.lessons.lesson_files import Lesson, LessonStep
+from attnviz.lessons.lesson_files import Lesson
 from attnviz.ui import presentation
 from attnviz.ui.addresses import address
+from attnviz.ui.handout import HANDOUT, handout, handout_address
 from attnviz.ui.heading import heading
 from attnviz.ui.html import Markup, element, join
 from attnviz.ui.lesson_strip import shipped_lessons
 from attnviz.ui.markdown import plain
-
-HANDOUT = "handout"  # link parameter
 
 
 def card(number: int, lesson: Lesson) -> Markup:
@@ -23,34 +19,9 @@ def card(number: int, lesson: Lesson) -> Markup:
         element("details", element("summary", step.ask), element("p", step.answer)) for step in lesson.steps if step.ask
     )
     title = element("a", lesson.title, href=address(f"/{link}"), target="_self")
-    paper = element("a", "Handout to print", href=address(f"/lessons?{HANDOUT}={quote(lesson.name)}"), target="_self")
+    paper = element("a", "Handout to print", href=handout_address(lesson), target="_self", class_="attnviz-paper")
     about = element("div", title, element("p", lesson.about), *questions, element("p", paper))
     return element("article", element("span", number, class_="attnviz-number"), about, class_="attnviz-lesson")
-
-
-def handout(lesson: Lesson) -> Markup:
-    """Returns a lesson for paper: the questions with room to write, and the answers on a page of their own."""
-    steps = [step for step in lesson.steps if step.ask]
-    questions = (
-        element("li", element("p", step.ask), element("p", _options(step)), element("div", class_="attnviz-lines"))
-        for step in steps
-    )
-    link = f"{(st.context.url or '').rpartition('/')[0]}/{lesson.link()}"
-    answers = element("ol", *(element("li", step.answer) for step in steps))
-    return element(
-        "div",
-        element("a", "← All lessons", href=address("/lessons"), target="_self"),
-        element("h2", lesson.title),
-        element("p", lesson.about),
-        element("p", link, class_="attnviz-note"),
-        element("ol", *questions),
-        element("section", element("h2", f"{lesson.title}: answers"), answers),
-        class_="attnviz-handout",
-    )
-
-
-def _options(step: LessonStep) -> str:
-    return "  ".join(f"☐ {option}" for option in step.check.options) if isinstance(step.check, Choice) else ""
 
 
 good, broken = shipped_lessons()
