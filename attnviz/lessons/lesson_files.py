@@ -57,7 +57,7 @@ class Lesson:
 
     def parameters(self, number: int) -> list[tuple[str, str]]:
         """Returns the link's parameters that open a step."""
-        return [("lesson", self.name), ("step", str(number))]
+        return [("lesson", self.name), ("lesson-step", str(number))]
 
 
 def read_lessons(folder: Path) -> tuple[list[Lesson], list[str]]:

@@ -16,7 +16,7 @@ from attnviz.ui.html import Markup, element, join
 from attnviz.ui.link_state import link_value, set_link_value
 from attnviz.ui.markdown import plain
 
-LESSON, STEP, RIGHT = "lesson", "step", "right"  # link parameters
+LESSON, STEP, RIGHT = "lesson", "lesson-step", "right"  # link parameters
 WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
 VERDICTS = {SOLVED: "Right.", WRONG: "Not yet. Look again, or reveal the answer."}
 TO_REACH = {SOLVED: "Right: you are there.", WRONG: "Not there yet."}

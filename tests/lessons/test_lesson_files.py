@@ -52,7 +52,7 @@ def test_a_lesson_is_read_and_its_link_says_its_state(tmp_path):
     assert link.path == "masks"
     assert parse_qsl(link.query) == [
         ("mask-a", "full & ~band(2)"), ("layers", "7"), ("big", "0.5"), ("paint-a", "true"),
-        ("biases", "ALiBi"), ("biases", "Soft cap"), ("lesson", "one"), ("step", "1"), ("present", "1"),
+        ("biases", "ALiBi"), ("biases", "Soft cap"), ("lesson", "one"), ("lesson-step", "1"), ("present", "1"),
     ]  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def test_a_step_has_a_page_a_state_and_a_check(tmp_path):
 
 def test_a_lesson_without_steps_opens_its_page(tmp_path):
     lesson = read_lesson(written(tmp_path, 'title = "a"\nabout = "b"\npage = "explore"'))
-    assert lesson.link() == "explore?lesson=one&step=1"
+    assert lesson.link() == "explore?lesson=one&lesson-step=1"
     assert [step.ask for step in lesson.steps] == [""]
 
 
@@ -194,7 +194,7 @@ def test_the_shipped_lessons_are_whole():
 def test_the_example_in_the_readme_is_a_lesson(tmp_path):
     [example] = re.findall(r"```toml\n(.*?)```", (FOLDER / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     lesson = read_lesson(written(tmp_path, example))
-    assert lesson.link() == "explore?layer=encoder+3&pinned=10+%C2%B7+it&lesson=one&step=1"
+    assert lesson.link() == "explore?layer=encoder+3&pinned=10+%C2%B7+it&lesson=one&lesson-step=1"
 
 
 # The numbers in the answers

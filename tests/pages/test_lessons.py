@@ -141,13 +141,13 @@ def test_one_of_several_texts_is_chosen_and_the_answer_can_be_revealed() -> None
 
 def test_the_last_step_leads_to_a_result_that_the_link_has() -> None:
     lesson = read_lesson(SHIPPED[0])
-    app = page("lookup", [("lesson", lesson.name), ("step", str(len(lesson.steps) + 1)), ("right", "1.3")])
+    app = page("lookup", [("lesson", lesson.name), ("lesson-step", str(len(lesson.steps) + 1)), ("right", "1.3")])
     assert "2 of 4 answers were right." in html(app)
     assert f"<a href='/{read_lesson(SHIPPED[1]).link()}'" in html(app)
 
 
 def test_another_page_leads_back_to_the_step() -> None:
-    app = page("masks", [("lesson", "01-dictionary"), ("step", "2"), ("right", "1")])
+    app = page("masks", [("lesson", "01-dictionary"), ("lesson-step", "2"), ("right", "1")])
     assert "This step is on the page Lookup." in html(app)
     assert f"<a href='/{read_lesson(SHIPPED[0]).link(2, ('right', '1'))}'" in html(app)
 
@@ -156,7 +156,7 @@ def test_another_page_leads_back_to_the_step() -> None:
     ("name", "step", "right"), [("nothing", "1", ""), ("01-dictionary", "x", "9.x.-1"), ("01-dictionary", "0", "1e9")]
 )
 def test_junk_in_the_link_of_a_lesson_is_no_exception(name: str, step: str, right: str) -> None:
-    app = page("lookup", [("lesson", name), ("step", step), ("right", right)])
+    app = page("lookup", [("lesson", name), ("lesson-step", step), ("right", right)])
     assert ("There is no lesson" in str([one.value for one in app.error])) == (name == "nothing")
     assert ("attnviz-ask" in html(app)) == (name != "nothing")
 
@@ -171,7 +171,7 @@ def test_a_broken_file_is_named_and_shown_as_text(tmp_path: Path, monkeypatch: p
     assert r"\*x\*" in error.value
     [listed] = [one.body for one in app.get("html") if one.body.startswith("<div class='attnviz-lessons'")]
     assert (
-        "<a href='/masks?lesson=a&amp;step=1' target='_self'>&lt;b&gt;**A**&lt;/b&gt;</a><p>&lt;script&gt;</p>"
+        "<a href='/masks?lesson=a&amp;lesson-step=1' target='_self'>&lt;b&gt;**A**&lt;/b&gt;</a><p>&lt;script&gt;</p>"
         in listed
     )
 
@@ -355,3 +355,11 @@ def test_whatever_is_predicted_can_be_revealed(link: list[tuple[str, str]]) -> N
     app.button(key="head-reveal").click().run()
     assert not healthy(app).error
     assert "The most important key is" in html(app)
+
+
+def test_a_step_of_a_lesson_is_not_the_step_of_a_training() -> None:
+    app = page(
+        "transformer", [("tab", "How attention forms"), ("step", "200"), ("lesson", read_lesson(SHIPPED[0]).name)]
+    )
+    assert not app.error
+    assert linked(app, "step") == "200"
