@@ -51,7 +51,7 @@ def scaling(
                 "fillcolor": MARKED, "line": {"width": 0}, "layer": "below",
             }
         ],
-        legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "font": {"size": 12}},
+        legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         dragmode=False,
         hovermode=False,

@@ -206,7 +206,8 @@ def test_on_a_phone_a_touch_reads_another_one_writes_and_nothing_is_too_wide(bro
         walk.open("?sentence=the+animal+did+not+cross+the+street+today&heads=4&stage=heads&d-k=8")
         overflow = "e => e.scrollWidth - e.clientWidth"
         assert walk.page.locator("[data-testid=stMain]").evaluate(overflow) <= 0
-        assert walk.root.locator(".matrices-scroll").last.evaluate(overflow) > 0  # 32 columns scroll by themselves
+        wide = walk.root.locator(".matrices-scroll").filter(has=walk.number("heads", 0, 0))
+        assert wide.evaluate(overflow) > 0  # 32 columns scroll by themselves
         walk.number("weights0", 1, 2).tap()
         expect(walk.sum).to_have_text(re.compile(r"^A\[animal, did\] = "))
         expect(walk.root.locator("td input")).to_have_count(0)
@@ -264,3 +265,20 @@ def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, ad
         assert abs(word.evaluate(middle) - before) <= 8  # what stands around the table goes first
         walk.number("raw0", 1, 2).tap()
         expect(walk.sum).to_have_text(re.compile(r"^QKT\[petite → voiture, red\] = (.*·.* \+ ){15}.*·.* = "))
+
+
+def test_what_stays_at_the_top_of_a_phone_takes_less_than_a_sixth_of_it(browser: Browser, address: str) -> None:
+    with opened(browser, address, 390, 844, touch=True, kind=Steps) as walk:
+        for link in ("?stage=similarity", "?heads=2&stage=contributions", "?attention=Translator&stage=similarity"):
+            walk.open(link)
+            assert walk.root.locator(".matrices-bar").evaluate("e => e.offsetHeight") < 844 / 6, link
+
+
+def test_in_a_presentation_the_width_can_be_chosen_and_the_numbers_are_large(browser: Browser, address: str) -> None:
+    with opened(browser, address, 1920, 1080, kind=Steps) as walk:
+        walk.open("?present=1&stage=similarity")
+        letters = "all => Math.min(...all.map(e => parseFloat(getComputedStyle(e).fontSize)))"
+        assert walk.root.locator("td[data-matrix], th, .matrices-faint, figcaption").evaluate_all(letters) >= 20
+        walk.page.goto(f"{walk.address}/steps?present=1&part=Why+scale")
+        expect(walk.chart("why-spread")).to_have_attribute("data-ready", "true")
+        expect(walk.page.locator(".st-key-d")).to_be_visible()

@@ -1,5 +1,6 @@
 """The Transformer page in a real browser: a sentence is translated, word by word."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -40,7 +41,7 @@ class Transformer(AppPage):
         """The French words beside the lines that are there so far."""
         script = "e => e._fullLayout.yaxis.ticktext.filter(word => !word.includes('rgba(0,0,0,0)'))"
         labels = self.chart("lines").locator(".attnviz-graph").evaluate(script)
-        return [word.partition("<b>")[2].partition("</b>")[0] if "<b>" in word else word for word in labels]
+        return [re.sub("</?b>", "", label).partition(" → ")[2] for label in labels]
 
 
 @pytest.fixture
@@ -127,3 +128,13 @@ def test_on_a_phone_in_a_presentation_the_translation_its_lines_and_the_way_on_s
         expect(transformer.page.get_by_label("English", exact=True)).to_be_hidden()
         content, window = transformer.page.locator(".stMain").evaluate("e => [e.scrollWidth, e.clientWidth]")
         assert content <= window
+
+
+def test_in_a_presentation_all_three_maps_stand_on_the_first_screen(browser: Browser, address: str) -> None:
+    with opened(browser, address, 1920, 1080, kind=Transformer) as transformer:
+        transformer.open("?present=1")
+        for use in ("encoder", "decoder", "cross"):
+            chart = transformer.chart(f"{use}-map")
+            expect(chart).to_have_attribute("data-ready", "true")
+            assert chart.evaluate("e => e.getBoundingClientRect().bottom") <= 1080
+        expect(transformer.play).to_be_visible()

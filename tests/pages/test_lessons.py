@@ -109,7 +109,7 @@ def test_a_right_answer_is_in_the_link_and_shows_why() -> None:
     assert "attnviz-solved" in html(app)
     assert "5, the value of" in html(app)
     assert linked(app, "right") == "1"
-    assert "step=2&right=1" in html(healthy(app))
+    assert "lesson-step=2&right=1" in html(healthy(app))
 
 
 def test_words_are_tapped_in_any_order_and_the_right_ones_are_those_with_the_largest_weights() -> None:

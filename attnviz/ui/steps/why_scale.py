@@ -10,16 +10,19 @@ from attnviz.figures.scaling import scaling as figure
 from attnviz.formatting import number
 from attnviz.lessons.checks import Quantities
 from attnviz.lessons.scaling import KEYS, QUERIES, WIDTHS, Scaling, measure_scaling
-from attnviz.ui import cache, quantities
+from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.html import Markup, element
+
+HEIGHT_PRESENTED = 360  # fills a screen of 1080 pixels
 
 
 def show() -> None:
     """Draws three charts over the width of the vectors, and the numbers of one width."""
     scaling: Scaling = cache.once(measure_scaling, "scaling")
     place = st.container()
-    width = st.select_slider("Width d of the vectors", WIDTHS, 64, key="d", bind="query-params", width=420)
+    with presentation.control("d"):
+        width = st.select_slider("Width d of the vectors", WIDTHS, 64, key="d", bind="query-params", width=420)
     place.html(element("p", scaling_sentence(scaling, width), class_="attnviz-why"))
     quantities.publish(lambda: scaling_quantities(scaling, width))
     widths = np.array(WIDTHS, dtype="f4")
@@ -43,7 +46,7 @@ def show() -> None:
                 description=f"{about} At d = {WIDTHS[0]}, {WIDTHS[-1]}: plain "
                 f"{number(float(measured[0, 0]))}, {number(float(measured[0, -1]))}; divided by √d "
                 f"{number(float(measured[1, 0]))}, {number(float(measured[1, -1]))}.",
-                height=270,
+                height=HEIGHT_PRESENTED if presentation.presenting() else 270,
                 grows=False,
             )
     st.caption(

@@ -11,7 +11,7 @@ from attnviz.formatting import number, visible
 from attnviz.translator import Step, Translation, next_words
 from attnviz.translator.train import SMOOTHING
 from attnviz.translator.translation import detokenize
-from attnviz.ui import html, presentation
+from attnviz.ui import html
 from attnviz.ui.chart import chart
 from attnviz.ui.play_slider import PLAYING, slider
 from attnviz.ui.transformer import maps
@@ -55,7 +55,7 @@ def _show_lines(translation: Translation, step: int, head: int) -> None:
         label="What the French word looks at",
         name="lines of attention",
         description=sentence,
-        height=round(1.4 * high) if presentation.presenting() else high,
+        height=high,
         grows=False,
     )
     st.caption(COLORED + RINGS * bool(cross.true))

@@ -15,6 +15,7 @@ from attnviz.figures.sentences import CellSentences
 from attnviz.layer import Layer
 from attnviz.translator import Translation, Translator, training_log
 from attnviz.translator.model import HEADS, LAYERS, USES, Use
+from attnviz.ui import presentation
 from attnviz.ui.chart import chart
 
 SHORT: dict[Use, str] = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Encoder–decoder"}
@@ -183,9 +184,11 @@ def show_head(
     on_click: Callable[[int], None] | None = None,
     hint: str = "Point at a cell to read it.",
     rows: int = 10,
+    presented: int | None = None,
 ) -> None:
     """Draws one head under `key`, with outlines around the true alignment and a height for `rows`; a click calls
-    `on_click` with the row."""
+    `on_click` with the row. `presented` is the height in presentations, in pixels."""
+    fixed_height = presented if presentation.presenting() else None
     chart(
         head_figure(maps, head, largest=largest, link=link),
         key,
@@ -193,7 +196,8 @@ def show_head(
         name=f"{_inline(maps.use)} {HEAD_NAMES[head].lower()}",
         description=f"{HEAD_NAMES[head]}: {len(maps.queries)} queries by {len(maps.keys)} keys. The arrow keys move "
         "from cell to cell.",
-        height=130 + 18 * max(rows, len(maps.queries)),
+        height=fixed_height or 130 + 18 * max(rows, len(maps.queries)),
+        grows=fixed_height is None,
         pinned=pinned,
         hint=hint,
         on_click=(lambda row, _: on_click(row)) if on_click else None,

@@ -29,6 +29,7 @@ HEAD_NOTES: dict[Use, str] = {
 PLACES: dict[Use, str] = {"encoder": " in the encoder", "decoder": " in the decoder", "cross": " in cross-attention"}
 NE = ("ne", "n'")
 ROW = "encoder-row"
+HEIGHT_PRESENTED = 350  # so that all three maps stand on a screen of 1080 pixels
 
 
 def show(selection: TransformerSelection) -> None:
@@ -84,6 +85,7 @@ def _show_use(use: Use, selection: TransformerSelection) -> None:
         on_click=partial(_pin, names) if use == "encoder" else _go_to,
         hint="Point at a cell to read it, click to pin its query.",
         rows=max(10, len(translation.english), len(translation.steps)),
+        presented=HEIGHT_PRESENTED,
     )
     if use != "encoder":
         fed, output = map(visible, (translation.decoder_inputs[step], translation.steps[step].word))
