@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from attnviz.lessons.checks import Choice, NumberCheck, Tap
+from attnviz.lessons.checks import WEIGHT, Choice, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, LessonStep, read_lesson
 from tests.support.browser import AppPage, Browser, opened
 
@@ -92,7 +92,9 @@ def test_the_words_with_the_largest_weights_are_tapped_and_a_state_is_reached(br
         strip.go("Next →")
         expect(strip.verdict).to_have_text("Not there yet.")
         slider = app.page.locator(".st-key-softness input[type=range]")
-        slider.press("Home")
+        slider.press("Home")  # the dictionary, in which no key has this query
+        app.expect_in_link("softness", None)
+        slider.press("ArrowRight")
         expect(strip.verdict).to_have_text("Right: you are there.")
         app.expect_in_link("right", "1.2")
         app.page.reload()

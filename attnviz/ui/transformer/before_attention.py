@@ -4,16 +4,18 @@ import streamlit as st
 
 from attnviz.figures.accuracy import accuracy
 from attnviz.formatting import percent
+from attnviz.lessons.checks import Quantities
 from attnviz.translator import Translation, load
 from attnviz.translator.model import D_MODEL
 from attnviz.translator.sentence_lengths import COMPARED, SENTENCES, matching_words, shipped_accuracies
 from attnviz.translator.train import BATCH, STEPS
-from attnviz.ui import cache, html
+from attnviz.ui import cache, html, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.what_if import words
 
 NAMES = ("With attention", f"With one vector of {D_MODEL} numbers")
+SUFFIXES = (" with attention", " with one vector")
 HISTORY = (
     "**Before attention.** The first neural translators had two recurrent networks (Cho et al. 2014; Sutskever et"
     " al. 2014, with LSTMs). The first network, the encoder, read the sentence word by word and kept **one vector"
@@ -39,6 +41,7 @@ def show(selection: TransformerSelection) -> None:
     both = cache.once(
         lambda: (load(attention).translate(english), load(fixed_vector).translate(english)), "before attention", english
     )
+    quantities.publish(lambda: length_quantities(both))
     st.html(html.summary(verdict(both), role="status"))
     for name, translation, column in zip(NAMES, both, st.columns(2, gap="medium"), strict=True):
         column.html(words(name, translation, wrong_words(translation)))
@@ -53,6 +56,18 @@ def wrong_words(translation: Translation) -> set[int]:
         return set()
     right = {position for position, _ in matching_words(translation.french, translation.reference.french)}
     return set(range(len(translation.french))) - right
+
+
+def length_quantities(both: tuple[Translation, Translation]) -> Quantities:
+    """Returns how many words of this translation are right, and the words and the share of right sentences of its
+    length, with attention and with one vector."""
+    length, computed = len(both[0].english), {}
+    for suffix, translation, accuracies in zip(SUFFIXES, both, shipped_accuracies().values(), strict=True):
+        if translation.reference:
+            right = matching_words(translation.french, translation.reference.french)
+            computed[f"words right{suffix}"] = float(len(right))
+        computed |= {f"sentences right{suffix}": one.sentences for one in accuracies if one.length == length}
+    return computed | {"words": float(length)}
 
 
 def verdict(both: tuple[Translation, Translation]) -> str:

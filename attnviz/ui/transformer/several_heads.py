@@ -5,10 +5,11 @@ import streamlit as st
 import torch
 
 from attnviz.formatting import enumeration, number, percent, visible
+from attnviz.lessons.checks import Quantities
 from attnviz.translator import Translation
 from attnviz.translator.head_ablation import TEST_SENTENCES, HeadAblation, ablate_heads, head_contributions
 from attnviz.translator.model import D_MODEL, HEADS, Use
-from attnviz.ui import cache, html
+from attnviz.ui import cache, html, quantities
 from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
 from attnviz.ui.transformer import maps
@@ -44,6 +45,7 @@ def show(selection: TransformerSelection) -> None:
         lambda: ablate_heads(translator, translation.english, use),
         "head ablations", translator.variant, translation.english, use,
     )  # fmt: skip
+    quantities.publish(lambda: ablation_quantities(translation, ablations))
     row = _row(selection, use)
     st.html(html.summary(ablation_verdict(translation, ablations), role="status"))
     st.html(_table(selection, use, row, ablations))
@@ -58,6 +60,12 @@ def show(selection: TransformerSelection) -> None:
             sentences=TEST_SENTENCES,
         )
     )
+
+
+def ablation_quantities(translation: Translation, ablations: tuple[HeadAblation, ...]) -> Quantities:
+    """Returns how many heads change this translation when they are ablated."""
+    changing = sum(one.translation.french != translation.french for one in ablations)
+    return {"heads that change the translation": float(changing)}
 
 
 def ablation_verdict(translation: Translation, ablations: tuple[HeadAblation, ...]) -> str:
