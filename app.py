@@ -33,12 +33,13 @@ set_option("server.maxUploadSize", settings.upload_bytes() // settings.MB)
 if not hosting.is_local():
     os.environ.setdefault("ATTNVIZ_MODELS", "")  # nobody else names folders and models, unless the owner says so
 
+FRAMES = " ".join(("'self'", *settings.embedding_sites()))
 HEADERS = {
     # Streamlit's client counts its messages in WebAssembly; nothing evaluates text as a script.
     "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval' blob:; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
     "connect-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
-    "frame-ancestors 'self'",
+    f"frame-ancestors {FRAMES}",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
@@ -47,7 +48,8 @@ if hosting.has_tls():
 
 
 class SecurityHeaders:
-    """Adds HEADERS to every response: nothing from another host is loaded, and no other site frames the app."""
+    """Adds HEADERS to every response: nothing from another host is loaded, and no site frames the app that its owner
+    has not listed."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

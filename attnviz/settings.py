@@ -1,13 +1,14 @@
 """Settings from environment variables, read on each call."""
 
 import os
+import re
 
 from attnviz.formatting import quoted
 
 MB = 1 << 20
 NAMES = (
     *("ATTNVIZ_HOSTED", "ATTNVIZ_TLS", "ATTNVIZ_MODELS", "ATTNVIZ_MODELS_KEPT", "ATTNVIZ_MODEL_MB"),
-    *("ATTNVIZ_UPLOAD_MB", "ATTNVIZ_UNPACKED_MB", "ATTNVIZ_UPLOADS_MB"),
+    *("ATTNVIZ_UPLOAD_MB", "ATTNVIZ_UNPACKED_MB", "ATTNVIZ_UPLOADS_MB", "ATTNVIZ_EMBED"),
 )
 
 
@@ -51,6 +52,19 @@ def listed_models() -> tuple[str, ...] | None:
     for * and by default, unless hosted."""
     text = os.environ.get("ATTNVIZ_MODELS", "" if is_hosted() else "*").strip()
     return None if text == "*" else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def embedding_sites() -> tuple[str, ...]:
+    """Returns the sites whose pages may have the app in a frame: ATTNVIZ_EMBED, addresses such as
+    https://course.example.org separated by commas; none by default."""
+    sites = [site.strip() for site in os.environ.get("ATTNVIZ_EMBED", "").split(",") if site.strip()]
+    for site in sites:
+        if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?", site):
+            raise ValueError(
+                f"ATTNVIZ_EMBED must list sites such as https://course.example.org with commas between them; "
+                f"{quoted(site)} is none."
+            )
+    return tuple(sites)
 
 
 def check_names() -> None:

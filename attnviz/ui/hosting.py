@@ -40,7 +40,7 @@ def check_settings() -> None:
     settings.check_names()
     for setting in (
         *(settings.upload_bytes, settings.unpacked_bytes, settings.all_uploads_bytes, settings.model_bytes),
-        *(settings.kept_models, settings.has_tls_proxy, allowed_models),
+        *(settings.kept_models, settings.has_tls_proxy, allowed_models, settings.embedding_sites),
     ):
         setting()
     hosts = st.get_option("server.allowedHosts")

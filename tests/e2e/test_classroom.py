@@ -250,7 +250,7 @@ def test_a_prediction_and_its_reveal_also_in_a_presentation(explore: Explore) ->
     box.get_by_role("button", name="Reveal").click()
     expect(box.get_by_text(re.compile("The most important key is animal, with 0.68: as you predicted"))).to_be_visible()
     expect(
-        box.get_by_text(f"overlap by {1 - total_variation(prediction, row):.2f}: 0.68 on animal and 0.050 on street")
+        box.get_by_text(f"overlap by {1 - total_variation(prediction, row):.2f}: 0.50 on animal and 0.050 on street")
     ).to_be_visible()
     explore.painted()
     np.testing.assert_allclose(np.array(explore.weights()[IT], dtype=float), row, atol=2e-6)

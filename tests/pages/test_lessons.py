@@ -355,3 +355,11 @@ def test_whatever_is_predicted_can_be_revealed(link: list[tuple[str, str]]) -> N
     app.button(key="head-reveal").click().run()
     assert not healthy(app).error
     assert "The most important key is" in html(app)
+
+
+def test_a_step_of_a_lesson_is_not_the_step_of_a_training() -> None:
+    app = page(
+        "transformer", [("tab", "How attention forms"), ("step", "200"), ("lesson", read_lesson(SHIPPED[0]).name)]
+    )
+    assert not app.error
+    assert linked(app, "step") == "200"

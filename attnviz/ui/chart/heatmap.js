@@ -97,7 +97,7 @@ export class HeatmapController extends ReadingController {
     this.zoomKey = spec.zoomKey;
     const { margin, xaxis, yaxis, font, template } = layout;
     this.fontSize = font.size;
-    if (chart.smallest) xaxis.title.standoff *= chart.letters; // the labels are never made smaller
+    xaxis.title.standoff *= Math.max(1, chart.letters);
     const { family } = template.layout.font;
     this.labels = [spec.keyLabels, spec.queryLabels].map((labels) => ({ labels, widths: widths(labels, font.size, family) }));
     if (this.isSmall) {
