@@ -41,7 +41,7 @@ class Transformer(AppPage):
         """The French words beside the lines that are there so far."""
         script = "e => e._fullLayout.yaxis.ticktext.filter(word => !word.includes('rgba(0,0,0,0)'))"
         labels = self.chart("lines").locator(".attnviz-graph").evaluate(script)
-        return [re.sub("</?b>", "", label).partition(" → ")[2] for label in labels]
+        return [re.sub("<[^>]+>", "", label).partition(" → ")[2] for label in labels]
 
 
 @pytest.fixture
