@@ -24,6 +24,9 @@ from attnviz.scores import Cosine, Dot, General, ScaledDot
 from attnviz.sources import Pretrained
 from attnviz.text import EXAMPLE
 from attnviz.translator import load
+from attnviz.translator.head_ablation import ablate_heads
+from attnviz.translator.model import D_MODEL, HEADS, LAYERS
+from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
 from attnviz.ui.lookup.controls import W
 from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
 from attnviz.ui.transformer import maps
@@ -412,6 +415,46 @@ def three_uses() -> list[str]:
     ]
 
 
+def several_heads() -> list[str]:
+    found = compute_steps(SentenceExample(heads=2, d_k=2))
+    english = dict(read_lesson(FOLDER / "07-several-heads.toml").steps[2].state)["english"]
+    plain = load().translate(english)
+    ablations = ablate_heads(load(), tuple(english.split()), "decoder")
+    changing = [one for one in ablations if one.translation.french != plain.french]
+    [one] = changing
+    assert "pas" in plain.french
+    assert "pas" not in one.translation.french
+    ne = plain.decoder_inputs.index("ne")
+    head = one.layer * HEADS + one.head
+    assert np.nanargmax(maps.use_maps(plain, "decoder").weights[head][plain.french.index("pas")]) == ne
+    total = LAYERS * HEADS
+    return [
+        *(str(number) for number in (found.inputs.heads, found.matrices["heads"].values.shape[1])),
+        *(str(number) for number in (total, total - len(changing), one.layer, one.head)),
+        "1",  # what a row adds up to
+    ]
+
+
+def before_attention() -> list[str]:
+    english = tuple(linked("12-before-attention.toml", "english").split())
+    lines = (shipped_accuracies()[name] for name in COMPARED)
+    attention, fixed = (next(one for one in line if one.length == len(english)) for line in lines)
+    both = [load(name).translate(" ".join(english)) for name in COMPARED]
+    assert attention.sentences == 1
+    assert both[0].french == both[1].french == both[0].reference.french
+    other = load(COMPARED[1]).translate("the small red car is beautiful .")
+    return [
+        number(fixed.sentences),
+        str(D_MODEL),
+        str(len(matching_words(other.french, other.reference.french))),
+        str(len(other.reference.french)),
+    ]
+
+
+def path() -> list[str]:
+    return []
+
+
 CLAIMS: dict[str, Callable[[], list[str]]] = {
     "01-dictionary.toml": dictionary,
     "02-soft.toml": soft,
@@ -419,10 +462,13 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {
     "04-numbers.toml": numbers,
     "05-scaling.toml": wide,
     "06-one-head.toml": one_head,
+    "07-several-heads.toml": several_heads,
     "08-causal.toml": causal,
     "09-windows-and-sinks.toml": windows_and_sinks,
     "10-other-scores.toml": other_scores,
     "11-three-uses.toml": three_uses,
+    "12-before-attention.toml": before_attention,
+    "13-path.toml": path,
 }
 
 
