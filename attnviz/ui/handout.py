@@ -20,7 +20,7 @@ def handout_address(lesson: Lesson) -> str:
 def handout(lesson: Lesson) -> Markup:
     """Returns a lesson for paper: the questions with room to write, and the answers on a page of their own."""
     steps = [step for step in lesson.steps if step.ask]
-    questions = (element("li", element("p", step.ask), _room(step)) for step in steps)
+    questions = (element("li", element("p", step.ask), _answer_space(step)) for step in steps)
     link = f"{(st.context.url or '').rpartition('/')[0]}/{lesson.link()}"
     answers = element("ol", *(element("li", step.answer) for step in steps))
     return element(
@@ -35,7 +35,7 @@ def handout(lesson: Lesson) -> Markup:
     )
 
 
-def _room(step: LessonStep) -> Markup:
+def _answer_space(step: LessonStep) -> Markup:
     """Returns the texts to choose from, or lines to write on."""
     if not isinstance(step.check, Choice):
         return element("div", class_="attnviz-lines")

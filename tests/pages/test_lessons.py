@@ -55,14 +55,17 @@ def weights(layer: int = 3, head: int = 1) -> torch.Tensor:
     return head_map(Pretrained().layers()[layer].inputs, Mechanism(), head)
 
 
+def lesson_links(app: AppTest) -> list[str]:
+    return [link for link in re.findall(r"<a href='([^']*)'", html(app)) if "lesson=" in link]
+
+
 # Lessons
 
 
 def test_every_lesson_is_listed_with_its_link_and_its_questions() -> None:
     app = page("lessons")
     assert not app.error
-    links = re.findall(r"<a href='([^']*)'", html(app))
-    assert links == [f"/{read_lesson(path).link()}" for path in SHIPPED]
+    assert lesson_links(app) == [f"/{read_lesson(path).link()}" for path in SHIPPED]
     for path in SHIPPED:
         lesson = read_lesson(path)
         assert f">{lesson.title}</a><p>{lesson.about}</p>" in html(app)
@@ -146,6 +149,17 @@ def test_the_last_step_leads_to_a_result_that_the_link_has() -> None:
     assert f"<a href='/{read_lesson(SHIPPED[1]).link()}'" in html(app)
 
 
+def test_a_handout_has_the_questions_and_the_answers_after_them() -> None:
+    lesson = read_lesson(SHIPPED[0])
+    paper = html(page("lessons", [("handout", lesson.name)]))
+    assert "attnviz-handout" in paper
+    questions, answers = paper.split("<section>")
+    for step in lesson.steps:
+        assert step.ask in questions
+        assert step.answer not in questions
+        assert step.answer in answers
+
+
 def test_another_page_leads_back_to_the_step() -> None:
     app = page("masks", [("lesson", "01-dictionary"), ("lesson-step", "2"), ("right", "1")])
     assert "This step is on the page Lookup." in html(app)
@@ -197,7 +211,8 @@ def test_a_presentation_lasts_when_something_else_changes_and_on_other_pages() -
     assert linked(app, "present") == "1"
     app.switch_page("../../pages/lessons.py").run()
     assert healthy(app).button(key="present-switch").label == "Leave"
-    links = re.findall(r"<a href='([^']*)'", html(app))
+    links = lesson_links(app)
+    assert links
     assert all(link.endswith("present=1") for link in links)
 
 
