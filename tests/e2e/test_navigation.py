@@ -122,3 +122,16 @@ def test_back_on_steps_leads_to_the_stage_before(explore: Explore) -> None:
     for name in ("similarity", "vectors"):
         explore.page.go_back()
         expect(stage).to_have_attribute("data-stage", name)
+
+
+def test_the_menu_of_pages_on_a_phone_closes_when_one_is_chosen(browser: Browser, address: str) -> None:
+    with opened(browser, address, 390, 844, touch=True, kind=Lookup) as lookup:
+        lookup.open()
+        lookup.page.get_by_test_id("stExpandSidebarButton").click()
+        pages = lookup.page.get_by_test_id("stSidebarNavLink")
+        pages.filter(has_text="Lessons").click()
+        expect_page(lookup.page, "Lessons")
+        expect(pages.first).not_to_be_in_viewport()
+        lookup.page.reload()
+        expect_page(lookup.page, "Lessons")
+        expect(pages.first).not_to_be_in_viewport()

@@ -2,6 +2,7 @@
 
 import { keepOneEntryPerChoice } from "./history.js";
 import { openLinksInPlace } from "./links.js";
+import { closeMenuOnChoice } from "./phone_menu.js";
 import { obeyPresentationKeys } from "./presentation_keys.js";
 import { continueLastVisit } from "./return.js";
 
@@ -9,3 +10,4 @@ continueLastVisit(window);
 keepOneEntryPerChoice(window);
 openLinksInPlace(window);
 obeyPresentationKeys(window);
+closeMenuOnChoice(window);
