@@ -14,7 +14,7 @@ LESSONS = [read_lesson(path) for path in sorted(FOLDER.glob("*.toml"))]
 
 def solve(strip: "Strip", step: LessonStep) -> None:
     """Answers a step as its file says; one that has to be found in the picture is revealed."""
-    known = {one.quantity: one.other for one in step.holds}
+    known = {one.quantity: one.other for one in reversed(step.holds)}
     match step.check:
         case Choice(right=right):
             strip.pill(right).click()
@@ -40,7 +40,9 @@ class Strip:
         self.app = app
         self.root = app.page.locator(".st-key-lesson-strip")
         self.ask = self.root.locator(".attnviz-ask")
-        self.verdict = self.root.locator(".attnviz-verdict")
+        self.verdict = self.root.locator(
+            ".attnviz-verdict"
+        ).first  # for a moment that of the step before stands after it
 
     def pill(self, text: str) -> Locator:
         return self.root.locator(".stButtonGroup button").filter(has_text=re.compile(f"^{re.escape(text)}$"))

@@ -47,7 +47,7 @@ def test_each_word_of_the_sentence_has_its_turn_and_the_one_under_the_pointer(ex
 def test_the_cards_lead_to_lessons_and_pages_without_loading_the_app_anew(explore: Explore) -> None:
     open_start(explore)
     explore.page.evaluate("window.same = true")
-    for link, name in (("All lessons", "Lessons"), ("Masks", "Masks"), ("Lesson 1", "Lookup")):
+    for link, name in (("All lessons", "Lessons"), ("Masks", "Masks"), ("Lesson 1: A dictionary", "Lookup")):
         explore.page.locator(".attnviz-way").get_by_role("link", name=link, exact=True).click()
         expect_page(explore.page, name)
         explore.page.go_back()

@@ -55,7 +55,7 @@ class Forms(AppPage):
         expect(self.made).to_contain_text(re.compile("After [1-9]"))
         self.painted()
         self.button("Stop").click()
-        stopped = rf"Stopped: {similarity}, seed 0\. What it had learned by step \d+ stays\."
+        stopped = rf"Stopped: {similarity}, seed 0\. What it learned until step \d+ stays\."
         expect(self.alert).to_have_text(re.compile(stopped))
         expect(self.button("Train")).to_be_enabled()  # in the run after the last one by the clock
         self.painted()
