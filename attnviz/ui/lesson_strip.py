@@ -85,11 +85,10 @@ def _show_step(
 ) -> set[int]:
     """Draws the question, the widget of its answer, and the verdict; returns the step if it is answered right."""
     step, key = lesson.steps[number - 1], f"{lesson.name}-{number}"
-    if number == 1:
-        texts.html(element("p", lesson.about))
+    about = [element("p", lesson.about)] if number == 1 else []
     if not step.ask:
+        texts.html(join(about))
         return set()
-    texts.html(element("p", step.ask, class_="attnviz-ask"))
     with answers:
         try:
             verdict = _verdict(step, key, computed)
@@ -101,8 +100,10 @@ def _show_step(
             sentences = TO_REACH if isinstance(step.check, Condition) else VERDICTS
             text = sentences.get(verdict, "")
             st.html(element("p", text, class_=f"attnviz-verdict attnviz-{verdict}", role="status"))
-    if revealed or verdict == SOLVED:
-        texts.html(element("p", step.answer, class_="attnviz-answer"))
+    # One element, so that nothing of the step before stays beside it while the page runs.
+    ask = element("p", step.ask, class_="attnviz-ask")
+    answer = [element("p", step.answer, class_="attnviz-answer")] if revealed or verdict == SOLVED else []
+    texts.html(join([*about, ask, *answer]))
     return {number} if verdict == SOLVED else set()
 
 

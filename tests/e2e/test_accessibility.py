@@ -35,8 +35,8 @@ def test_axe_finds_no_barrier(browser: Browser, address: str, name: str, size: t
     with opened(browser, address, *size, kind=AppPage) as app:
         page: Page = app.page
         page.goto(f"{address}/{'' if name == FIRST_PAGE else name}")
-        app.until("() => document.querySelector('.stApp .stMainBlockContainer')")
-        app.settled()
+        app.until("() => document.querySelector('.stApp .stMainBlockContainer :is(h1, h3)')")
+        app.until(DRAWN, "light")  # a tab that is chosen while the page runs may stay empty
         page.evaluate(AXE.read_text(encoding="utf-8"))
         tabs = page.get_by_test_id("stTabs").first.get_by_role("tablist").first.get_by_role("tab")
         for tab in tabs.all() or [None]:

@@ -30,7 +30,7 @@ class Lessons(AppPage):
 def test_a_lessons_link_opens_its_state(browser: Browser, address: str) -> None:
     with opened(browser, address, kind=Lessons) as lessons:
         lessons.open()
-        lesson = lessons.lessons.nth(6)
+        lesson = lessons.lessons.nth(8)
         answer = lesson.locator("details p").first
         expect(answer).to_be_hidden()
         lesson.locator("summary").first.click()
@@ -45,7 +45,7 @@ def test_a_lessons_link_opens_its_state(browser: Browser, address: str) -> None:
         masks.open("?mask-a=band(2)&look=Cost")
         lessons.page.get_by_role("link", name="Lessons").click()
         expect(lessons.lessons.first).to_be_visible()
-        lessons.lessons.nth(6).get_by_role("link").first.click()
+        lessons.lessons.nth(8).get_by_role("link").first.click()
         masks.painted(rows=16)
         expect(masks.words("A")).to_have_value("sliding_window(4)")
         masks.expect_in_link("look", None)

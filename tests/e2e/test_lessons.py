@@ -39,7 +39,7 @@ class Strip:
     def __init__(self, app: AppPage) -> None:
         self.app = app
         self.root = app.page.locator(".st-key-lesson-strip")
-        self.ask = self.root.locator(".attnviz-ask")
+        self.ask = self.root.locator(".attnviz-ask").first
         self.verdict = self.root.locator(
             ".attnviz-verdict"
         ).first  # for a moment that of the step before stands after it
