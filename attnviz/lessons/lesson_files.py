@@ -11,6 +11,7 @@ from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 
 FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer")
+LESSON, STEP = "lesson", "lesson-step"  # link parameters
 LARGEST = 64 * 1024  # bytes of a file
 MOST_STEPS = 12
 MOST_TAPS = 5
@@ -57,7 +58,7 @@ class Lesson:
 
     def parameters(self, number: int) -> list[tuple[str, str]]:
         """Returns the link's parameters that open a step."""
-        return [("lesson", self.name), ("lesson-step", str(number))]
+        return [(LESSON, self.name), (STEP, str(number))]
 
 
 def read_lessons(folder: Path) -> tuple[list[Lesson], list[str]]:

@@ -36,7 +36,7 @@ def score_class(variant: str) -> type[Score]:
     if variant == FIXED_VECTOR:
         return ScaledDot
     if variant not in VARIANTS:
-        raise ValueError(f"The translator's variants are {', '.join(VARIANTS)}; {variant!r} was asked for.")
+        raise ValueError(f"The translator's variants are {', '.join(VARIANTS)}; {variant!r} is none.")
     return VARIANTS[variant]
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from attnviz.figures import label, themed
 from attnviz.sources.formats import READERS
 from attnviz.ui.head_map import HeadMap
+from attnviz.ui.link_state import link_parameters
 
 SAMPLES = sorted(
     path for path in (Path(__file__).parents[2] / "assets" / "samples").iterdir() if path.suffix in READERS
@@ -54,7 +55,7 @@ def samples() -> None:
 
 def link() -> str:
     """Returns the address of the current state."""
-    query_string = urlencode([(name, value) for name in st.query_params for value in st.query_params.get_all(name)])
+    query_string = urlencode(link_parameters())
     page = st.context.url or ""
     return f"{page}{'?' if query_string else ''}{query_string}"
 

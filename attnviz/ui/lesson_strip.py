@@ -9,14 +9,14 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.formatting import enumeration
 from attnviz.lessons import lesson_files
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, Tap, token_weights
-from attnviz.lessons.lesson_files import Lesson, LessonStep, read_lessons
+from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, read_lessons
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.addresses import address
 from attnviz.ui.html import Markup, element, join
-from attnviz.ui.link_state import link_value, set_link_value
+from attnviz.ui.link_state import link_parameters, link_value, set_link_value
 from attnviz.ui.markdown import plain
 
-LESSON, STEP, RIGHT = "lesson", "lesson-step", "right"  # link parameters
+RIGHT = "right"  # the link parameter of the steps that were answered right
 WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
 VERDICTS = {SOLVED: "Right.", WRONG: "Not yet. Look again, or reveal the answer."}
 TO_REACH = {SOLVED: "Right: you are there.", WRONG: "Not there yet."}
@@ -41,15 +41,19 @@ def shipped_lessons() -> tuple[list[Lesson], list[str]]:
 def open_strip() -> Strip | None:
     """Returns the strip if the link opens a lesson; call it before the page is drawn."""
     name, number = link_value(LESSON), link_value(STEP)
-    quantities.collect()  # those of another page
     return Strip(st.container(key="lesson-strip"), name, number) if name else None
 
 
 def show_strip(strip: Strip | None, page: str) -> None:
     """Draws the strip; call it after the page, which has published what answers are checked against."""
-    if strip is None:
+    if strip:
+        _show(strip, page)
+    else:
         link_value(RIGHT)
-        return
+    quantities.discard()
+
+
+def _show(strip: Strip, page: str) -> None:
     lessons = {lesson.name: lesson for lesson in shipped_lessons()[0]}
     lesson = lessons.get(strip.name)
     with strip.place:
@@ -58,7 +62,7 @@ def show_strip(strip: Strip | None, page: str) -> None:
             link_value(RIGHT)
             return
         last = len(lesson.steps) + 1  # the result
-        number = min(int(strip.number), last) if strip.number.isdecimal() and int(strip.number) > 0 else 1
+        number = next((i for i in range(1, last + 1) if str(i) == strip.number), 1)
         right = _right_steps(lesson)
         label = "Result" if number == last else f"Step {number} of {len(lesson.steps)}"
         with st.expander(f"**{plain(lesson.title)}** · {label}", expanded=True):
@@ -76,8 +80,8 @@ def show_strip(strip: Strip | None, page: str) -> None:
 
 def _right_steps(lesson: Lesson) -> set[int]:
     """Returns the numbers of the steps that were answered right, as the link has them."""
-    text = str(st.session_state.get(RIGHT, st.query_params.get(RIGHT, "")))
-    return {int(one) for one in text.split(".") if one.isdecimal() and 0 < int(one) <= len(lesson.steps)}
+    numbers = str(st.session_state.get(RIGHT, st.query_params.get(RIGHT, ""))).split(".")
+    return {i for i in range(1, len(lesson.steps) + 1) if str(i) in numbers}
 
 
 def _show_step(
@@ -146,23 +150,22 @@ def _ways(lesson: Lesson, number: int, page: str, right: str) -> Markup:
             ways.append(link("Next →" if number < count else "Finish", number + 1, "attnviz-main", "next"))
     else:
         ways.append(link("Back to the step", number, "attnviz-main"))
-    others = [one for one in _link_parameters() if one[0] not in (LESSON, STEP, RIGHT)]
-    leave = element("a", "Leave the lesson", href=_page_address(page, others), target="_self")
-    return element("nav", *ways, leave, class_="attnviz-ways", aria_label="Steps")
+    leave = element("a", "Leave the lesson", href=_page_address(page, _other_parameters()), target="_self")
+    return element("nav", *ways, leave, class_="attnviz-links attnviz-ways", aria_label="Steps")
 
 
 def _step_address(lesson: Lesson, number: int, page: str, right: str) -> str:
     """Returns the address of a step; one without a state of its own keeps that of the page."""
     answered = [(RIGHT, right)] if right else []
     if number > len(lesson.steps) or (lesson.steps[number - 1].state is None and lesson.steps[number - 1].page == page):
-        kept = [one for one in _link_parameters() if one[0] not in (LESSON, STEP, RIGHT)]
-        return _page_address(page, [*kept, *lesson.parameters(number), *answered])
+        return _page_address(page, [*_other_parameters(), *lesson.parameters(number), *answered])
     more = [presentation.PRESENTING] if presentation.presenting() else []
     return address(f"/{lesson.link(number, *answered, *more)}")
 
 
-def _link_parameters() -> list[tuple[str, str]]:
-    return [(name, value) for name in st.query_params for value in st.query_params.get_all(name)]
+def _other_parameters() -> list[tuple[str, str]]:
+    """Returns what is in the link of the page besides the lesson."""
+    return [one for one in link_parameters() if one[0] not in (LESSON, STEP, RIGHT)]
 
 
 def _page_address(page: str, parameters: list[tuple[str, str]]) -> str:

@@ -12,3 +12,8 @@ def link_value(name: str) -> str:
 def set_link_value(name: str, value: str) -> None:
     """Sets a parameter; call it before `link_value` in a run, as a callback does."""
     st.session_state[name] = value
+
+
+def link_parameters() -> list[tuple[str, str]]:
+    """Returns all parameters of the link, one with several values several times."""
+    return [(name, value) for name in st.query_params for value in st.query_params.get_all(name)]

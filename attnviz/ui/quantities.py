@@ -15,6 +15,11 @@ def publish(compute: Callable[[], Quantities]) -> None:
 
 
 def collect() -> Quantities:
-    """Returns the quantities of this run; none if the page has none."""
-    compute: Callable[[], Quantities] | None = st.session_state.pop(_KEY, None)
+    """Computes the quantities of this run; none if the page has none."""
+    compute: Callable[[], Quantities] | None = st.session_state.get(_KEY)
     return compute() if compute else {}
+
+
+def discard() -> None:
+    """Drops what is published, and with it the arrays that it refers to."""
+    st.session_state.pop(_KEY, None)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -17,11 +18,14 @@ from torch.nn.functional import adaptive_max_pool2d
 from attnviz.analysis.head_maps import head_map
 from attnviz.figures.themes import MASKED_CODE
 from attnviz.lessons import lesson_files as library
+from attnviz.lessons.checks import Quantities
 from attnviz.lessons.lesson_files import FOLDER, read_lesson
 from attnviz.lessons.prediction import total_variation
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
+from attnviz.ui import quantities
 from attnviz.ui.head_map import hide_thumbnail_rows
+from attnviz.ui.lookup import controls
 
 ROOT = Path(__file__).parents[2]
 ROUTER = str(ROOT / "attnviz" / "ui" / "router.py")
@@ -74,8 +78,13 @@ def test_every_lesson_is_listed_with_its_link_and_its_questions() -> None:
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_every_step_opens_its_page_and_what_its_answer_relies_on_holds(path: Path) -> None:
+def test_every_step_opens_its_page_and_what_its_answer_relies_on_holds(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lesson = read_lesson(path)
+    published: list[Callable[[], Quantities]] = []
+    publish = quantities.publish
+    monkeypatch.setattr(quantities, "publish", lambda compute: published.append(compute) or publish(compute))
     for number, step in enumerate(lesson.steps, 1):
         if step.state is None and not step.holds:
             continue
@@ -87,9 +96,26 @@ def test_every_step_opens_its_page_and_what_its_answer_relies_on_holds(path: Pat
         assert "attnviz-solved" not in html(app)  # nobody has answered
         for parameter, value in lesson.steps[0].state if number == 1 else ():
             assert _shown(app.session_state[parameter]) == value
-        without = page(step.page, parse_qsl(urlsplit(lesson.link(number).split("lesson=")[0]).query))
-        computed = without.session_state["quantities"]() if step.holds else {}
+        computed = published[-1]() if step.holds else {}
         assert all(one.is_right(None, computed) for one in step.holds), step.holds
+
+
+def test_without_a_lesson_no_quantities_are_computed_or_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise AssertionError("computed")
+
+    monkeypatch.setattr(controls, "row_quantities", fail)
+    app = page("lookup")
+    healthy(app.run())
+    assert "quantities" not in app.session_state
+
+
+def test_a_tapped_word_that_is_no_longer_there_is_no_exception() -> None:
+    app = opened("one-head", 1)
+    app.pills(key="tap-06-one-head-1").set_value(["animal"]).run()
+    assert "attnviz-solved" in html(app)
+    app.text_input(key="text").set_value("Another text.").run()
+    assert "attnviz-solved" not in html(healthy(app))
 
 
 def _shown(value: object) -> str:
@@ -167,7 +193,13 @@ def test_another_page_leads_back_to_the_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "step", "right"), [("nothing", "1", ""), ("01-dictionary", "x", "9.x.-1"), ("01-dictionary", "0", "1e9")]
+    ("name", "step", "right"),
+    [
+        ("01-dictionary", "9" * 5000, "1." + "9" * 5000),
+        ("nothing", "1", ""),
+        ("01-dictionary", "x", "9.x.-1"),
+        ("01-dictionary", "0", "1e9"),
+    ],
 )
 def test_junk_in_the_link_of_a_lesson_is_no_exception(name: str, step: str, right: str) -> None:
     app = page("lookup", [("lesson", name), ("lesson-step", step), ("right", right)])

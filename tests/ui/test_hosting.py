@@ -143,3 +143,18 @@ def test_https_is_that_of_streamlit_or_of_a_proxy(options: dict[str, object], mo
     monkeypatch.delenv("ATTNVIZ_TLS")
     options["server.sslCertFile"] = "certificate.pem"
     assert hosting.has_tls()
+
+
+@pytest.mark.parametrize(
+    "site", ["*", "course.example.org", "https://a b", "https://a.org; script-src *", "https://a/x"]
+)
+def test_what_is_no_site_may_not_embed_the_app(monkeypatch, site):
+    monkeypatch.setenv("ATTNVIZ_EMBED", f"https://course.example.org, {site}")
+    with pytest.raises(ValueError, match="ATTNVIZ_EMBED must list sites"):
+        settings.embedding_sites()
+
+
+def test_sites_that_may_embed_the_app_are_listed_by_its_owner(monkeypatch):
+    assert settings.embedding_sites() == ()
+    monkeypatch.setenv("ATTNVIZ_EMBED", "https://course.example.org, http://localhost:8000")
+    assert settings.embedding_sites() == ("https://course.example.org", "http://localhost:8000")

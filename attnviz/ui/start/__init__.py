@@ -50,11 +50,7 @@ def show_ways() -> None:
     first = shipped_lessons()[0][0]
     ways = (
         ("I am new", NEW, ((f"Lesson 1: {first.title}", first.link()), ("All lessons", "lessons"))),
-        (
-            "I teach",
-            TEACH,
-            (("Lessons", "lessons"), ("Present lesson 1", first.link(1, presentation.PRESENTING))),
-        ),
+        ("I teach", TEACH, (("Lessons", "lessons"), ("Present lesson 1", first.link(1, presentation.PRESENTING)))),
         ("I compare masks or models", COMPARE, (("Explore", "explore"), ("Masks", "masks"), ("Models", "models"))),
     )
     st.html(element("p", ABOUT, class_="attnviz-about") + join(card(*way) for way in ways))
@@ -66,4 +62,5 @@ def card(name: str, about: str, links: Sequence[tuple[str, str]]) -> Markup:
         element("a", text, href=address(f"/{page}"), target="_self", class_=None if i else "attnviz-main")
         for i, (text, page) in enumerate(links)
     )
-    return element("article", element("h2", name), element("p", about), element("nav", *anchors), class_="attnviz-way")
+    nav = element("nav", *anchors, class_="attnviz-links")
+    return element("article", element("h2", name), element("p", about), nav, class_="attnviz-way")
