@@ -132,7 +132,7 @@ def opened(
     yield (kind or Explore)(page, address)
     page.evaluate("localStorage.clear()")
     page.close()
-    assert not troubles
+    assert not troubles, troubles
 
 
 def _trouble(message: ConsoleMessage) -> bool:

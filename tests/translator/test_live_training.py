@@ -144,7 +144,7 @@ def test_what_cannot_be_started_is_said(monkeypatch) -> None:
     queue.submit(training)
     until(lambda: training.is_over)
     assert training.problem == "The training could not be started: No such file or directory. Try again."
-    with pytest.raises(ValueError, match="variants are scaled dot, dot, general, additive; 'cosine' was asked for"):
+    with pytest.raises(ValueError, match="'cosine'"):
         LiveTraining("cosine", 0)
 
 
