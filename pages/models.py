@@ -10,7 +10,7 @@ heading(
     "Models", "What do the heads of any Hugging Face model do? Take one that is here, or name another, and type a text."
 )
 
-choices = st.container()
+choices = st.container(key="choices")
 notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
 with choices:
     selection = controls.choose_model_selection(notes)

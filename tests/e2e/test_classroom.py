@@ -1,15 +1,19 @@
 """Lessons, predictions and presentation in a real browser."""
 
 import re
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 
 from attnviz.analysis.head_maps import head_map
+from attnviz.lessons.lesson_files import FOLDER, read_lessons
 from attnviz.lessons.prediction import total_variation
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
+from attnviz.ui.addresses import FIRST_PAGE
+from attnviz.ui.addresses import PAGES as PAGE_FILES
 from tests.support.browser import AppPage, Browser, Explore, Masks, opened
 
 IT, ANIMAL, STREET = 10, 2, 8
@@ -178,12 +182,60 @@ SMALL = """least => {
 }"""
 
 
-@pytest.mark.parametrize(("path", "chart"), [("explore", "heatmap"), ("masks", "change"), ("models", "heatmap")])
-def test_no_letter_of_a_presentation_is_small(browser: Browser, address: str, path: str, chart: str) -> None:
+TABS = ("look", "part", "tab")  # link parameters
+DRAWN = """() => document.querySelector("[data-testid=stApp]")?.dataset.testScriptState === "notRunning"
+    && document.querySelector(".st-key-presenting") !== null
+    && document.querySelector(".stMainBlockContainer :is(h1, h2, h3)") !== null
+    && [...document.querySelectorAll(":is(.attnviz-chart, .attnviz-matrices)")]
+        .every((chart) => !chart.checkVisibility() || chart.dataset.ready === "true")"""
+
+
+def presented_links() -> list[str]:
+    """The link of every page, and of every tab that a lesson opens."""
+    links = ["" if page.stem == FIRST_PAGE else page.stem for page in sorted(PAGE_FILES.glob("*.py"))]
+    tabs = {}
+    for step in (step for lesson in read_lessons(FOLDER)[0] for step in lesson.steps):
+        if opens := [pair for pair in step.state or () if pair[0] in TABS]:
+            tabs[step.page, *opens] = f"{step.page}?{urlencode(step.state or ())}"
+    return [*links, *tabs.values()]
+
+
+@pytest.mark.parametrize("link", presented_links())
+def test_no_letter_of_a_presentation_is_small(browser: Browser, address: str, link: str) -> None:
     with opened(browser, address, 1920, 1080, kind=AppPage) as presented:
-        presented.charts = (chart,)
-        presented.page.goto(f"{address}/{path}?present=1")
-        assert presented.painted().page.evaluate(SMALL, 20) == []
+        page = presented.page
+        first = link or "explore"  # Start is entered from another page: its address with parameters is that of Explore
+        page.goto(f"{address}/{first}{'&' if '?' in first else '?'}present=1")
+        presented.until(DRAWN)
+        if not link:
+            page.get_by_role("link", name="Start").click()
+            expect(page.locator(".st-key-start")).to_be_visible()
+            presented.until(DRAWN)
+        assert page.evaluate(SMALL, 20) == []
+
+
+FIRST_SCREEN = {
+    "explore": [".st-key-heads", ".st-key-heatmap", ".attnviz-strongest"],
+    "lookup": [".st-key-plane"],
+    "steps?part=Why+scale&d=512": [".stTabs"],
+    "path": [".st-key-path"],
+    "scores": [".st-key-score-scaled-dot", ".st-key-score-cosine", ".st-key-score-change"],
+    "masks": [".st-key-map-a", ".st-key-map-b", ".st-key-change", "[role=tablist]"],
+    "transformer": [f".st-key-use-{use} .attnviz-stage:visible" for use in ("encoder", "decoder", "cross")],
+    "transformer?tab=Several+heads": [".attnviz-ablations"],
+    "models": [".st-key-heads", ".st-key-heatmap"],
+}
+
+
+@pytest.mark.parametrize("link", FIRST_SCREEN)
+def test_pictures_of_a_presentation_are_on_its_first_screen(browser: Browser, address: str, link: str) -> None:
+    with opened(browser, address, 1920, 1080, kind=AppPage) as presented:
+        presented.page.goto(f"{address}/{link}{'&' if '?' in link else '?'}present=1")
+        expect(presented.page.locator(FIRST_SCREEN[link][0]).first).to_be_visible()
+        presented.until(DRAWN)
+        for picture in FIRST_SCREEN[link]:
+            bottom = presented.page.locator(picture).first.evaluate("e => e.getBoundingClientRect().bottom")
+            assert bottom <= 1080, picture
 
 
 def test_in_a_presentation_keys_move_a_slider_that_stays(browser: Browser, address: str) -> None:
@@ -197,6 +249,10 @@ def test_in_a_presentation_keys_move_a_slider_that_stays(browser: Browser, addre
         app.settled()
         app.page.keyboard.press("PageDown")
         app.expect_in_link("step", None)
+        app.settled()
+        thumb.focus()  # the same step, not ten of them
+        app.page.keyboard.press("PageUp")
+        app.expect_in_link("step", "1%2C700")
 
 
 LONG_TOKENS = "?text=Internationalization+antidisestablishmentarianism+WWWWWWWWWW+%E6%97%A5%E6%9C%AC%E8%AA%9E"

@@ -17,7 +17,7 @@ from attnviz.settings import MB, upload_bytes
 from attnviz.sources.source import MissingInput
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
-from attnviz.ui import cache, head_controls
+from attnviz.ui import cache, head_controls, presentation
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import download
 from attnviz.ui.models.model_source import ModelSource, UploadedPictureSource, load_model
@@ -51,7 +51,7 @@ def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
     with st.sidebar:
         name = _choose_model()
         facts = st.container()
-    place = st.container(horizontal=True, gap="small", key="given")
+    place = presentation.control("input", horizontal=True, gap="small")
     with notes, st.spinner("Loading the model …", show_time=True):
         problem = _load(name)
     with place:

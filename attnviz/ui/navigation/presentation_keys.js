@@ -43,6 +43,16 @@ function press(event) {
 /** @param {Window} window */
 export function obeyPresentationKeys(window) {
   let isOpen = false; // whether a menu was open when the key went down, which it closes
-  window.addEventListener("keydown", () => (isOpen = Boolean(visible(OPEN))), true);
+  window.addEventListener(
+    "keydown",
+    (event) => {
+      isOpen = Boolean(visible(OPEN));
+      const onSlider = event.target instanceof HTMLElement && event.target.matches("input[type=range]");
+      if (isOpen || !onSlider || !event.key.startsWith("Page")) return;
+      press(event); // before the slider, for which these keys are several steps
+      if (event.defaultPrevented) event.stopPropagation();
+    },
+    true,
+  );
   window.addEventListener("keydown", (event) => isOpen || press(event));
 }
