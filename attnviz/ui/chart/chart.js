@@ -104,6 +104,7 @@ export class Chart {
   }
 
   close() {
+    this.runs++;
     this.resized.disconnect();
     this.controller?.close();
     this.graph.purge();
@@ -138,6 +139,7 @@ export class Chart {
       const ready = () => run === this.runs && (this.root.dataset.ready = "true");
       requestAnimationFrame(() => requestAnimationFrame(ready));
     } catch (error) {
+      if (run !== this.runs) return;
       this.say(`The chart could not be drawn: ${/** @type {Error} */ (error).message}. Reload the page.`);
     }
   }

@@ -1,24 +1,16 @@
 // The matrices as a Streamlit component: the only module here that knows Streamlit.
 
+import { mounts } from "../chart/mounts.js";
 import { Matrices } from "./matrices.js";
 
-/** @type {WeakMap<Element, Matrices>} */
-const mounts = new WeakMap();
+const mounted = mounts(".attnviz-matrices", Matrices);
 
-/**
- * Streamlit calls it again with each change of the data or the theme, and its result when the component is removed.
- * @param {{ data: import("./types").Data, parentElement: Element, setTriggerValue: import("./types").Report }} component
- */
+/** @param {{ data: import("./types").Data, parentElement: Element, setTriggerValue: import("./types").Report }} component */
 export default function ({ data, parentElement, setTriggerValue }) {
-  const root = /** @type {HTMLElement} */ (parentElement.querySelector(".attnviz-matrices"));
+  const { view, remove } = mounted(parentElement);
   const header = /** @type {HTMLElement | null} */ (document.querySelector("[data-testid=stHeader]"));
-  const matrices = mounts.get(root) ?? new Matrices(root);
-  mounts.set(root, matrices);
-  matrices.report = setTriggerValue;
-  matrices.headerHeight = header?.offsetHeight ?? 0;
-  matrices.show(data);
-  return () => {
-    mounts.delete(root);
-    matrices.close();
-  };
+  view.report = setTriggerValue;
+  view.headerHeight = header?.offsetHeight ?? 0;
+  view.show(data);
+  return remove;
 }

@@ -60,6 +60,10 @@ export class Picture {
     this.turn = window.setInterval(() => document.hidden || this.choose((this.chosen + 1) % queries.length), TURN);
   }
 
+  close() {
+    this.pause();
+  }
+
   pause() {
     window.clearInterval(this.turn);
   }

@@ -1,18 +1,13 @@
 // The picture of the start page as a Streamlit component.
 
+import { mounts } from "../chart/mounts.js";
 import { Picture } from "./picture.js";
 
-/** @type {WeakMap<Element, Picture>} */
-const mounts = new WeakMap();
+const mounted = mounts(".attnviz-start", Picture);
 
 /** @param {{ data: import("./picture.js").Data, parentElement: Element }} component */
 export default function ({ data, parentElement }) {
-  const root = /** @type {HTMLElement} */ (parentElement.querySelector(".attnviz-start"));
-  const picture = mounts.get(root) ?? new Picture(root);
-  mounts.set(root, picture);
-  picture.show(data);
-  return () => {
-    mounts.delete(root);
-    picture.pause();
-  };
+  const { view, remove } = mounted(parentElement);
+  view.show(data);
+  return remove;
 }
