@@ -220,6 +220,7 @@ FIRST_SCREEN = {
     "steps?part=Why+scale&d=512": [".stTabs"],
     "path": [".st-key-path"],
     "scores": [".st-key-score-scaled-dot", ".st-key-score-cosine", ".st-key-score-change"],
+    "scores?look=Normalizers": [".st-key-card-softmax", ".st-key-card-top-k-softmax", ".st-key-card-differential"],
     "masks": [".st-key-map-a", ".st-key-map-b", ".st-key-change", "[role=tablist]"],
     "transformer": [f".st-key-use-{use} .attnviz-stage:visible" for use in ("encoder", "decoder", "cross")],
     "transformer?tab=Several+heads": [".attnviz-ablations"],

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.analysis.head_maps import row_summary
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
-from attnviz.ui.scores.normalizers import families, summary_sentence
+from attnviz.ui.scores.normalizers import families, short_summary, summary_sentence
 from attnviz.ui.scores.similarities import change_sentences
 from attnviz.ui.widgets import title
 from tests.support.app import open_page
@@ -130,3 +130,8 @@ def test_a_similarity_that_does_not_fit_is_said_and_the_last_picture_stays() -> 
 )
 def test_what_is_said_of_a_row(weights: list[float], sentence: str) -> None:
     assert summary_sentence(row_summary(torch.tensor(weights))) == sentence
+
+
+def test_what_is_said_of_a_row_in_a_presentation() -> None:
+    row = row_summary(torch.tensor([0.75, -0.25]))
+    assert short_summary(row) == "adds up to 0.50; 2 of 2 keys get weight; some weights are negative."

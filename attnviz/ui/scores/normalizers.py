@@ -14,7 +14,7 @@ from attnviz.figures.chart_spec import PlainSpec
 from attnviz.formatting import number, visible
 from attnviz.lessons.checks import rows_quantities
 from attnviz.normalizers import NORMALIZERS, Identity, Normalizer
-from attnviz.ui import quantities, widgets
+from attnviz.ui import presentation, quantities, widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.head_map import selected_map
 from attnviz.ui.magnification import magnification_sentence
@@ -24,6 +24,7 @@ from attnviz.ui.widgets import by_title, parameter, title
 
 MOST = 12  # keys whose names fit side by side in a small picture
 CARD, HEIGHT = 300, 190
+HEIGHT_PRESENTED = 165  # so that all cards stand on a screen of 1080 pixels
 
 
 def show(selection: Selection, pinned: int | None) -> None:
@@ -51,7 +52,8 @@ def show(selection: Selection, pinned: int | None) -> None:
     query = plain(visible(inputs.query_tokens[pinned]))
     with st.container(key="contents"):
         st.markdown(contents())
-    st.markdown(f"What **{query}** gives to the keys that get most, normalizer by normalizer:")
+    with st.container(key="weights-of"):
+        st.markdown(f"What **{query}** gives to the keys that get most, normalizer by normalizer:")
     _show_magnification(selection, pinned)
     # The keys that any normalizer gives most, in their order.
     strongest = np.max([np.abs(np.nan_to_num(weights)) for weights in weights_by_name.values()], axis=0)
@@ -99,29 +101,53 @@ def _show_magnification(selection: Selection, pinned: int) -> None:
 def _show_card(kind: type[Normalizer], bars: Chart[PlainSpec] | None, weights: np.ndarray | None, refusal: str) -> None:
     name = title(kind)
     with st.container(width=CARD, border=True, key=f"card-{parameter(name)}"):
-        st.markdown(f"**{name}**", help=widgets.help_text(kind))
+        presented = presentation.presenting() and weights is not None
+        if not presented:
+            st.markdown(f"**{name}**", help=widgets.help_text(kind))
         if bars is None or weights is None:
             st.caption(plain(refusal))
             return
-        sentence = summary_sentence(row_summary(torch.from_numpy(weights)))
-        st.caption(plain(sentence))
+        row = row_summary(torch.from_numpy(weights))
+        sentence = summary_sentence(row)
+        if presented:
+            st.markdown(f"**{name}** {plain(short_summary(row))}")
+        else:
+            st.caption(plain(sentence))
         chart(
             bars,
             f"row-{parameter(name)}",
             label=f"The row under {name}",
             name=f"{name} of one row",
             description=f"{name}: {sentence}",
-            height=HEIGHT,
+            height=HEIGHT_PRESENTED if presented else HEIGHT,
             grows=False,
         )
 
 
 def summary_sentence(row: RowSummary) -> str:
     """Returns a sentence about a row: its sum, its entropy, and whether weights are negative."""
-    signed = f"{'−' * (row.total < 0)}{number(abs(row.total))}"
-    total = "adds up to 1" if abs(row.total - 1) < 1e-5 else f"adds up to {signed}, not 1"
+    total = _total(row) + ("" if _is_share(row) else ", not 1")
     spread = "" if row.entropy is None else f"; entropy {number(row.entropy)} bits"
-    negative = "; some weights are negative" if row.negative else ""
+    return f"It {total}; {_keys(row)}{spread}{_sign(row)}."
+
+
+def short_summary(row: RowSummary) -> str:
+    """Returns what follows the name of a normalizer in presentations: the sum of a row and the keys with weight."""
+    return f"{_total(row)}; {_keys(row)}{_sign(row)}."
+
+
+def _is_share(row: RowSummary) -> bool:
+    return abs(row.total - 1) < 1e-5
+
+
+def _total(row: RowSummary) -> str:
+    return "adds up to 1" if _is_share(row) else f"adds up to {'−' * (row.total < 0)}{number(abs(row.total))}"
+
+
+def _keys(row: RowSummary) -> str:
     keys = f"{row.nonzero} of {row.allowed} key{'s' * (row.allowed != 1)}"
-    verb = "gets" if 1 in (row.nonzero, row.allowed) else "get"
-    return f"It {total}; {keys} {verb} weight{spread}{negative}."
+    return f"{keys} {'gets' if 1 in (row.nonzero, row.allowed) else 'get'} weight"
+
+
+def _sign(row: RowSummary) -> str:
+    return "; some weights are negative" if row.negative else ""
