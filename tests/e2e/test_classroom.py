@@ -223,6 +223,7 @@ FIRST_SCREEN = {
     "scores?look=Normalizers": [".st-key-card-softmax", ".st-key-card-top-k-softmax", ".st-key-card-differential"],
     "masks": [".st-key-map-a", ".st-key-map-b", ".st-key-change", "[role=tablist]"],
     "transformer": [f".st-key-use-{use} .attnviz-stage:visible" for use in ("encoder", "decoder", "cross")],
+    "transformer?tab=Before+attention": [".st-key-lengths-sentences", ".st-key-lengths-words"],
     "transformer?tab=Several+heads": [".attnviz-ablations"],
     "models": [".st-key-heads", ".st-key-heatmap"],
 }

@@ -138,3 +138,5 @@ def test_in_a_presentation_all_three_maps_stand_on_the_first_screen(browser: Bro
             expect(chart).to_have_attribute("data-ready", "true")
             assert chart.evaluate("e => e.getBoundingClientRect().bottom") <= 1080
         expect(transformer.play).to_be_visible()
+        transformer.translate("the old king sees the birds .")
+        expect(transformer.french).to_contain_text("vieux")

@@ -20,7 +20,7 @@ from attnviz.translator.lexicon import (
     VERBS,
 )
 from attnviz.translator.model import Use
-from attnviz.ui import cache, html
+from attnviz.ui import cache, html, presentation
 from attnviz.ui.similarity_picker import similarity
 from attnviz.ui.transformer import maps
 
@@ -75,7 +75,8 @@ def _choose_head(use: Use, translator: Translator) -> int:
 def _choose_sentence() -> str:
     """The English sentence: typed, one of the examples, or a random one."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sentence"):
-        text = st.text_input("English", EXAMPLES[0], key=ENGLISH_KEY, bind="query-params", width=460)
+        with presentation.control("english", width=460):
+            text = st.text_input("English", EXAMPLES[0], key=ENGLISH_KEY, bind="query-params")
         st.menu_button("Examples", EXAMPLES, key="examples", on_click=_take_example)
         st.button(
             "Random sentence", icon=":material/casino:", key="random", on_click=_draw_sentence,
