@@ -42,12 +42,19 @@ class Tap:
 
 @dataclass(frozen=True)
 class NumberCheck:
-    """A number that the page has computed, to two decimals."""
+    """A number that the page has computed, to two decimals; a share of one may be given in percent.
+
+    Example:
+        >>> check = NumberCheck("weight of cat")
+        >>> [check.is_right(answer, {"weight of cat": 0.521}) for answer in (0.52, 52, 5.2)]
+        [True, True, False]
+    """
 
     quantity: str
 
     def is_right(self, answer: float, quantities: Quantities) -> bool:
-        return _is_equal(answer, find_quantity(self.quantity, quantities))
+        number = find_quantity(self.quantity, quantities)
+        return _is_equal(answer, number) or (0 < number <= 1 < answer and _is_equal(answer / 100, number))
 
 
 @dataclass(frozen=True)

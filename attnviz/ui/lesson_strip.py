@@ -118,11 +118,16 @@ def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
         case None:
             return WAITING
         case Choice(options=options):
-            answer = st.pills(step.ask, options, format_func=plain, key=f"choice-{key}", label_visibility="collapsed")
-        case Tap(count=count):
-            label = "Tap one word." if count == 1 else f"Tap {count} words."
+            answer = st.pills(
+                step.ask, options, format_func=plain, key=f"choice-{key}", label_visibility="collapsed", wrap=True
+            )
+        case Tap(count=1):
             tokens = [*token_weights(computed)]
-            answer = st.pills(label, tokens, selection_mode="multi", format_func=plain, key=f"tap-{key}")
+            answer = st.pills("Tap one word.", tokens, format_func=plain, key=f"tap-{key}", wrap=True)
+            answer = answer and [answer]
+        case Tap(count=count):
+            label, tokens = f"Tap {count} words.", [*token_weights(computed)]
+            answer = st.pills(label, tokens, selection_mode="multi", format_func=plain, key=f"tap-{key}", wrap=True)
             if len(answer) < count:
                 return WAITING
         case NumberCheck():
@@ -140,7 +145,8 @@ def _ways(lesson: Lesson, number: int, page: str, right: str) -> Markup:
     count = len(lesson.steps)
 
     def link(text: str, to: int, class_: str | None = None, rel: str | None = None) -> Markup:
-        return element("a", text, href=_step_address(lesson, to, page, right), target="_self", class_=class_, rel=rel)
+        href = _step_address(lesson, to, page, right, stays=to >= number)
+        return element("a", text, href=href, target="_self", class_=class_, rel=rel)
 
     ways = []
     if number > count or lesson.steps[number - 1].page == page:
@@ -154,10 +160,12 @@ def _ways(lesson: Lesson, number: int, page: str, right: str) -> Markup:
     return element("nav", *ways, leave, class_="attnviz-links attnviz-ways", aria_label="Steps")
 
 
-def _step_address(lesson: Lesson, number: int, page: str, right: str) -> str:
-    """Returns the address of a step; one without a state of its own keeps that of the page."""
+def _step_address(lesson: Lesson, number: int, page: str, right: str, stays: bool) -> str:
+    """Returns the address of a step; a later one without a state of its own keeps that of the page, if it `stays`."""
     answered = [(RIGHT, right)] if right else []
-    if number > len(lesson.steps) or (lesson.steps[number - 1].state is None and lesson.steps[number - 1].page == page):
+    if number > len(lesson.steps) or (
+        stays and lesson.steps[number - 1].state is None and lesson.steps[number - 1].page == page
+    ):
         return _page_address(page, [*_other_parameters(), *lesson.parameters(number), *answered])
     more = [presentation.PRESENTING] if presentation.presenting() else []
     return address(f"/{lesson.link(number, *answered, *more)}")
@@ -185,4 +193,7 @@ def _result(lesson: Lesson, right: set[int], lessons: dict[str, Lesson]) -> Mark
         after = lessons[names[following]]
         link = element("a", after.title, href=address(f"/{after.link()}"), target="_self")
         parts += [element("p", "The next lesson: ", link)]
+    else:
+        every = element("a", "All lessons", href=address("/lessons"), target="_self")
+        parts += [element("p", "This was the last lesson. ", every)]
     return join(parts)

@@ -1,6 +1,28 @@
-"""What is in the link, and in no visible widget. Streamlit keeps it over reruns, pages and the browser's history."""
+"""The state that is in the link. Streamlit keeps it over reruns, pages and the browser's history."""
+
+from urllib.parse import parse_qs
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+
+def follow_history() -> None:
+    """Takes the whole state from the link after Back, Forward or a link that opened in place; call it first in a run.
+
+    Streamlit drops parameters of a new page that the page before has, too; and it gives widgets their values from the
+    link when they are drawn, where some values are needed earlier.
+    """
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None or not context.is_history_navigation:
+        return
+    with context.session_state.query_params() as parameters:
+        for name in [*st.session_state]:
+            if parameters.is_bound(str(name)):
+                del st.session_state[name]
+        linked = parse_qs(context.query_string, keep_blank_values=True)
+        for name in linked.keys() - {*parameters}:
+            parameters[name] = linked[name]
+        parameters.set_initial_query_params(context.query_string)
 
 
 def link_value(name: str) -> str:

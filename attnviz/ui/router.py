@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from attnviz.ui import lesson_strip, presentation
+from attnviz.ui import lesson_strip, link_state, presentation
 from attnviz.ui.addresses import FIRST_PAGE, PAGES
 from attnviz.ui.scheduling import page_run
 
@@ -25,6 +25,7 @@ pages = [
     st.Page(PAGES / "models.py", title="Models", icon=":material/neurology:"),
 ]
 page = st.navigation(pages, position="top")
+link_state.follow_history()
 presentation.switch(pages, page)
 with page_run():
     strip = lesson_strip.open_strip()

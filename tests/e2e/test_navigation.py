@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser import AppPage, Browser, Explore, opened
+from tests.support.browser import AppPage, Browser, Explore, Masks, opened
 
 
 class Lookup(AppPage):
@@ -108,6 +108,28 @@ def test_back_leads_from_a_lesson_to_the_lessons(explore: Explore, lesson: str) 
     explore.settled()
     explore.page.go_back()
     expect_page(explore.page, "Lessons")
+
+
+def test_a_link_sets_what_the_page_before_it_has_too_and_so_does_back(explore: Explore) -> None:
+    page = explore.page
+    selected = page.get_by_role("tab", selected=True)
+    page.goto(f"{explore.address}/masks?look=Cost&lesson=09-windows-and-sinks&lesson-step=5")
+    expect(selected).to_have_text("Cost")
+    explore.settled()
+    page.get_by_role("link", name="Other similarities").click()
+    expect(selected).to_have_text("Normalizers")
+    explore.expect_in_link("look", "Normalizers")
+    explore.settled()
+    page.go_back()
+    expect(selected).to_have_text("Cost")
+
+
+def test_a_link_in_place_changes_the_picture_of_the_same_page(masks: Masks) -> None:
+    page = masks.open("?mask-b=window&lesson=08-causal&lesson-step=5").page
+    expect(page.locator(".attnviz-mistake")).to_be_visible()
+    page.get_by_role("link", name="Windows and sinks").click()
+    expect(page.locator(".st-key-map-b .attnviz-sentence")).to_have_text(re.compile("0.46"))
+    expect(page.locator(".attnviz-mistake")).to_have_count(0)
 
 
 def test_back_on_steps_leads_to_the_stage_before(explore: Explore) -> None:

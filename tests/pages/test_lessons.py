@@ -112,7 +112,9 @@ def test_without_a_lesson_no_quantities_are_computed_or_kept(monkeypatch: pytest
 
 def test_a_tapped_word_that_is_no_longer_there_is_no_exception() -> None:
     app = opened("one-head", 1)
-    app.pills(key="tap-06-one-head-1").set_value(["animal"]).run()
+    app.pills(key="tap-06-one-head-1").set_value("street").run()
+    assert "attnviz-unsolved" in html(app)
+    app.pills(key="tap-06-one-head-1").set_value("animal").run()  # one word replaces the other
     assert "attnviz-solved" in html(app)
     app.text_input(key="text").set_value("Another text.").run()
     assert "attnviz-solved" not in html(healthy(app))
@@ -184,6 +186,13 @@ def test_a_handout_has_the_questions_and_the_answers_after_them() -> None:
         assert step.ask in questions
         assert step.answer not in questions
         assert step.answer in answers
+
+
+def test_the_step_before_opens_in_its_own_state_also_if_it_has_that_of_an_earlier_step() -> None:
+    lesson = read_lesson(next(path for path in SHIPPED if "other-scores" in path.stem))
+    before = re.search(r"<a href='([^']*)'[^>]*rel='prev'", html(opened("other-scores", 3)))
+    assert before
+    assert before[1] == f"/{lesson.link(2)}"
 
 
 def test_another_page_leads_back_to_the_step() -> None:

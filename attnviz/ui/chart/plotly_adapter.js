@@ -37,15 +37,20 @@ export class Graph {
   /** @param {HTMLElement} element */
   constructor(element) {
     this.element = /** @type {any} */ (element);
+    /** @type {Promise<void>} */
+    this.drawing = Promise.resolve();
   }
 
   /**
+   * Draws a figure once the drawing before has ended: plotly.js leaves one that is interrupted in pieces.
    * @param {unknown[]} data
    * @param {object} layout
    * @returns {Promise<void>}
    */
   draw(data, layout) {
-    return plotly().react(this.element, data, layout, CONFIG);
+    const react = () => plotly().react(this.element, data, layout, CONFIG);
+    this.drawing = this.drawing.then(react, react);
+    return this.drawing;
   }
 
   /**

@@ -15,7 +15,8 @@ const HINT = "Point at a number to see what it was made from (rounded here). Cli
 export class Matrices {
   /** @type {import("./types").Report} */
   report = () => {};
-  headerHeight = 0; // of the window's top that a page covers
+  /** @type {Element[]} */
+  above = []; // what a page keeps at the window's top
   /** @type {import("./types").Data | null} */
   shown = null;
   stage = 0; // the number of the stage that is shown
@@ -76,9 +77,18 @@ export class Matrices {
     this.resized.observe(this.bar);
   }
 
+  /** @param {Element[]} elements that may stay at the window's top */
+  standBelow(elements) {
+    for (const element of elements) this.resized.observe(element);
+    this.above = elements;
+    this.measure();
+  }
+
   // How much of the window's top is taken, so that what is scrolled to stands below it.
   measure() {
-    this.root.style.setProperty("--top", `${this.headerHeight}px`);
+    const stays = this.above.filter((element) => element.matches("header") || getComputedStyle(element).position === "sticky");
+    const top = stays.reduce((sum, element) => sum + element.getBoundingClientRect().height, 0);
+    this.root.style.setProperty("--top", `${top}px`);
     this.root.style.setProperty("--bar", `${this.bar.offsetHeight}px`);
   }
 

@@ -8,9 +8,8 @@ const mounted = mounts(".attnviz-matrices", Matrices);
 /** @param {{ data: import("./types").Data, parentElement: Element, setTriggerValue: import("./types").Report }} component */
 export default function ({ data, parentElement, setTriggerValue }) {
   const { view, remove } = mounted(parentElement);
-  const header = /** @type {HTMLElement | null} */ (document.querySelector("[data-testid=stHeader]"));
   view.report = setTriggerValue;
-  view.headerHeight = header?.offsetHeight ?? 0;
+  view.standBelow([...document.querySelectorAll("[data-testid=stHeader], :has(> .st-key-lesson-strip)")]);
   view.show(data);
   return remove;
 }
