@@ -17,5 +17,5 @@ if not selection.open:
 elif selection.open in record.layers:
     picture = layer_picture(record, selection.open, selection.head, next_word, selection.mask)
 else:
-    picture = part_picture(record, selection.open, selection.head, next_word)
+    picture = part_picture(record, selection.open, selection.head, next_word, selection.mask)
 path(picture, "path", on_open=open_part, on_head=select_head, on_draw=draw_again)

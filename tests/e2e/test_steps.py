@@ -233,7 +233,7 @@ def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: St
     state = f"tab=In+symbols&symbols-of=Decoder+self-attention&decoder-head=Layer+1%2C+head+2&english={english}"
     walk.page.goto(f"{walk.address}/transformer?{state}")
     with walk.page.context.expect_page() as opened_page:
-        walk.page.get_by_role("link", name="Every number of this head, step by step").click()
+        walk.page.get_by_role("link", name="All numbers of this head, step by step").click()
     walk = Steps(opened_page.value, walk.address)
     walk.painted().at("vectors")
     translation = load().translate(english)

@@ -3,6 +3,7 @@
 import json
 from functools import partial
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from attnviz.translator import EXAMPLES, load
-from attnviz.translator.model import USE_LAYERS
+from attnviz.translator.model import USE_LAYERS, USES
 from attnviz.ui.path import pictures
 from tests.support.app import contents, healthy, open_page
 
@@ -57,7 +58,7 @@ def test_every_layer_and_every_part_can_be_drawn(model: str) -> None:
         sizes[name] = json.dumps(pictures.layer_picture(record, name, 1, next_word, Causal()), allow_nan=False)
     for name in record:
         if model == "Translator" or "5" in name or "embedding" in name:
-            drawn = pictures.part_picture(record, name, 1, next_word)
+            drawn = pictures.part_picture(record, name, 1, next_word, Causal())
             sizes[name] = json.dumps(drawn, allow_nan=False)
             assert [crumb["open"] for crumb in drawn["trail"]][-1] == name
     assert max(map(len, sizes.values())) < MOST_BYTES
@@ -72,6 +73,30 @@ def test_a_layer_and_a_part_open_by_their_links() -> None:
     expected = load().translate(EXAMPLES[0]).steps[0].records[1].weights[0, 3]
     assert torch.tensor(part["result"]["values"]) == pytest.approx(expected.numpy(), abs=1e-5)
     assert part["sources"][0]["name"] == "encoder 1 attention scores"
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+@pytest.mark.parametrize("part", ["queries", "weights", "heads"])
+def test_a_part_of_a_head_links_to_its_numbers_and_its_formula(stack: str, part: str) -> None:
+    drawn = picture(page(open=f"{stack} 1 attention {part}", path_head="3", english="I sleep ."))
+    numbers, formula = (urlsplit(link["address"]) for link in drawn["links"])
+    assert (numbers.path, formula.path) == ("./steps", "./transformer")
+    steps = open_page("steps", **dict(parse_qsl(numbers.query)))
+    (component,) = healthy(steps).get("bidi_component")
+    shown = {one["name"]: one for one in json.loads(component.proto.json)["matrices"]}
+    name = {"queries": "Q0", "weights": "weights0", "heads": "output0"}[part]
+    values = drawn["result"]["values"]  # of the words so far; Steps has the whole translation
+    for ours, theirs in zip(values, shown[name]["exact"], strict=False):
+        assert ours == pytest.approx([float(one) for one in theirs[: len(ours)]], abs=1e-4)
+    symbols = healthy(open_page("transformer", **dict(parse_qsl(formula.query))))
+    assert symbols.segmented_control(key="symbols-of").value == USES[stack]
+    assert symbols.selectbox(key=f"{stack}-head").value == "Layer 1, head 3"
+
+
+def test_parts_of_all_heads_and_of_a_changed_mask_have_no_links() -> None:
+    assert picture(page(open="decoder 0 attention concat"))["links"] == []
+    assert picture(page(open="decoder 0 attention weights", path_mask="Full"))["links"] == []
+    assert picture(page(open="encoder 0 attention weights", path_model="MiniLM"))["links"] == []
 
 
 def test_what_is_not_there_opens_the_whole_model() -> None:

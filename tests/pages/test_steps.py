@@ -1,8 +1,10 @@
 """The Steps page without a browser: what a link says is shown, and bad input is said and loses nothing."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -13,9 +15,10 @@ from attnviz.lessons.scaling import WIDTHS, measure_scaling
 from attnviz.lessons.steps import SentenceExample, Steps, TranslatorExample, compute_steps
 from attnviz.masks import Causal
 from attnviz.translator import load
+from attnviz.translator.model import USES
 from attnviz.ui.steps.controls import SECOND
 from attnviz.ui.widgets import title
-from tests.support.app import errors, open_page
+from tests.support.app import contents, errors, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -282,3 +285,12 @@ def test_an_older_link_to_a_row_of_the_translator_opens_it(use: str, name: str, 
     assert app.selectbox(key="query").value == "2 · petite → voiture"
     assert shown(app)["row"] == 2
     assert shown(app)["matrices"][0]["rows"][2] == "petite → voiture"
+
+
+def test_a_head_of_the_translator_says_where_all_heads_of_its_layer_are() -> None:
+    assert "Several heads" not in contents(page())
+    shown = contents(page(attention="Translator", translator_use=USES["encoder"], english="I sleep ."))
+    link = urlsplit(re.findall("href='(.*?)'", shown)[-1])
+    several = healthy(open_page("transformer", **dict(parse_qsl(link.query))))
+    assert several.segmented_control(key="heads-of").value == USES["encoder"]
+    assert several.text_input(key="english").value == "I sleep ."

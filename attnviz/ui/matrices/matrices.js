@@ -1,14 +1,14 @@
 // Shows linked matrices and goes through the stages that make them. The pointer or the keyboard picks a number: what
-// it was made from lights up, and the line above writes its sum out. All texts, sums and links between numbers come
+// it was computed from lights up, and the line above writes its sum out. All texts, sums and links between numbers come
 // from Python; here they are only shown. Texts go in as textContent only.
 
 import { element, header, symbol } from "./dom.js";
 import { normalizedNumber } from "./edit.js";
+import { hint } from "./hint.js";
 
 const PACE = 2500; // milliseconds a stage is shown while playing
 const REPORT = 250; // milliseconds after the last step, until Python is told
 const MANY = 8; // columns, beyond which all numbers are smaller
-const HINT = "Point at a number to see what it was made from (rounded here). Click it to write another one.";
 
 /** @typedef {import("./types").Place} Place */
 
@@ -252,7 +252,7 @@ export class Matrices {
     const cell = place && this.cell(place);
     this.sum.classList.toggle("matrices-wrong", Boolean(this.problem));
     const matrix = place && this.#matrix(place[0]);
-    if (!place || !cell || !matrix) return this.sum.replaceChildren(this.problem || HINT);
+    if (!place || !cell || !matrix) return this.sum.replaceChildren(this.problem || hint(false));
     const [, row, column] = place;
     cell.classList.add("matrices-made");
     for (const [source, top, bottom, left, right] of matrix.operands[row][column])
@@ -262,7 +262,7 @@ export class Matrices {
     const where = element("span", "matrices-where");
     where.append(symbol(matrix.symbol), "[", element("bdi", "", matrix.rows[row]), ", ", element("bdi", "", matrix.columns[column]), "] = ");
     this.sum.replaceChildren(where, matrix.formulas[row][column]);
-    if (!this.cursor) this.sum.append(" ", element("span", "matrices-faint", HINT));
+    if (!this.cursor) this.sum.append(" ", element("span", "matrices-faint", hint(matrix.operands[row][column].length > 0)));
   }
 
   draw() {
@@ -431,7 +431,7 @@ export class Matrices {
       if (text === exact) return leave();
       if (text === null) {
         input.setAttribute("aria-invalid", "true");
-        return this.refuse("A number is expected, such as 0.5; nothing means: as it was computed.");
+        return this.refuse("Write a number, such as 0.5. An empty field brings back the computed number.");
       }
       leave();
       this.report("edit", { matrix: name, row, column, text });

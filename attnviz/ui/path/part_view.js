@@ -58,7 +58,17 @@ export class PartView {
     if (picture.bias) flow.append(element("span", "path-sign", picture.operation === "norm" ? "+ β" : "+ b"));
     if (picture.sources.length) flow.append(element("span", "path-sign", arrow(picture)));
     flow.append(this.#matrix(picture.result, -2, room.width * this.shares.result));
-    this.host.append(formula, flow);
+    const links = element("nav", "path-links");
+    links.setAttribute("aria-label", "More about this head");
+    links.append(
+      ...picture.links.map(({ title, address }) => {
+        const link = element("a", "", title);
+        link.href = address;
+        return link;
+      }),
+    );
+    links.hidden = !picture.links.length;
+    this.host.append(formula, links, flow);
     if (picture.next) this.host.append(nextWordTable(picture.next, draw, true));
     host.replaceChildren(this.host);
     if (picture.sources.length) this.#light(0, this.steps[0]?.column ?? 0, false);

@@ -9,7 +9,10 @@ from torch import Tensor
 
 from attnviz.formatting import dimensions, number, visible
 from attnviz.lessons.activations import Activation, ActivationRecord, NextWord, Sublayer
-from attnviz.masks import Mask
+from attnviz.masks import Causal, Mask
+from attnviz.translator import VARIANTS
+from attnviz.translator.model import Use
+from attnviz.ui.head_links import notation_address, steps_address
 from attnviz.ui.path.names import layer_title, look_sentence, part_sentence, part_title, sublayer_title
 
 STAGE_CELLS = 16  # of a vector in the picture of the whole model
@@ -97,8 +100,10 @@ def layer_picture(
     }
 
 
-def part_picture(record: ActivationRecord, name: str, head: int, next_word: NextWord | None) -> dict[str, Any]:
-    """Returns one part: its numbers, the matrices that it is computed from, and the formula."""
+def part_picture(
+    record: ActivationRecord, name: str, head: int, next_word: NextWord | None, mask: Mask
+) -> dict[str, Any]:
+    """Returns one part: its numbers, the matrices that it is computed from, the formula, and links to its head."""
     activation = record[name]
     layer = next(layer for layer, some in record.layers.items() if any(one.name == activation.sublayer for one in some))
     sublayer = next(one for one in record.sublayers if one.name == activation.sublayer)
@@ -120,14 +125,32 @@ def part_picture(record: ActivationRecord, name: str, head: int, next_word: Next
         "next": next_word_picture(next_word, CANDIDATES) if activation.part == "logits" and next_word else None,
         "heads": record.heads if activation.by_head or any(one.by_head for one in activation.sources) else 0,
         "head": head,
+        "links": [],
     }
+    # The other pages show the translator with the mask that it was trained with.
+    if picture["heads"] and next_word is not None and mask == Causal():
+        picture["links"] = _head_links(record, sublayer, head)
     if activation.operation == "concat":  # of all heads, one beside the other
         source = activation.sources[0]
         picture["sources"] = [
             _matrix(source, i) | {"symbol": f"head {i}", "about": ""} for i in range(len(source.values))
         ]
-        picture["heads"] = 0
+        picture["heads"], picture["links"] = 0, []
     return picture
+
+
+def _head_links(record: ActivationRecord, sublayer: Sublayer, head: int) -> list[dict[str, str]]:
+    """Returns links to a head of the translator on Steps and Transformer."""
+    english = " ".join(record["encoder embedding words"].rows)
+    use: Use = "cross" if sublayer.kind == "cross" else "encoder" if sublayer.stack == "encoder" else "decoder"
+    layer = sublayer.layer or 0
+    return [
+        {
+            "title": "All numbers of this head",
+            "address": steps_address(english, next(iter(VARIANTS)), use, layer, head),
+        },
+        {"title": "The formula in the paper", "address": notation_address(english, use, layer, head)},
+    ]
 
 
 def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:

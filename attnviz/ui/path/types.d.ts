@@ -120,6 +120,8 @@ export interface PartPicture extends Picture {
   sources: Matrix[];
   weight: Weight | null;
   bias: number[] | null;
+  /** to this head on other pages */
+  links: { title: string; address: string }[];
   result: Matrix;
   next: NextWord | null;
 }

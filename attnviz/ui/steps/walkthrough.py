@@ -6,9 +6,11 @@ import streamlit as st
 
 from attnviz.formatting import visible
 from attnviz.lessons.checks import row_quantities
-from attnviz.lessons.steps import Matrix, format_edits
+from attnviz.lessons.steps import Matrix, TranslatorExample, format_edits
 from attnviz.scores import Dot, General, ScaledDot, Score
-from attnviz.ui import cache, quantities
+from attnviz.translator.model import HEADS
+from attnviz.ui import cache, html, quantities
+from attnviz.ui.head_links import several_heads_address
 from attnviz.ui.link_state import link_value, set_link_value
 from attnviz.ui.matrices import Stage, as_json, matrices
 from attnviz.ui.steps.controls import StepsSelection, show_query
@@ -61,6 +63,18 @@ def show(selection: StepsSelection) -> None:
         on_edit=partial(edit_number, selection.example, selection.edits),
         on_undo=lambda: set_link_value(EDITS, ""),
     )  # fmt: skip
+    if isinstance(selection.example, TranslatorExample):
+        st.html(html.element("p", *_rest_of_the_layer(selection.example)))
+
+
+def _rest_of_the_layer(example: TranslatorExample) -> tuple[html.Markup | str, html.Markup]:
+    """Returns where the steps after one head of the translator can be seen, with a link."""
+    after = (
+        f"In the translator, the outputs of all {HEADS} heads of a layer then stand side by side and are multiplied by "
+        "Wᴼ. These matrices are too large to be read here. See "
+    )
+    link = html.element("a", "Transformer → Several heads", href=several_heads_address(example.english, example.use))
+    return after, html.Markup("{}.").format(link)
 
 
 def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ...]) -> Stage:

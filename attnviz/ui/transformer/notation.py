@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -14,7 +13,8 @@ from attnviz.masks import Full
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
 from attnviz.translator import VARIANTS, Translation, Translator
 from attnviz.translator.model import HEADS, MultiHeadAttention, Use
-from attnviz.ui import html, presentation
+from attnviz.ui import html
+from attnviz.ui.head_links import steps_address
 from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.controls import TransformerSelection
 
@@ -276,13 +276,8 @@ def steps_link(translator: Translator, translation: Translation, use: Use, layer
         TranslatorExample(english, translator.variant, use, layer, head)
     except ValueError as problem:
         return html.element("p", problem, class_="attnviz-nolink")
-    parameters = {
-        "attention": "Translator", "english": english, "similarity": translator.variant.capitalize(),
-        "translator-use": maps.USES[use], "translator-layer": layer, "translator-head": head,
-        **({"present": 1} if presentation.presenting() else {}),
-    }  # fmt: skip
-    address = f"./steps?{urlencode(parameters)}"
+    address = steps_address(english, translator.variant, use, layer, head)
     # In a window of its own: this one may be training.
     return html.element(
-        "a", "Every number of this head, step by step", class_="attnviz-link", href=address, target="_blank"
+        "a", "All numbers of this head, step by step", class_="attnviz-link", href=address, target="_blank"
     )
