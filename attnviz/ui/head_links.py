@@ -1,5 +1,6 @@
 """Addresses of pages that show the heads of the translator."""
 
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from attnviz.translator.model import USES, Use
@@ -29,6 +30,6 @@ def several_heads_address(english: str, use: Use) -> str:
     return _address("transformer", {"tab": "Several heads", "heads-of": USES[use], "english": english})
 
 
-def _address(page: str, parameters: dict[str, object]) -> str:
+def _address(page: str, parameters: Mapping[str, object]) -> str:
     presented = dict([presentation.PRESENTING]) if presentation.presenting() else {}
-    return f"./{page}?{urlencode(parameters | presented)}"
+    return f"./{page}?{urlencode({**parameters, **presented})}"
