@@ -5,6 +5,12 @@ from urllib.parse import parse_qs
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from attnviz.formatting import enumeration, quoted
+from attnviz.ui.markdown import plain
+
+_READ = "link read"  # whether the link that a session began with has been read
+_MOST_NAMED = 3
+
 
 def follow_history() -> None:
     """Takes the whole state from the link after Back, Forward or a link that opened in place; call it first in a run.
@@ -23,6 +29,46 @@ def follow_history() -> None:
         for name in linked.keys() - {*parameters}:
             parameters[name] = linked[name]
         parameters.set_initial_query_params(context.query_string)
+
+
+def requested_values() -> dict[str, list[str]]:
+    """Returns the parameters of a link that this run opens, none of those that a page has set; call it once a run."""
+    context = get_script_run_ctx(suppress_warning=True)
+    opens = not st.session_state.get(_READ) or (context is not None and context.is_history_navigation)
+    st.session_state[_READ] = True
+    return {name: st.query_params.get_all(name) for name in st.query_params} if opens else {}
+
+
+def name_refused(requested: dict[str, list[str]]) -> None:
+    """Names the values of a link that its widgets did not take, once; call it after the page.
+
+    Streamlit removes a value from the link if a widget does not have it, and also if the widget begins with it.
+    """
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None:
+        return
+    with context.session_state.query_params() as parameters:
+        refused = [
+            f"{name} = {quoted(', '.join(values))}"
+            for name, values in requested.items()
+            if parameters.is_bound(name) and name not in parameters and not _is_value(st.session_state[name], values)
+        ]
+    if refused:
+        more = [f"{len(refused) - _MOST_NAMED} more"] * (len(refused) > _MOST_NAMED)
+        named = enumeration([*refused[:_MOST_NAMED], *more])
+        st.toast(plain(f"The link asks for {named}, which this page does not have. It shows what it starts with."))
+
+
+def _is_value(value: object, texts: list[str]) -> bool:
+    values = value if isinstance(value, list | tuple) else [] if value is None else [value]
+    return [*map(_comparable, values)] == [_comparable(text) for text in texts if text]
+
+
+def _comparable(value: object) -> object:
+    try:
+        return float(str(value).replace(",", ""))
+    except ValueError:
+        return str(value).casefold()
 
 
 def link_value(name: str) -> str:

@@ -26,8 +26,10 @@ pages = [
 ]
 page = st.navigation(pages, position="top")
 link_state.follow_history()
+requested = link_state.requested_values()
 presentation.switch(pages, page)
 with page_run():
     strip = lesson_strip.open_strip()
     page.run()
     lesson_strip.show_strip(strip, page.url_path or FIRST_PAGE)
+    link_state.name_refused(requested)

@@ -91,6 +91,7 @@ def test_every_step_opens_its_page_and_what_its_answer_relies_on_holds(
         app = page(step.page, parse_qsl(urlsplit(lesson.link(number)).query))
         assert not app.error
         assert not app.warning
+        assert not app.toast  # nothing in the link was refused
         assert [one.value for one in app.subheader] == [step.page.capitalize()]
         assert f"<p class='attnviz-ask'>{step.ask}</p>" in html(app)
         assert "attnviz-solved" not in html(app)  # nobody has answered

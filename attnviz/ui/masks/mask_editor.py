@@ -63,7 +63,7 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
         disabled=len(_history(side)) < 2 and not problem, on_click=_undo, args=(side,),
     )  # fmt: skip
     if problem:
-        sentence = f"{problem} The picture shows {good}."
+        sentence = f"{problem} Write a mask such as causal, sliding_window(4) or k < q. The picture shows {good}."
         st.html(element("div", element("pre", problem.pointer), sentence, class_="attnviz-mistake", role="alert"))
     st.session_state[f"{key} good"] = good
     return replace(shared, mask=good, biases=biases)

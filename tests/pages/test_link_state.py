@@ -1,0 +1,48 @@
+"""What a page says of a link that asks for what it does not have."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+ROUTER = str(Path(__file__).parents[2] / "attnviz" / "ui" / "router.py")
+
+
+def opened(page: str, **link: str | list[str]) -> AppTest:
+    app = AppTest.from_file(ROUTER, default_timeout=60)
+    app.switch_page(f"../../pages/{page}.py")
+    for name, value in link.items():
+        app.query_params[name.replace("_", "-")] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def test_values_that_a_page_does_not_have_are_named_once() -> None:
+    app = opened("explore", layer="encoder 77", head="Head 5", mask="Causal")
+    (toast,) = app.toast
+    assert "layer" in toast.value
+    assert "encoder 77" in toast.value
+    assert "head" not in toast.value
+    assert not app.run().toast
+
+
+def test_text_of_a_link_is_text() -> None:
+    (toast,) = opened("explore", layer="**bold** <b>").toast
+    assert "**bold**" not in toast.value
+
+
+@pytest.mark.parametrize(
+    ("page", "link"),
+    [
+        ("explore", {"pinned": "10 · it", "head": "Head 1", "Soft_cap": "", "utm-source": "course"}),
+        ("lookup", {"softness": "exact match", "query-x": "1.50"}),
+        ("steps", {"part": "Why scale", "d": "512"}),
+        ("steps", {"heads": "1", "d-k": "4"}),
+        ("masks", {"mask-a": "full", "mask-b": "mask that is not one"}),  # the page names the mistake itself
+        ("models", {"layer": "encoder 3", "head": "Head 1"}),
+        ("transformer", {"word": "7", "tab": "In symbols"}),
+    ],
+)
+def test_values_that_a_page_has_or_begins_with_are_not(page: str, link: dict[str, str | list[str]]) -> None:
+    assert not opened(page, **link).toast
