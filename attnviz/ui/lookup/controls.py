@@ -100,10 +100,11 @@ def _choose_query(dictionary: Dictionary) -> Point:
         x, y = (round(along, 2) + 0.0 if math.isfinite(along) else 0.0 for along in point)
         equal = [i for i, entry in enumerate(dictionary.entries) if (entry.x, entry.y) == (x, y)]
         st.session_state[KEY_BUTTONS] = equal[-1] if equal else None
-        st.pills(
-            "Ask for a key", range(len(dictionary.entries)), key=KEY_BUTTONS, on_change=_ask_for_key,
-            args=(dictionary,), format_func=partial(_button_label, dictionary.words),
-        )  # fmt: skip
+        with presentation.control("key", width="content"):
+            st.pills(
+                "Ask for a key", range(len(dictionary.entries)), key=KEY_BUTTONS, on_change=_ask_for_key,
+                args=(dictionary,), format_func=partial(_button_label, dictionary.words),
+            )  # fmt: skip
     return x, y
 
 

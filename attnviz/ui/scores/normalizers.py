@@ -24,7 +24,7 @@ from attnviz.ui.widgets import by_title, parameter, title
 
 MOST = 12  # keys whose names fit side by side in a small picture
 CARD, HEIGHT = 300, 190
-HEIGHT_PRESENTED = 165  # so that all cards stand on a screen of 1080 pixels
+HEIGHT_PRESENTED = 160  # so that all cards stand on a screen of 1080 pixels
 
 
 def show(selection: Selection, pinned: int | None) -> None:
@@ -95,7 +95,8 @@ def _show_magnification(selection: Selection, pinned: int) -> None:
     scores = selected_map(selection.with_mechanism(mechanism)).weights[pinned]
     tokens = [visible(token) for token in selection.layer.inputs.key_tokens]
     scores = np.where(np.isnan(scores), -np.inf, scores)
-    st.caption(plain(magnification_sentence(scores.tolist(), tokens)))
+    with st.container(key="magnification"):
+        st.caption(plain(magnification_sentence(scores.tolist(), tokens)))
 
 
 def _show_card(kind: type[Normalizer], bars: Chart[PlainSpec] | None, weights: np.ndarray | None, refusal: str) -> None:

@@ -9,7 +9,7 @@ from attnviz.translator import Translation, load
 from attnviz.translator.model import D_MODEL
 from attnviz.translator.sentence_lengths import COMPARED, SENTENCES, matching_words, shipped_accuracies
 from attnviz.translator.train import BATCH, STEPS
-from attnviz.ui import cache, html, quantities
+from attnviz.ui import cache, html, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.what_if import words
@@ -109,5 +109,6 @@ def _show_charts(length: int) -> None:
             st.markdown(f"**{title}**")
             chart(
                 accuracy(lengths, shares, marked=length), f"lengths-{key}", label=f"{title}, by sentence length",
-                name=f"{title.lower()} by length", description=f"{ends}.", height=300, grows=False,
+                name=f"{title.lower()} by length", description=f"{ends}.",
+                height=260 if presentation.presenting() else 300, grows=False,
             )  # fmt: skip
