@@ -9,7 +9,8 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 	--custom-compile-command "make lock"
 unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
-.PHONY: install run test quick check types style imports words pins js fix bench load mutate train lock audit
+.PHONY: install run test quick check types style imports words pins js fix bench load mutate train lock audit \
+	docs pictures deploy-test
 
 install: .venv/installed
 
@@ -24,10 +25,11 @@ quick: check
 	$(BIN)/python -m pytest --ignore tests/test_vocabulary.py --ignore tests/test_requirements.py --ignore tests/e2e
 
 check: .venv/tested node_modules/.installed
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target types style imports words pins js
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target types style imports words pins docs js
 
 types:
 	$(BIN)/mypy
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright # with the installed node
 
 style:
 	$(BIN)/ruff check .
@@ -46,11 +48,19 @@ js: node_modules/.installed
 	node_modules/.bin/tsc --project jsconfig.json
 	node --test --test-reporter=dot tests/js/
 
+# docs builds the documentation into site/, where every link and anchor must be.
+docs: .venv/tested
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+pictures: .venv/tested
+	$(BIN)/python -m docs.tools.pictures $(PICTURES)
+
 fix: .venv/tested
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 bench: .venv/tested
+	$(PIP) -r requirements/bench.txt
 	$(BIN)/python -m tests.bench
 
 load: .venv/tested
@@ -58,6 +68,11 @@ load: .venv/tested
 
 mutate: .venv/tested
 	$(BIN)/python -m tests.mutate $(MUTATE)
+
+# deploy-test runs the steps of deploy/Dockerfile in a fresh Debian root, as root; it takes some minutes.
+deploy-test:
+	command -v mmdebstrap || .ci/debian mmdebstrap
+	tests/deploy/fresh_debian.sh
 
 train: install
 	$(BIN)/python -m attnviz.translator.train
@@ -91,9 +106,10 @@ node_modules/.installed: package.json package-lock.json .ci/node
 	npm ci --silent
 	@touch $@
 
-.venv/tested: .venv/installed requirements/dev.txt .ci/browser
-	$(PIP) -r requirements/dev.txt
+.venv/tested: .venv/installed requirements/dev.txt requirements/vision.txt .ci/browser
+	$(PIP) -r requirements/dev.txt -r requirements/vision.txt
 	.ci/browser $(BIN)
+	@test -x /usr/sbin/nginx || command -v nginx >/dev/null || .ci/debian nginx-light # for tests of deploy/
 	@touch $@
 
 .venv/lock: .venv/installed requirements/lock.txt

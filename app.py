@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 # Before torch is imported. Each visitor's thread would start a worker for every core; a large result would be
 # handed to the system page by page.
@@ -19,10 +18,13 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.config import set_option
 
-from attnviz import settings
+from attnviz import __version__, settings
+from attnviz.app_files import PACKAGE
+from attnviz.models.minilm import is_installed
 from attnviz.sources import Pretrained
-from attnviz.ui import hosting, housekeeping, scripts, styles
+from attnviz.ui import hosting, housekeeping, logs, metrics, scripts, styles
 from attnviz.ui.addresses import OlderLinks, UnknownAddresses, address
+from attnviz.ui.health import HealthChecks, Readiness
 from attnviz.ui.static_files import PageElements, StaticFileCache, disable_nagle
 
 try:
@@ -32,6 +34,11 @@ except ValueError as error:
 set_option("server.maxUploadSize", settings.upload_bytes() // settings.MB)
 if not hosting.is_local():
     os.environ.setdefault("ATTNVIZ_MODELS", "")  # nobody else names folders and models, unless the owner says so
+
+if hosting.has_tls() and settings.embedding_sites():
+    set_option("server.xsrfCookieSameSite", "none")  # without it a frame on another site uploads nothing
+logs.start_logs(settings.log_style())
+READINESS = Readiness()
 
 FRAMES = " ".join(("'self'", *settings.embedding_sites()))
 HEADERS = {
@@ -71,20 +78,27 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
     """Loads the pages, the default model and its example before the first visitor; frees memory afterwards."""
     disable_nagle()
     transformers.logging.disable_progress_bar()
-    Pretrained().layers()
+    if is_installed():
+        Pretrained().layers()
     housekeeping.import_pages()
     freeing = asyncio.create_task(housekeeping.free_memory())
-    yield
+    with metrics.serving():
+        READINESS.is_ready = True
+        logs.write_event("start", version=__version__)
+        yield
+        READINESS.is_ready = False
+    logs.write_event("stop")
     freeing.cancel()
     with suppress(asyncio.CancelledError):
         await freeing  # raises what it failed with
 
 
 app = st.App(
-    Path(__file__).parent / "attnviz" / "ui" / "router.py",
+    PACKAGE / "ui" / "router.py",
     routes=scripts.routes(),
     middleware=[
         Middleware(SecurityHeaders),
+        Middleware(HealthChecks, readiness=READINESS),
         Middleware(hosting.AllowedHosts),
         Middleware(OlderLinks),
         Middleware(PageElements, head=scripts.early_elements(), body=styles.style_element()),

@@ -1,20 +1,33 @@
 """attnviz shows how attention works, and what it does: every stage of every head, from Python."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from attnviz import biases, figures, masks, normalizers, scores
-from attnviz.analysis import head_maps
-from attnviz.inputs import Inputs
-from attnviz.layer import Layer
-from attnviz.mechanism import Attention, Mechanism
-
 if TYPE_CHECKING:
-    from attnviz.tracing import capture
+    from attnviz import biases, figures, masks, normalizers, scores
+    from attnviz.analysis import head_maps
+    from attnviz.analysis.downsampling import Downsampled, downsample
+    from attnviz.inputs import Inputs
+    from attnviz.layer import Layer
+    from attnviz.mechanism import Attention, Mechanism
+    from attnviz.notebook import show, to_html
+    from attnviz.trace import Trace
+    from attnviz.tracing import capture, capturing
 
+__version__ = "0.1.0"
 __all__ = [
-    "Attention", "Inputs", "Layer", "Mechanism",
-    "biases", "capture", "figures", "head_maps", "masks", "normalizers", "scores",
+    "Attention", "Downsampled", "Inputs", "Layer", "Mechanism", "Trace",
+    "biases", "capture", "capturing", "downsample", "figures", "head_maps", "masks", "normalizers", "scores", "show",
+    "to_html",
 ]  # fmt: skip
+
+_PLACES = {
+    "Attention": "attnviz.mechanism", "Downsampled": "attnviz.analysis.downsampling",
+    "downsample": "attnviz.analysis.downsampling", "Inputs": "attnviz.inputs", "Layer": "attnviz.layer",
+    "Mechanism": "attnviz.mechanism", "capture": "attnviz.tracing", "capturing": "attnviz.tracing",
+    "head_maps": "attnviz.analysis.head_maps", "show": "attnviz.notebook", "to_html": "attnviz.notebook",
+    "Trace": "attnviz.trace",
+}  # fmt: skip
 
 
 def __dir__() -> list[str]:
@@ -22,10 +35,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `attnviz.capture` when it is first used, because transformers takes seconds to import."""
-    if name != "capture":
+    """Imports what is named when it is first used: torch takes seconds, and transformers more of them."""
+    if name not in __all__:
         raise AttributeError(f"module 'attnviz' has no attribute {name!r}")
-    from attnviz.tracing import capture
-
-    globals()[name] = capture
-    return capture
+    module = import_module(_PLACES.get(name, f"attnviz.{name}"))
+    value = globals()[name] = getattr(module, name, module)
+    return value

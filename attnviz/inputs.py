@@ -39,7 +39,7 @@ class Inputs:
     key_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, array in (("query", self.query), ("key", self.key), ("value", self.value)):
+        for name, array in self._vectors.items():
             if not isinstance(array, Tensor):
                 raise ValueError(f"{name} must be a torch tensor; it is a {type(array).__name__}. Use torch.as_tensor.")
             if array.ndim != 3:
@@ -48,21 +48,17 @@ class Inputs:
                 raise ValueError(f"{name} must hold real numbers, such as float32; it holds {array.dtype}.")
             if 0 in array.shape:
                 raise ValueError(f"{name} is empty: its shape is {tuple(array.shape)}. Give at least one of each.")
-            least, most = map(float, array.detach().aminmax())
-            if not -LARGEST <= least <= most <= LARGEST:  # which NaN is never
-                raise ValueError(
-                    f"{name} holds numbers that are not finite, or larger than {LARGEST:.0e}. "
-                    "Replace NaN and infinity, or scale the vectors down."
-                )
+            self._check_numbers(name, array)
         if len(self._dtypes) > 1:
-            types = f"{self.query.dtype}, {self.key.dtype} and {self.value.dtype}"
+            types = "{}, {} and {}".format(*(tensor.dtype for tensor in self._vectors.values()))
             raise ValueError(f"query, key and value must be of one type; they are {types}. Use .float() on each.")
-        heads, queries, _ = self.query.shape
-        kv_heads, keys, _ = self.key.shape
-        if self.value.shape[:2] != (kv_heads, keys):
+        query, key, value = self._vectors.values()
+        heads, queries, _ = query.shape
+        kv_heads, keys, _ = key.shape
+        if value.shape[:2] != (kv_heads, keys):
             raise ValueError(
                 f"key and value must have the same heads and tokens; key has {kv_heads} heads of {keys} tokens, "
-                f"value has {self.value.shape[0]} heads of {self.value.shape[1]} tokens."
+                f"value has {value.shape[0]} heads of {value.shape[1]} tokens."
             )
         if heads % kv_heads:
             raise ValueError(
@@ -80,12 +76,25 @@ class Inputs:
                 raise ValueError(f"{name} must hold {count} ids, one for each vector, or none; it holds {len(ids)}.")
 
     def __repr__(self) -> str:
-        query, key, value = (dimensions(tensor.shape) for tensor in (self.query, self.key, self.value))
+        query, key, value = (dimensions(tensor.shape) for tensor in self._vectors.values())
         return f"Inputs(query {query}, key {key}, value {value})"
 
     @property
+    def _vectors(self) -> dict[str, Tensor]:
+        """The tensors as they are held: none is read for its shape or type."""
+        return {name: vars(self)[name] for name in ("query", "key", "value")}
+
+    def _check_numbers(self, name: str, array: Tensor) -> None:
+        """Raises ValueError if a number is not finite or too large."""
+        if not is_bounded(array):
+            raise ValueError(
+                f"{name} holds numbers that are not finite, or larger than {LARGEST:.0e}. "
+                "Replace NaN and infinity, or scale the vectors down."
+            )
+
+    @property
     def _dtypes(self) -> set[torch.dtype]:
-        return {tensor.dtype for tensor in (self.query, self.key, self.value)} - {*COMPACT}
+        return {tensor.dtype for tensor in self._vectors.values()} - {*COMPACT}
 
     @property
     def dtype(self) -> torch.dtype:
@@ -94,19 +103,19 @@ class Inputs:
 
     @property
     def heads(self) -> int:
-        return self.query.shape[0]
+        return self._vectors["query"].shape[0]
 
     @property
     def queries(self) -> int:
-        return self.query.shape[1]
+        return self._vectors["query"].shape[1]
 
     @property
     def keys(self) -> int:
-        return self.key.shape[1]
+        return self._vectors["key"].shape[1]
 
     def kv_head(self, head: int) -> int:
         """Returns the key and value head that query head `head` uses."""
-        return head * self.key.shape[0] // self.heads
+        return head * self._vectors["key"].shape[0] // self.heads
 
     def query_of(self, head: int) -> Float[Tensor, "queries d_q"]:
         """Returns the queries of head `head`, in the type in which it is computed."""
@@ -119,6 +128,12 @@ class Inputs:
     def value_of(self, head: int) -> Float[Tensor, "keys d_v"]:
         """Returns the values that query head `head` uses, in the type in which it is computed."""
         return self.value[self.kv_head(head)].to(self.dtype)
+
+
+def is_bounded(array: Real[Tensor, "..."]) -> bool:
+    """Returns whether all numbers lie between −LARGEST and LARGEST, which NaN never does."""
+    least, most = map(float, array.detach().aminmax())
+    return -LARGEST <= least <= most <= LARGEST
 
 
 def cut_heads(vectors: Real[Tensor, "tokens width"], heads: int) -> Real[Tensor, "heads tokens d_head"]:

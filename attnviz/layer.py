@@ -1,9 +1,7 @@
-"""The attention layers of one example."""
+"""One attention layer of one example."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import overload
 
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
@@ -63,6 +61,7 @@ class Layer:
     mechanism: Mechanism  # the one it was made for; a page may exchange any part of it
     fidelity: Fidelity | None = None  # None where nothing was captured from a model
     locked_reason: str = ""  # why the mechanism cannot be changed, as a sentence; empty where it can
+    comparison: str = ""  # what was compared with the model's own and how exactly, as a sentence; empty if nothing was
 
     def __repr__(self) -> str:
         heads, queries, keys = self.inputs.heads, self.inputs.queries, self.inputs.keys
@@ -77,27 +76,3 @@ class Layer:
     def locked(self) -> bool:
         """Whether the mechanism cannot be changed."""
         return bool(self.locked_reason)
-
-
-@dataclass(frozen=True, eq=False)
-class Trace(Sequence[Layer]):
-    """The attention of one model on one input: the layers in the order in which they ran, and what is missing."""
-
-    layers: tuple[Layer, ...] = ()
-    missing: tuple[str, ...] = ()  # what cannot be shown and why, in a sentence each
-
-    @overload
-    def __getitem__(self, index: int) -> Layer: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Layer, ...]: ...
-    def __getitem__(self, index: int | slice) -> Layer | tuple[Layer, ...]:
-        return self.layers[index]
-
-    def __repr__(self) -> str:
-        names = [layer.name for layer in self.layers]
-        some = names if len(names) < 4 else [names[0], "…", names[-1]]
-        missing = f"; {len(self.missing)} missing" if self.missing else ""
-        return f"Trace({len(names)} layers: {', '.join(some)}{missing})"
-
-    def __len__(self) -> int:
-        return len(self.layers)

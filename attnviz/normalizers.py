@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from entmax import entmax15, entmax_bisect, sparsemax  # type: ignore[import-untyped]
@@ -38,6 +38,18 @@ class Normalizer:
         """Returns this normalizer for so many queries, keys and heads: itself, unless it depends on them."""
         return self
 
+    def softmax_terms(self, head: int) -> "SoftmaxTerms | None":
+        """Returns the terms with which this normalizer is a softmax in this head; None if it is not."""
+        return None
+
+
+class SoftmaxTerms(NamedTuple):
+    """The weights are exp(score / temperature − lse), where lse = log Σ exp(score / temperature), and the sum has one
+    more entry, exp(sink)."""
+
+    temperature: float = 1.0
+    sink: float = -math.inf
+
 
 @dataclass(frozen=True)
 class Softmax(Normalizer):
@@ -65,6 +77,9 @@ class Softmax(Normalizer):
         # A row of nothing but −∞ is filled before as well as after, so that no NaN reaches the gradient.
         empty = _empty_rows(scores)
         return self._weights(scores.masked_fill(empty, 0)).masked_fill(empty, 0)
+
+    def softmax_terms(self, head: int) -> SoftmaxTerms | None:
+        return SoftmaxTerms(self.temperature)
 
     def _weights(self, scores: ScoreRows) -> Weights:
         if self.temperature != 1:  # the greatest becomes 0, so that no temperature is too low
@@ -126,6 +141,9 @@ class SoftmaxPlusOne(Normalizer):
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         return _with_sink(scores, scores.new_zeros(()))
 
+    def softmax_terms(self, head: int) -> SoftmaxTerms | None:
+        return SoftmaxTerms(sink=0.0)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sink(TensorIdentity, Normalizer):
@@ -166,6 +184,10 @@ class Sink(TensorIdentity, Normalizer):
                 )
             logit = logit[h]
         return _with_sink(scores, logit)
+
+    def softmax_terms(self, head: int) -> SoftmaxTerms | None:
+        logits = torch.as_tensor(self.logit)
+        return SoftmaxTerms(sink=float(logits[head] if logits.ndim else logits))
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,24 @@ class Score:
         raise NotImplementedError
 
 
+class DotProduct(Score):
+    """A score that is the dot product of a function of the query with a function of the key."""
+
+    def factors(
+        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
+    ) -> tuple[Float[Tensor, "*batch queries width"], Float[Tensor, "*batch keys width"]]:
+        """Returns what the dot products are of: score(query, key) = left @ rightᵀ."""
+        raise NotImplementedError
+
+    def __call__(
+        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
+    ) -> Float[Tensor, "*batch queries keys"]:
+        left, right = self.factors(query, key)
+        return left @ right.mT
+
+
 @dataclass(frozen=True)
-class ScaledDot(Score):
+class ScaledDot(DotProduct):
     """The dot product of query and key, divided by √d_k so that its spread does not grow with the width.
 
     Vaswani et al. 2017, "Attention Is All You Need". `scale` replaces the factor 1/√d_k.
@@ -45,16 +61,16 @@ class ScaledDot(Score):
         if self.scale is not None and not math.isfinite(self.scale):
             raise ValueError(f"ScaledDot needs a finite scale; it got {self.scale}.")
 
-    def __call__(
+    def factors(
         self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> Float[Tensor, "*batch queries keys"]:
+    ) -> tuple[Float[Tensor, "*batch queries width"], Float[Tensor, "*batch keys width"]]:
         _same_width(self, query, key)
         scale = query.shape[-1] ** -0.5 if self.scale is None else self.scale
-        return (query * scale) @ key.mT
+        return query * scale, key
 
 
 @dataclass(frozen=True)
-class Dot(Score):
+class Dot(DotProduct):
     """The plain dot product of query and key.
 
     Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation".
@@ -64,15 +80,15 @@ class Dot(Score):
         tensor([[1., 1.]])
     """
 
-    def __call__(
+    def factors(
         self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> Float[Tensor, "*batch queries keys"]:
+    ) -> tuple[Float[Tensor, "*batch queries width"], Float[Tensor, "*batch keys width"]]:
         _same_width(self, query, key)
-        return query @ key.mT
+        return query, key
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class General(TensorIdentity, Score):
+class General(TensorIdentity, DotProduct):
     """Query times a matrix times key, qᵀWk: the matrix projects the query into the keys' space, (qW) · k.
 
     Luong et al. 2015. W has shape (d_q, d_k), so queries and keys may differ in width. Without a
@@ -87,10 +103,10 @@ class General(TensorIdentity, Score):
     weight: Float[Tensor, "d_q d_k"] | None = None
     seed: int = field(default=0, metadata={"min": 0, "max": 9999})
 
-    def __call__(
+    def factors(
         self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> Float[Tensor, "*batch queries keys"]:
-        return query @ self.matrix(query.shape[-1], key.shape[-1]).to(query) @ key.mT
+    ) -> tuple[Float[Tensor, "*batch queries width"], Float[Tensor, "*batch keys width"]]:
+        return query @ self.matrix(query.shape[-1], key.shape[-1]).to(query), key
 
     def matrix(self, d_q: int, d_k: int) -> Float[Tensor, "d_q d_k"]:
         """W for queries and keys of these widths, as it was given or as the seed draws it."""
@@ -145,7 +161,7 @@ class Additive(TensorIdentity, Score):
 
 
 @dataclass(frozen=True)
-class Cosine(Score):
+class Cosine(DotProduct):
     """The cosine of the angle between query and key, divided by τ; lengths do not count.
 
     Swin Transformer V2 (Liu et al. 2022), where τ is learned. A vector of length zero has cosine 0.
@@ -161,11 +177,11 @@ class Cosine(Score):
         if not 0 < self.tau < math.inf:
             raise ValueError(f"Cosine needs a finite τ above 0; it got {self.tau}.")
 
-    def __call__(
+    def factors(
         self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> Float[Tensor, "*batch queries keys"]:
+    ) -> tuple[Float[Tensor, "*batch queries width"], Float[Tensor, "*batch keys width"]]:
         _same_width(self, query, key)
-        return normalize(query, dim=-1) @ normalize(key, dim=-1).mT / self.tau
+        return normalize(query, dim=-1) / self.tau, normalize(key, dim=-1)
 
 
 SCORES = (ScaledDot, Dot, General, Additive, Cosine)

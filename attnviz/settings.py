@@ -2,6 +2,8 @@
 
 import os
 import re
+from enum import StrEnum
+from ipaddress import ip_address
 
 from attnviz.formatting import quoted
 
@@ -9,7 +11,16 @@ MB = 1 << 20
 NAMES = (
     *("ATTNVIZ_HOSTED", "ATTNVIZ_TLS", "ATTNVIZ_MODELS", "ATTNVIZ_MODELS_KEPT", "ATTNVIZ_MODEL_MB"),
     *("ATTNVIZ_UPLOAD_MB", "ATTNVIZ_UNPACKED_MB", "ATTNVIZ_UPLOADS_MB", "ATTNVIZ_EMBED"),
+    *("ATTNVIZ_LOG", "ATTNVIZ_METRICS_PORT", "ATTNVIZ_METRICS_ADDRESS", "ATTNVIZ_RAY", "ATTNVIZ_TRACES"),
 )
+
+
+class LogStyle(StrEnum):
+    """How the log is written: for programs, for people, or as Streamlit writes it, with the texts of errors."""
+
+    JSON = "json"
+    PLAIN = "plain"
+    UNCHANGED = "unchanged"
 
 
 def is_hosted() -> bool:
@@ -65,6 +76,48 @@ def embedding_sites() -> tuple[str, ...]:
                 f"{quoted(site)} is none."
             )
     return tuple(sites)
+
+
+def log_style() -> LogStyle:
+    """Returns how the log is written: ATTNVIZ_LOG, by default unchanged, and plain if hosted, where it may not be
+    unchanged."""
+    text = os.environ.get("ATTNVIZ_LOG") or (LogStyle.PLAIN if is_hosted() else LogStyle.UNCHANGED)
+    allowed = [style for style in LogStyle if style != LogStyle.UNCHANGED or not is_hosted()]
+    if text not in allowed:
+        raise ValueError(f"ATTNVIZ_LOG must be {' or '.join(allowed)}; it is {quoted(text)}.")
+    return LogStyle(text)
+
+
+def metrics_port() -> int | None:
+    """Returns the port of the metrics for Prometheus: ATTNVIZ_METRICS_PORT; None, no metrics, by default."""
+    if not os.environ.get("ATTNVIZ_METRICS_PORT"):
+        return None
+    text = os.environ["ATTNVIZ_METRICS_PORT"]
+    if not text.isdecimal() or not 1 <= int(text) <= 65_535:
+        raise ValueError(f"ATTNVIZ_METRICS_PORT must be a port from 1 to 65535; it is {quoted(text)}.")
+    return int(text)
+
+
+def metrics_address() -> str:
+    """Returns the address at which the metrics are served: ATTNVIZ_METRICS_ADDRESS, this computer alone by default."""
+    text = os.environ.get("ATTNVIZ_METRICS_ADDRESS") or "127.0.0.1"
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ValueError(
+            f"ATTNVIZ_METRICS_ADDRESS must be an address such as 127.0.0.1; it is {quoted(text)}."
+        ) from None
+
+
+def ray_address() -> str | None:
+    """Returns the address of the Ray cluster that computes long maps: ATTNVIZ_RAY, auto, host:port or
+    ray://host:port; None, this machine alone, by default."""
+    return os.environ.get("ATTNVIZ_RAY") or None
+
+
+def traces_folder() -> str | None:
+    """Returns the folder whose traces everybody who reaches the app may open: ATTNVIZ_TRACES; None by default."""
+    return os.environ.get("ATTNVIZ_TRACES") or None
 
 
 def check_names() -> None:

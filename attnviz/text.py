@@ -6,8 +6,8 @@ CHARACTERS = 100_000  # of a text; checked before tokenization, which takes memo
 LONGEST_TOKEN = 200  # characters kept of each token
 
 
-def check_text(text: str) -> str:
-    """Returns the text. Raises ValueError if it is empty, too long or not valid Unicode.
+def check_text(text: str, most: int = CHARACTERS) -> str:
+    """Returns the text. Raises ValueError if it is empty, not valid Unicode, or has more than `most` characters.
 
     Example:
         >>> check_text("to be or not")
@@ -15,8 +15,8 @@ def check_text(text: str) -> str:
     """
     if not text.strip():
         raise ValueError("There is no text yet. Type a word or a sentence.")
-    if len(text) > CHARACTERS:
-        raise ValueError(f"This text has {len(text):,} characters; at most {CHARACTERS:,} are read. Shorten the text.")
+    if len(text) > most:
+        raise ValueError(f"This text has {len(text):,} characters; at most {most:,} are read. Shorten the text.")
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError("The text holds half a character (a lone surrogate). Type or paste it again.")
     return text

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, presentation, source_picker
+from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, presentation, source_picker, viewport
 from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
 from attnviz.ui.head_map import check_maps
 from attnviz.ui.heading import heading
@@ -13,7 +13,7 @@ from attnviz.ui.widgets import more
 
 heading("Explore", "What does each token look at, in every head? Type a sentence, or bring vectors of your own.")
 
-selection, places = source_picker.choose_selection(presented=True)
+selection, places = source_picker.choose_selection(presented=True, long=True)
 with st.sidebar:
     own = selection.mechanism
     mask_place, others = st.container(), more("score", "biases", "normalizer", *head_controls.DISPLAY)
@@ -22,7 +22,10 @@ with st.sidebar:
     with others:
         special, all_layers, colors = head_controls.choose_display(selection.layers, selection.index)
 mechanisms = [layer.mechanism.updated(own, chosen) for layer in selection.layers]
-selection = replace(selection, mechanisms=mechanisms, special=special, all_layers=all_layers, colors=colors)
+selection = replace(
+    selection, mechanisms=mechanisms, special=special, all_layers=all_layers, colors=colors,
+    viewport=viewport.choose_viewport(selection.layer.inputs),
+)  # fmt: skip
 places.show_locked(selection.layer)
 title = st.empty()
 

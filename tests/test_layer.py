@@ -4,7 +4,8 @@ import torch
 
 import attnviz
 from attnviz import Inputs, Layer, Mechanism
-from attnviz.layer import Fidelity, Kind, LayerId, Trace
+from attnviz.layer import Fidelity, Kind, LayerId
+from attnviz.trace import Trace
 
 INPUTS = Inputs(*torch.zeros(3, 2, 3, 4), tuple("abc"), tuple("abc"))
 LAYERS = tuple(Layer(LayerId("encoder", i), Kind.SELF, INPUTS, Mechanism(), Fidelity.VERIFIED) for i in range(12))

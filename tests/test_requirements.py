@@ -44,7 +44,7 @@ PINS = {file: requirements(file) for file in FILES}
 def test_each_file_is_listed_here() -> None:
     whole = (FOLDER.parent / "requirements.txt").read_text()
     assert re.findall("(?m)^[^#].*$", whole) == ["-r requirements/app.txt", "-r requirements/cuda.txt"]
-    assert sorted([*(f"{name}.txt" for name in INPUTS), "cpu.txt", "models.txt"]) == FILES
+    assert sorted([*(f"{name}.txt" for name in INPUTS), "bench.txt", "cpu.txt", "models.txt", "vision.txt"]) == FILES
     assert sorted(path.stem for path in FOLDER.glob("*.in")) == sorted(INPUTS)
 
 

@@ -7,125 +7,211 @@ from functools import partial
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import adaptive_max_pool1d
 
-from attnviz.analysis.head_maps import Map, Special, head_map, maps_of_heads, shown_positions
+from attnviz.analysis.engines import Engine, Local
+from attnviz.analysis.head_maps import HeadChoice, Map, Special, head_map, maps_of_heads
+from attnviz.analysis.map_cells import Axis, CellSums, blocks_of_rows, reduce_block, shown_axis
+from attnviz.analysis.softmax_blocks import compute_block, softmax_head
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 from attnviz.mechanism import BLOCK, Mechanism
 
+MOST_WEIGHTS = 1 << 25  # of a block of whole rows, which a mechanism holds in several stages
+LEAST_ROWS = 16  # of a block
+OnProgress = Callable[[float, "Downsampled"], None]
+
 
 @dataclass(frozen=True, eq=False)
-class DownsampledMap:
-    """A map max-pooled into fewer cells, with the positions of the maxima."""
+class Downsampled:
+    """A map in fewer cells. Cells are disjoint and cover all that is shown, each with three numbers.
 
-    weights: Float[Tensor, "height width"]  # the largest weight of each cell; NaN where nothing is allowed
-    query: Int[Tensor, "height width"]  # the query position of the largest weight; −1 where nothing is allowed
-    key: Int[Tensor, "height width"]  # its key position
-    queries: Int[Tensor, " rows"]  # the positions of all queries in the map
-    keys: Int[Tensor, " columns"]  # the positions of all keys in the map
+    Row i and column j stand for the shown queries and keys of which row_edges[i] ≤ query < row_edges[i + 1] and
+    column_edges[j] ≤ key < column_edges[j + 1]. The mass of a row of cells adds up to what its queries' weights add up
+    to, 1 for softmax, and mass · queries / allowed is the mean weight.
+    """
+
+    mass: Float[Tensor, "rows columns"]  # the mean over the cell's queries of the sum of their weights on its keys
+    maximum: Float[Tensor, "rows columns"]  # the largest weight; NaN where nothing is allowed
+    query: Int[Tensor, "rows columns"]  # the position of the query that has it; −1 where nothing is allowed
+    key: Int[Tensor, "rows columns"]  # and of the key
+    allowed: Int[Tensor, "rows columns"]  # the number of pairs that the mask allows; in a sample, about so many
+    lse: Float[Tensor, " queries"]  # of each query, with which weight = exp(score − lse); NaN if there is none
+    row_edges: Int[Tensor, " row_edges"]
+    column_edges: Int[Tensor, " column_edges"]
+    queries: Int[Tensor, " queries"]  # the positions of all queries in the map
+    keys: Int[Tensor, " keys"]  # the positions of all keys in the map
+    queries_done: int  # the number of queries that the numbers are of: fewer than all in a sample
 
     @property
-    def rows(self) -> Int[Tensor, " height"]:
-        """The position of each row's first query."""
-        return _first_positions(self.queries, len(self.weights))
-
-    @property
-    def columns(self) -> Int[Tensor, " width"]:
-        """The position of each column's first key."""
-        return _first_positions(self.keys, self.weights.shape[1])
+    def mean(self) -> Float[Tensor, "rows columns"]:
+        """The mean weight of the pairs that are allowed; NaN where there are none."""
+        sizes = Axis(self.queries, len(self.mass)).sizes
+        return self.mass * sizes[:, None] / torch.where(self.allowed > 0, self.allowed, torch.nan)
 
     def slices(self, top: int, bottom: int, left: int, right: int) -> tuple[slice, slice]:
         """Returns the queries and keys of the cells from `top` to `bottom` and `left` to `right`, inclusive."""
-        height, width = self.weights.shape
-        spans = (self.queries, top, bottom, height), (self.keys, left, right, width)
-        rows, keys = (each[first * len(each) // n : -(-(last + 1) * len(each) // n)] for each, first, last, n in spans)
-        return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(keys[0]), int(keys[-1]) + 1)
+        spans = (self.row_edges, top, bottom), (self.column_edges, left, right)
+        rows, keys = (slice(int(edges[first]), int(edges[last + 1])) for edges, first, last in spans)
+        return rows, keys
 
 
 def downsample(
-    compute: Callable[[slice], Map],
     inputs: Inputs,
-    height: int,
-    width: int,
+    mechanism: Mechanism,
+    head: HeadChoice = 0,
     *,
-    rows: slice = slice(None),
+    cells: tuple[int, int] = (256, 256),
+    queries: slice = slice(None),
     keys: slice = slice(None),
     special: Special = Special.SHOWN,
-) -> DownsampledMap:
-    """Returns a map between the queries and keys of `inputs`, max-pooled into at most `height` × `width` cells.
+    engine: Engine | None = None,
+    sample: int | None = None,
+    lse: Float[Tensor, " queries"] | None = None,
+    progress: OnProgress | None = None,
+) -> Downsampled:
+    """Returns the map of one head, or of all heads as one, in at most `cells` rows and columns of cells.
 
-    `compute(rows)` returns the weights of a slice of the queries at all shown keys, as `head_map` does. `rows` and
-    `keys` select a part of the map. Cells are those of torch's adaptive pooling: cell i of h has the rows from
-    ⌊i n / h⌋ to ⌈(i + 1) n / h⌉ of n. Memory is bounded by one block of rows. Raises ValueError if no query or key is
-    selected.
+    `queries` and `keys` select a part of the map, and special tokens may be hidden. Of a softmax a tile of scores is
+    held at a time, and what the mask allows nowhere is not computed; of other normalizers, and of several heads as one,
+    a block of whole rows. A `sample` takes at most so many queries of each row of cells, for a first picture. `lse` is
+    that of the whole map under the same `special`: with it only the part is computed. `engine` computes the blocks,
+    by default the threads of this machine. `progress` is called after each with the share that is done and the map so
+    far, in which cells without a query yet are NaN; what it raises cancels.
+
+    Raises ValueError if no query or key is selected, or `lse` is not one of each shown query.
 
     Example:
         >>> inputs = Inputs(*torch.eye(4).expand(3, 1, 4, 4), tuple("abcd"), tuple("abcd"))
-        >>> downsample(lambda rows: head_map(inputs, Mechanism(), 0, rows=rows), inputs, height=2, width=2).key
-        tensor([[0, 2],
-                [0, 2]])
+        >>> small = downsample(inputs, Mechanism(), cells=(2, 2))
+        >>> small.mass.sum(1), small.allowed[0], small.row_edges
+        (tensor([1., 1.]), tensor([4, 4]), tensor([0, 2, 4]))
     """
-    q = _selected_positions(inputs.queries, inputs.special_queries, special, rows, "query")
-    k = _selected_positions(inputs.keys, inputs.special_keys, special, keys, "key")
-    first_column = sum(i < k[0] for i in shown_positions(inputs.keys, inputs.special_keys, special))
-    height, width = min(height, len(q)), min(width, len(k))
-    cells, device = torch.arange(height), inputs.query.device
-    start, end = cells * len(q) // height, -(-(cells + 1) * len(q) // height)
-    most = torch.arange(min(BLOCK, int((end - start).max())))
-    weights = torch.full((height, width), -torch.inf, dtype=inputs.dtype, device=device)
-    query, key = (torch.full((height, width), -1, device=device) for _ in range(2))
+    rows, columns = _axes(inputs, special, (queries, keys), cells)
+    known = None if lse is None else _part(lse, inputs, special, rows)
+    softmax = softmax_head(inputs, mechanism, head, rows, columns, special, known) if isinstance(head, int) else None
+    if softmax is None:
+        compute = partial(head_map, inputs, mechanism, head, special)
+        return downsample_map(
+            compute, inputs, cells=cells, queries=queries, keys=keys, special=special, sample=sample, progress=progress
+        )
+    sums, sizes, rows_lse = CellSums(rows.cells, columns.cells), _sizes(rows, sample), _none(rows)
+    index = _sampled(rows, sizes)
+    # Few rows of a sample in a block: what their span of queries may attend to differs.
+    most = max(LEAST_ROWS, BLOCK * len(index) // len(rows.positions))
+    tasks = [index[part] for part in blocks_of_rows(sizes, most)]
     done = 0
-    for first in range(q[0] - q[0] % BLOCK, q[-1] + 1, BLOCK):
-        block = compute(slice(max(first, q[0]), min(first + BLOCK, q[-1] + 1)))
-        block = block[:, first_column : first_column + len(k)]
-        if not len(block):
-            continue
-        maxima = block.nan_to_num(nan=-torch.inf)
-        column = torch.arange(width, device=device).expand(len(block), width)
-        if width < len(k):
-            maxima, column = adaptive_max_pool1d(maxima, width, return_indices=True)
-        # The rows of each cell in this block; cells with fewer rows than the largest repeat their last one.
-        here = (start < done + len(block)) & (end > done)
-        top, bottom = (edge[here].clamp(done, done + len(block)) - done for edge in (start, end))
-        window = torch.minimum(top[:, None] + most, bottom[:, None] - 1).to(device)
-        best, index = maxima[window].max(1)
-        row = window.gather(1, index)
-        better, here = best > weights[here], here.to(device)
-        weights[here] = torch.where(better, best, weights[here])
-        query[here] = torch.where(better, torch.tensor(q, device=device)[done + row], query[here])
-        key[here] = torch.where(better, torch.tensor(k, device=device)[column.gather(0, row)], key[here])
-        done += len(block)
-    return DownsampledMap(torch.where(query < 0, torch.nan, weights), query, key, torch.tensor(q), torch.tensor(k))
+    for block in (engine or Local(None if inputs.query.is_cpu else 1)).map(compute_block, softmax, tasks):
+        sums.add(block.cells)
+        rows_lse[block.rows] = block.lse.float()
+        done += len(block.rows)
+        if progress:
+            progress(done / len(index), _downsampled(sums, rows, columns, rows_lse))
+    return _downsampled(sums, rows, columns, rows_lse)
 
 
-def _first_positions(positions: Int[Tensor, " positions"], cells: int) -> Int[Tensor, " cells"]:
-    return positions[torch.arange(cells) * len(positions) // cells]
+def downsample_map(
+    compute: Callable[[slice], Map],
+    inputs: Inputs,
+    *,
+    cells: tuple[int, int] = (256, 256),
+    queries: slice = slice(None),
+    keys: slice = slice(None),
+    special: Special = Special.SHOWN,
+    sample: int | None = None,
+    progress: OnProgress | None = None,
+) -> Downsampled:
+    """Returns any map between the queries and keys of `inputs` in fewer cells, such as rollout or a difference.
+
+    `compute(rows)` returns the weights of a slice of the queries at all shown keys, NaN where not allowed, as
+    `head_map` does. The other arguments are those of `downsample`. Raises ValueError if no query or key is selected.
+
+    Example:
+        >>> inputs = Inputs(*torch.eye(4).expand(3, 1, 4, 4), tuple("abcd"), tuple("abcd"))
+        >>> downsample_map(lambda rows: head_map(inputs, Mechanism(), 0, rows=rows), inputs, cells=(2, 2)).maximum
+        tensor([[0.3547, 0.2151],
+                [0.2151, 0.3547]])
+    """
+    rows, columns = _axes(inputs, special, (queries, keys), cells)
+    shown = shown_axis(inputs.keys, inputs.special_keys, special, slice(None), 1, "key").positions
+    left = int((shown < columns.positions[0]).sum())
+    sizes = _sizes(rows, sample)
+    index, cell = _sampled(rows, sizes), torch.repeat_interleave(torch.arange(rows.cells), sizes)
+    sums, done = CellSums(rows.cells, columns.cells), 0
+    for part in blocks_of_rows(sizes, max(1, min(BLOCK, MOST_WEIGHTS // inputs.keys))):
+        q = rows.positions[index[part]]
+        runs = torch.tensor_split(q, ((q.diff() > 1).nonzero()[:, 0] + 1).tolist())
+        block = torch.cat([compute(slice(int(run[0]), int(run[-1]) + 1)).cpu() for run in runs])
+        sums.add(reduce_block(block[:, left : left + len(columns.positions)], q, cell[part], columns))
+        done += len(q)
+        if progress:
+            progress(done / len(index), _downsampled(sums, rows, columns, _none(rows)))
+    return _downsampled(sums, rows, columns, _none(rows))
+
+
+def _sizes(rows: Axis, sample: int | None) -> Int[Tensor, " rows"]:
+    """Returns how many queries of each row of cells are computed."""
+    return rows.sizes if sample is None else rows.sizes.clamp(max=max(1, sample))
+
+
+def _sampled(rows: Axis, sizes: Int[Tensor, " rows"]) -> Int[Tensor, " queries"]:
+    """Returns the indices of so many queries of each row of cells, as evenly spread as can be."""
+    place = torch.arange(int(sizes.sum())) - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
+    wide, many, start = (torch.repeat_interleave(one, sizes) for one in (rows.sizes, sizes, rows.starts[:-1]))
+    return start + (2 * place + 1) * wide // (2 * many)
+
+
+def _none(rows: Axis) -> Float[Tensor, " queries"]:
+    return torch.full((len(rows.positions),), torch.nan)
+
+
+def _part(lse: Float[Tensor, " queries"], inputs: Inputs, special: Special, rows: Axis) -> Float[Tensor, " rows"]:
+    """Returns the part of the log-sum-exp of all shown queries that belongs to these rows."""
+    shown = shown_axis(inputs.queries, inputs.special_queries, special, slice(None), 1, "query").positions
+    if len(lse) != len(shown):
+        raise ValueError(f"lse must be that of all {len(shown)} queries that are shown; it has {len(lse)}.")
+    return lse[torch.searchsorted(shown, rows.positions)]
+
+
+def _axes(inputs: Inputs, special: Special, parts: tuple[slice, slice], cells: tuple[int, int]) -> tuple[Axis, Axis]:
+    return (
+        shown_axis(inputs.queries, inputs.special_queries, special, parts[0], cells[0], "query"),
+        shown_axis(inputs.keys, inputs.special_keys, special, parts[1], cells[1], "key"),
+    )
+
+
+def _downsampled(sums: CellSums, rows: Axis, columns: Axis, lse: Float[Tensor, " queries"]) -> Downsampled:
+    return Downsampled(
+        sums.mean_mass,
+        torch.where(sums.query < 0, torch.nan, sums.maximum),
+        sums.query.clone(),
+        sums.key.clone(),
+        (sums.allowed * (rows.sizes / sums.queries.clamp(min=1))[:, None]).round().long(),
+        lse,
+        rows.edges,
+        columns.edges,
+        rows.positions,
+        columns.positions,
+        int(sums.queries.sum()),
+    )
 
 
 def thumbnails(
-    layers: Sequence[Layer], mechanisms: Sequence[Mechanism], size: int, special: Special = Special.SHOWN
+    layers: Sequence[Layer],
+    mechanisms: Sequence[Mechanism],
+    size: int,
+    special: Special = Special.SHOWN,
+    sample: int | None = None,
 ) -> Float[Tensor, "heads height width"]:
-    """Returns the maps of all heads of all layers, max-pooled into at most `size` × `size` cells."""
+    """Returns the maps of all heads of all layers in at most `size` × `size` cells, each with its largest weight.
+
+    A `sample` takes at most so many queries of each row of cells.
+    """
 
     def layer_maps(layer: Layer, mechanism: Mechanism) -> Float[Tensor, "heads height width"]:
         inputs = layer.inputs
         if max(inputs.queries, inputs.keys) <= size:  # each cell is one query and one key
             return maps_of_heads(inputs, mechanism, special=special)
-        compute = (partial(head_map, inputs, mechanism, head, special) for head in range(inputs.heads))
-        return torch.stack([downsample(one, inputs, size, size, special=special).weights for one in compute])
+        downsample_one = partial(downsample, inputs, mechanism, cells=(size, size), special=special, sample=sample)
+        return torch.stack([downsample_one(head).maximum for head in range(inputs.heads)])
 
     return torch.cat([layer_maps(*one) for one in zip(layers, mechanisms, strict=True)])
-
-
-def _selected_positions(
-    count: int, special_positions: Sequence[int], special: Special, part: slice, name: str
-) -> list[int]:
-    """Returns the shown positions within a slice. Raises ValueError if there are none."""
-    if part.step not in (None, 1):
-        raise ValueError(f"A part of a map is made of neighbors; the slice has a step of {part.step}. Give it none.")
-    inside = range(count)[part]
-    positions = [i for i in shown_positions(count, special_positions, special) if i in inside]
-    if not positions:
-        raise ValueError(f"No {name} is left in this part of the map. Show special tokens, or choose a larger part.")
-    return positions

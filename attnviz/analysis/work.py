@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 
+from attnviz.inputs import Inputs
 from attnviz.layer import Layer
+from attnviz.masks.cost import cost
 from attnviz.mechanism import Mechanism
 
 MOST_WORK = 1_000_000_000  # steps, of which a core does 100 to 200 million a second
+MOST_MAP_WORK = 40_000_000_000  # steps of one long map, computed in the background: a minute or two
 HEAVY_WORK = 10_000_000  # steps: more take longer than a click should
 
 
@@ -15,6 +18,27 @@ def heads_work(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> int:
         layer.inputs.heads * layer.inputs.queries * layer.inputs.keys * mechanism.score.work
         for layer, mechanism in zip(layers, mechanisms, strict=True)
     )
+
+
+def map_work(inputs: Inputs, mechanism: Mechanism, head: int = 0) -> int:
+    """Returns the approximate number of steps that the map of one head takes: of many, only pairs that its mask allows.
+
+    Raises ValueError if the pairs of a mask are too many to count.
+    """
+    pairs = inputs.queries * inputs.keys
+    if pairs * mechanism.score.work > MOST_MAP_WORK:
+        pairs = cost(mechanism.mask, inputs.queries, inputs.keys, head=head).kept
+    return pairs * mechanism.score.work
+
+
+def check_map(inputs: Inputs, mechanism: Mechanism, head: int = 0) -> None:
+    """Raises ValueError if the long map of one head takes too many steps."""
+    work = map_work(inputs, mechanism, head)
+    if work > MOST_MAP_WORK:
+        raise ValueError(
+            f"The map of this head has {work:,} pairs of a query and a key that its mask allows; at most "
+            f"{MOST_MAP_WORK:,} are computed for one picture. Choose a mask that allows fewer, or bring fewer tokens."
+        )
 
 
 def is_affordable(work: int) -> bool:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from jaxtyping import Int
 from torch import Tensor
 
-from attnviz.analysis.downsampling import DownsampledMap
+from attnviz.analysis.downsampling import Downsampled
 from attnviz.figures.chart_spec import Chart, DownsampledSpec, HeatmapSpec
 from attnviz.figures.heatmap import heatmap
+from attnviz.figures.maps import as_array
 from attnviz.figures.sentences import GIVES, CellSentences
 from attnviz.formatting import visible
 
@@ -16,7 +17,7 @@ MASKED = "Nothing here may be looked at."
 
 
 def downsampled_map(
-    downsampled: DownsampledMap,
+    downsampled: Downsampled,
     query_tokens: Sequence[str] | None = None,
     key_tokens: Sequence[str] | None = None,
     *,
@@ -35,7 +36,7 @@ def downsampled_map(
     query_tokens = query_tokens or _numbers(downsampled.queries)
     key_tokens = key_tokens or _numbers(downsampled.keys)
     chart = heatmap(
-        downsampled.weights,
+        downsampled.maximum,
         *cell_names(downsampled, query_tokens, key_tokens),
         largest=largest,
         sentences=CellSentences(allowed, MASKED, MASKED),
@@ -46,15 +47,15 @@ def downsampled_map(
     query_names, key_names = (
         tuple(f"{visible(token)} ({i})" for i, token in enumerate(tokens)) for tokens in (query_tokens, key_tokens)
     )
-    cells = DownsampledSpec(query_names, key_names, downsampled.query.numpy(), downsampled.key.numpy(), viewport)
+    cells = DownsampledSpec(query_names, key_names, as_array(downsampled.query), as_array(downsampled.key), viewport)
     return Chart(chart.figure, replace(chart.spec, downsampled=cells))
 
 
 def cell_names(
-    downsampled: DownsampledMap, query_tokens: Sequence[str], key_tokens: Sequence[str]
+    downsampled: Downsampled, query_tokens: Sequence[str], key_tokens: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Returns the names of rows and columns: their tokens, or the first position where one stands for several."""
-    rows, columns = downsampled.rows.tolist(), downsampled.columns.tolist()
+    rows, columns = downsampled.row_edges[:-1].tolist(), downsampled.column_edges[:-1].tolist()
     return (
         [query_tokens[i] if len(rows) == len(downsampled.queries) else str(i) for i in rows],
         [key_tokens[i] if len(columns) == len(downsampled.keys) else str(i) for i in columns],

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
+from attnviz.app_files import ASSETS
 from attnviz.formatting import enumeration
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 
-FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
+FOLDER = ASSETS / "lessons"
 PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer")
 LESSON, STEP = "lesson", "lesson-step"  # link parameters
 LARGEST = 64 * 1024  # bytes of a file

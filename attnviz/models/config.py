@@ -15,8 +15,8 @@ from torch.nn.modules.module import (
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from attnviz.bounded_json import nested_objects
 from attnviz.formatting import quoted
-from attnviz.models.bounded_json import nested_objects
 from attnviz.models.refusals import as_value_error
 
 # What a number in config.json may be at most, by its name: the first that fits counts. The largest models known stay

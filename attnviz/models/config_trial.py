@@ -11,16 +11,15 @@ import resource
 import subprocess
 import sys
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from attnviz.models.bounded_json import nested_objects
+from attnviz.app_files import PACKAGE_PARENT
+from attnviz.bounded_json import nested_objects
 from attnviz.models.config import build, too_large
 
 TABLE = 1 << 25  # numbers that are computed without a trial
 SECONDS, CPU_SECONDS, BYTES = 120, 40, 4 << 30  # of a trial
 REFUSED = 3
-ROOT = Path(__file__).parents[2]
 POSITIONS = re.compile(r"position|length|context|ctx")
 WIDTH = re.compile(r"dim|d_model|embd|width|size")
 
@@ -60,7 +59,9 @@ def _largest(value: Any) -> int:
 def _run_trial(name: str, config: str, tensors: int) -> None:
     command = [sys.executable, "-m", "attnviz.models.config_trial", name, str(tensors)]
     try:
-        done = subprocess.run(command, input=config, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            command, input=config, capture_output=True, text=True, timeout=SECONDS, cwd=PACKAGE_PARENT
+        )
     except subprocess.TimeoutExpired as error:
         raise too_large(name) from error
     if done.returncode:

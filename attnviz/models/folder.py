@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attnviz.bounded_json import CONFIG_BYTES, nested_objects, read_json, read_object
 from attnviz.formatting import quoted
-from attnviz.models.bounded_json import CONFIG_BYTES, nested_objects, read_json, read_object
 
 INDEX_BYTES = 32 << 20  # the names of all weights and which file holds each
 HEADER_BYTES = 32 << 20

@@ -26,8 +26,8 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import tqdm, validate_repo_id
 
+from attnviz.bounded_json import read_object
 from attnviz.formatting import byte_size, quoted
-from attnviz.models.bounded_json import read_object
 from attnviz.models.folder import INDEX_BYTES, WeightSizes
 from attnviz.models.loading import check_size
 from attnviz.models.number_types import computing_type
@@ -50,6 +50,10 @@ NO_MODELS = ("api", "blog", "collections", "datasets", "docs", "models", "organi
 REVISIONS = ("blame", "blob", "commit", "commits", "raw", "resolve", "tree")  # in an address, before a revision's name
 
 Progress = Callable[[int, int], object]  # bytes done, bytes in all
+
+
+class NotDownloaded(ValueError):
+    """A model of the hub that has to be downloaded first."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +195,9 @@ class Hub:
                 f"{byte_size(left)} of {quoted(name)} would have to be stored, and the disk has "
                 f"{byte_size(free)} left. Make room, or choose a smaller model."
             )
+
+
+HUB = Hub()
 
 
 def _is_complete(folder: Path) -> bool:

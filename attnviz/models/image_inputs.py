@@ -3,7 +3,7 @@
 import io
 import math
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.layer import Layer
-from attnviz.masks import Full
-from attnviz.models.bounded_json import CONFIG_BYTES, read_object
+from attnviz.bounded_json import CONFIG_BYTES, read_object
+from attnviz.tracing.patch_names import patch_names
 
 LARGEST = 32_000_000  # pixels of a picture that someone brings
 LONGEST_SIDE = 4_096  # pixels of what a model sees
-MOST_BEFORE = 16  # tokens that a model may put before the patches
 FORMATS = ("PNG", "JPEG", "WEBP")
 DAMAGED = (OSError, SyntaxError, EOFError, ValueError, TypeError, struct.error)  # what Pillow may raise
 
@@ -38,7 +36,7 @@ class ImageInputs:
     def patches(self) -> tuple[str, ...]:
         """The names of the patches, "row·column", in reading order; empty if the model orders them otherwise."""
         side = 0 if self.windows else self.size // self.patch
-        return tuple(f"{row}·{column}" for row in range(side) for column in range(side))
+        return patch_names(side, side)
 
     def pixels(self, image: bytes | None = None) -> Float[Tensor, "1 channels size size"]:
         """Returns the central square of a picture file, or the example drawing, as the model's input."""
@@ -71,37 +69,6 @@ def drawing(size: int) -> Float[Tensor, "3 size size"]:
     field = y > 0.75 - 0.05 * (x * 2 * math.pi).sin()
     sky = torch.where(sun, torch.tensor([1.0, 0.9, 0.5])[:, None, None], sky)
     return torch.where(field, torch.tensor([0.1, 0.25, 0.1])[:, None, None], sky)
-
-
-def with_patch_names(layer: Layer, patches: tuple[str, ...]) -> Layer:
-    """Returns a layer with the names of the patches on each axis that they fit, after tokens before the patches.
-
-    Not if some tokens cannot attend to each other: such a model has split the picture into windows and reordered its
-    tokens.
-    """
-    if layer.mechanism.mask != Full():
-        return layer
-    inputs = layer.inputs
-    query_tokens, special_queries = _fitting(inputs.queries, patches, inputs.query_tokens, inputs.special_queries)
-    key_tokens, special_keys = _fitting(inputs.keys, patches, inputs.key_tokens, inputs.special_keys)
-    inputs = replace(
-        inputs,
-        query_tokens=query_tokens,
-        key_tokens=key_tokens,
-        special_queries=special_queries,
-        special_keys=special_keys,
-    )
-    return replace(layer, inputs=inputs)
-
-
-def _fitting(
-    count: int, patches: tuple[str, ...], tokens: tuple[str, ...], special: tuple[int, ...]
-) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    before = count - len(patches)
-    if not 0 <= before <= MOST_BEFORE or tokens != tuple(map(str, range(count))):  # the tokens of a text stay
-        return tokens, special
-    first = ("[CLS]", *(f"[{i}]" for i in range(1, before)))[:before]
-    return (*first, *patches), tuple(range(before))
 
 
 def _opened(image: bytes, size: int) -> np.ndarray:

@@ -12,14 +12,15 @@ from typing import Any
 import torch
 import transformers
 
+from attnviz.bounded_json import CONFIG_BYTES, read_object
 from attnviz.formatting import byte_size, quoted
-from attnviz.models.bounded_json import CONFIG_BYTES, read_object
 from attnviz.models.config import CLASSIFIERS, OUTPUTS, build, check_config, safe_config, too_large
 from attnviz.models.config_trial import check_trial
 from attnviz.models.folder import VOCABULARY, check_tokenizer, open_folder, pooling, weight_sizes
 from attnviz.models.model import Model
 from attnviz.models.number_types import HALF_TYPES, computing_type, type_name
 from attnviz.models.refusals import as_value_error
+from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.models.tokenizer_process import TokenizerProcess
 from attnviz.settings import model_bytes
 
@@ -59,6 +60,8 @@ class ModelFolder:
     pooling: str
     strict: bool  # weights that find no place are refused too
     notes: tuple[str, ...] = ()
+    device_map: str | None = None  # of accelerate: which devices hold the weights
+    most_tokens: int = MOST_TOKENS  # of a text
     trusted: bool = False  # whether its tokenizer may run in this process
 
     def load(self) -> Model:
@@ -92,6 +95,7 @@ class ModelFolder:
                 weights_only=True,
                 ignore_mismatched_sizes=True,  # they are counted instead, below
                 output_loading_info=True,
+                **({"device_map": self.device_map} if self.device_map else {}),
                 **SAFE_OPTIONS,
             )
         missing = {key for key in info["missing_keys"] if not OPTIONAL_WEIGHTS.search(key)}
@@ -118,7 +122,14 @@ class ModelFolder:
             except ValueError:
                 tokenizer = None  # the model says so when it is given a text
         return Model(
-            model, tokenizer, self.name, outputs=outputs, pooling=self.pooling, notes=self.notes, folder=self.path
+            model,
+            tokenizer,
+            self.name,
+            outputs=outputs,
+            pooling=self.pooling,
+            notes=self.notes,
+            folder=self.path,
+            most_tokens=self.most_tokens,
         )
 
 

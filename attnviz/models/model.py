@@ -3,7 +3,7 @@
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -13,12 +13,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.layer import Trace
-from attnviz.models.image_inputs import image_inputs, with_patch_names
+from attnviz.models.image_inputs import image_inputs
 from attnviz.models.refusals import INPUT_ERRORS, reason
-from attnviz.models.text_inputs import TextInputs, Tokens, forward_parameters
+from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens, forward_parameters
 from attnviz.text import shorten_token
+from attnviz.trace import Trace
 from attnviz.tracing import capture, model_lock
+from attnviz.tracing.patch_names import with_patch_names
 
 MAX_TRACE_BYTES = 256 << 20  # of the layers of the latest examples, for each model
 
@@ -53,11 +54,12 @@ class Model:
         pooling: str = "",
         notes: tuple[str, ...] = (),
         folder: Path | None = None,
+        most_tokens: int = MOST_TOKENS,
     ) -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.outputs, self.pooling, self.notes = outputs, pooling, notes
         self.size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
-        self.text_inputs = TextInputs(name, model, tokenizer)
+        self.text_inputs = TextInputs(name, model, tokenizer, most_tokens)
         self.image_inputs = image_inputs(model.config, folder)
         self.lock = model_lock(model)
         self._reading = threading.Lock()  # of the examples
@@ -112,6 +114,17 @@ class Model:
                 raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(trace.missing)}")
             self._store(key, inputs, trace)
             return trace
+
+    def save_trace(self, folder: str | Path, text: str, layers: Sequence[int] | None = None) -> Trace:
+        """Writes the attention of a text into a folder while the model runs, and returns it, mapped from there.
+
+        `layers` are the indices of those that are kept. Raises ValueError if the model cannot read the text, or the
+        folder cannot be written.
+        """
+        with self.lock:
+            with self._refusals():
+                inputs = self._encode(text, None, None)
+            return self._capture(inputs, folder=folder, layers=layers)
 
     def has_captured(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> bool:
         """Returns whether the attention of an example is in the cache."""
@@ -175,16 +188,17 @@ class Model:
             batch["decoder_input_ids"] = ids
         return ModelInputs(batch, source, target, patches)
 
-    def _capture(self, inputs: ModelInputs) -> Trace:
+    def _capture(self, inputs: ModelInputs, **options: Any) -> Trace:
         target = inputs.target or Tokens()
         # The head comes after all attention, and for a long text it would take more than everything else.
         trace = capture(
             self.model if self.is_encoder_decoder else self.model.base_model,
-            inputs.batch,
+            {name: tensor.to(self.model.device) for name, tensor in inputs.batch.items()},
             tokens=inputs.source.tokens,
             special=inputs.source.special,
             decoder_tokens=target.tokens,
             decoder_special=target.special,
+            **options,
         )
         if not inputs.patches:
             return trace

@@ -10,18 +10,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from attnviz.formatting import quoted
-from attnviz.models.hub import MINILM, Hub, allowed_models, check_allowed, is_minilm, model_id
+from attnviz.models.hub import HUB, MINILM, Hub, NotDownloaded, allowed_models, check_allowed, is_minilm, model_id
 from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.minilm import minilm
 from attnviz.models.model import Model
 from attnviz.settings import kept_models, model_bytes
 
-HUB = Hub()
 Turn: TypeAlias = Callable[[], AbstractContextManager[None]]
-
-
-class NotDownloaded(ValueError):
-    """A model of the hub that has to be downloaded first."""
 
 
 class ModelCache:
@@ -87,7 +82,7 @@ def model(name: str, hub: Hub = HUB, turn: Turn = nullcontext) -> Model:
     """
     name = model_id(name)
     if is_minilm(name):
-        return minilm()
+        return minilm(hub)
     if allowed_models() is not None or not is_path(name):
         check_allowed(name)
     if is_path(name):

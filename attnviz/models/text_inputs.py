@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnviz.models.token_texts import typed_texts, vocabulary_tokens
-from attnviz.text import check_text, too_long_error
+from attnviz.text import CHARACTERS, check_text, too_long_error
 
 MOST_TOKENS = 4_096  # of a model that sets itself no limit, or a higher one
 GENERATED = 32  # tokens that a decoder goes on by itself
@@ -31,11 +31,12 @@ class TextInputs:
     name: str  # of the model, in errors
     model: Any
     tokenizer: Any
+    most: int = MOST_TOKENS  # tokens, whatever the model allows
 
     @cached_property
     def limit(self) -> int:
         """The largest number of tokens, by the model's config, its positions and its tokenizer."""
-        limits, config = [MOST_TOKENS], self.model.config.get_text_config()
+        limits, config = [self.most], self.model.config.get_text_config()
         for name in ("max_position_embeddings", "n_positions", "max_target_positions"):
             most = getattr(config, name, None)
             if isinstance(most, int) and most > 0:
@@ -56,7 +57,8 @@ class TextInputs:
 
         Raises ValueError for a text without tokens or with too many, and if there is no tokenizer that fits.
         """
-        tokenizer, texts = self.tokenizer, [check_text(part) for part in (text, pair) if part is not None]
+        tokenizer, characters = self.tokenizer, CHARACTERS * max(1, self.most // MOST_TOKENS)
+        texts = [check_text(part, characters) for part in (text, pair) if part is not None]
         if tokenizer is None:
             raise ValueError(
                 f"{self.name} has no tokenizer that can be read, so it cannot be given text. "
@@ -70,7 +72,7 @@ class TextInputs:
         )
         ids = encoded["input_ids"]
         if len(ids) > self.limit:
-            reader = self.name if self.limit < MOST_TOKENS else "attnviz"
+            reader = self.name if self.limit < self.most else "attnviz"
             raise too_long_error(len(ids), self.limit, reader)
         special = tuple(i for i, mark in enumerate(encoded["special_tokens_mask"]) if mark)
         if len(special) == len(ids):

@@ -3,8 +3,9 @@
 from attnviz.sources.pretrained import Pretrained
 from attnviz.sources.source import Source
 from attnviz.sources.toy import Toy
+from attnviz.sources.trace_folder import TraceFolder
 from attnviz.sources.upload import Upload, from_arrays
 
-__all__ = ["SOURCES", "Pretrained", "Source", "Toy", "Upload", "from_arrays"]
+__all__ = ["SOURCES", "Pretrained", "Source", "Toy", "TraceFolder", "Upload", "from_arrays"]
 
-SOURCES = (Pretrained, Toy, Upload)  # the order of the menu
+SOURCES = (Pretrained, Toy, Upload, TraceFolder)  # the order of the menu

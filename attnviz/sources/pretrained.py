@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from attnviz.layer import Trace
-from attnviz.models.minilm import minilm
+from attnviz.extras import check_installed
 from attnviz.sources.source import Opening, Source
 from attnviz.text import EXAMPLE
+from attnviz.trace import Trace
 
 STEPS = 20_000  # for each character of a text
 
@@ -29,4 +29,7 @@ class Pretrained(Source):
         return STEPS * len(self.text)
 
     def layers(self) -> Trace:
+        check_installed("models", "A trained model")
+        from attnviz.models.minilm import minilm  # with transformers, which other sources do without
+
         return minilm().layers(self.text)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from attnviz.mechanism import blocks
-from attnviz.tracing.call import Call
+from attnviz.tracing.call import Call, as_added
 from attnviz.tracing.lazy_mask import lazy_mask
 from attnviz.tracing.recording import current_recording
 
@@ -21,9 +21,8 @@ def attention(
     """Returns the output of the model's own attention, and records its inputs if a capture is running."""
     sequences = max(len(query), len(key))
     query, key, value = (tensor.expand(sequences, -1, -1, -1) for tensor in (query, key, value))
-    if attention_mask is not None and attention_mask.dtype == torch.bool:  # what torch understands, but eager adds
-        least = torch.finfo(query.dtype).min
-        attention_mask = torch.zeros_like(attention_mask, dtype=query.dtype).masked_fill(~attention_mask, least)
+    if attention_mask is not None:
+        attention_mask = as_added(attention_mask, query.dtype)
     call, recording = Call(module, query, key, value, attention_mask, options), current_recording.get()
     if recording is None:  # someone else's forward of a model that is being captured
         output = torch.cat([call.rows(*part)[0] for part in blocks(call.lengths[0])], dim=1)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnviz.masks import Causal
+from attnviz.biases import Bias
+from attnviz.masks import Causal, Mask
 from attnviz.mechanism import blocks
 from attnviz.tracing.lazy_mask import LazyMask
 
@@ -21,7 +22,11 @@ INDICES = ("indices", "block_indices")  # the keys that a model has chosen itsel
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """The arguments of a call of transformers' AttentionInterface; queries are (sequences, heads, queries, width)."""
+    """The arguments of a call of attention; queries are (sequences, heads, queries, width).
+
+    The options are those of transformers' AttentionInterface. A rule and biases come from functions of torch that are
+    called with such, instead of tensors.
+    """
 
     module: nn.Module
     query: Tensor
@@ -29,6 +34,9 @@ class Call:
     value: Tensor
     mask: Tensor | None
     options: dict[str, Any] = field(default_factory=dict)
+    rule: Mask | None = None  # for the positions of one sequence
+    biases: tuple[Bias, ...] = ()
+    added_keys: tuple[str, ...] = ()  # the names of keys that no token has, after all others
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -49,6 +57,8 @@ class Call:
         cut = {name: self._slice_rows(value, first, last, sequences) for name, value in self.options.items()}
         query, key, value = self.query[sequences, :, first:last], self.key[sequences], self.value[sequences]
         mask = None if self.mask is None else self._slice_rows(self.mask, first, last, sequences)
+        if mask is not None:
+            mask = as_added(mask, query.dtype)
         output, weights = own(self.module, query, key, value, mask, **(cut | {"dropout": 0.0}))
         return output, weights
 
@@ -95,6 +105,13 @@ class Call:
         if isinstance(value, Tensor) and value.ndim == 4 and value.shape[0] == self.query.shape[0]:
             value = value[sequences]
         return value
+
+
+def as_added(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Returns a mask of booleans, which torch understands, as numbers that are added to scores."""
+    if mask.dtype != torch.bool:
+        return mask
+    return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
 
 
 def _visible_keys(mask: Tensor) -> slice:

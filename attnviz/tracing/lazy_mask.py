@@ -1,4 +1,7 @@
-"""A mask tensor that computes its rows on demand from a rule."""
+"""A mask tensor of transformers that computes its rows on demand from a rule.
+
+transformers is imported where such masks are made and read: the class is known without it.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
-from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, eager_mask
 
 from attnviz.masks import Causal, Full, Mask
 
@@ -48,11 +50,15 @@ class LazyMask(Tensor):
         """Returns these rows, as numbers that are added to scores."""
         arguments = self.arguments
         part = {"q_length": last - first, "q_offset": arguments["q_offset"] + first}
+        from transformers.masking_utils import eager_mask
+
         mask: Tensor = eager_mask(**(arguments | part | ALWAYS))
         return mask
 
     def rule(self) -> Mask | None:
         """Returns the rule without padding if it is causal or full, else None."""
+        from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
+
         arguments, (queries, keys) = self.arguments, self.shape[2:]
         rules = {causal_mask_function: Causal(), bidirectional_mask_function: Full()}
         first = arguments["q_offset"] == arguments["kv_offset"] == 0 and queries <= keys
@@ -88,6 +94,8 @@ def _materialized(value: Any) -> Any:
 
 def lazy_mask(**arguments: Any) -> LazyMask | None:
     """Replaces `eager_mask`; returns None where it returns None."""
+    from transformers.masking_utils import eager_mask
+
     arguments = DEFAULTS | arguments
     arguments.pop("config", None)
     if arguments.get("allow_is_bidirectional_skip") and eager_mask(**(arguments | {"q_length": 1})) is None:

@@ -1,5 +1,6 @@
 """The arguments of a model's attention as a Mechanism."""
 
+import math
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -8,15 +9,15 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from attnviz.biases import Bias, Distances, SoftCap
-from attnviz.masks import Full, Mask, parse
+from attnviz.masks import Causal, Full, Mask, parse
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Normalizer, Sink, Softmax
+from attnviz.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.scores import ScaledDot
 from attnviz.tracing.call import MASKED, Call
 from attnviz.tracing.lazy_mask import LazyMask
 from attnviz.tracing.mask_recognition import AllowedRows, agrees, padding_mask, recognize_mask
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
-from attnviz.tracing.opaque_parts import CellTable, ModelBias, ModelMask
 
 
 class MechanismBuilder:
@@ -30,10 +31,12 @@ class MechanismBuilder:
         """Returns the mechanism of these sequences, concatenated. Raises NotCaptured if there is none."""
         scaling, softcap, bias = (call.options.get(name) for name in ("scaling", "softcap", "position_bias"))
         mask, mask_biases = self._cached(call.mask, call, sequences, self._mask)
-        biases = (SoftCap(float(softcap)),) if softcap else ()
+        if call.rule is not None:
+            mask = _of_sequences(call.rule, call, sequences.stop - sequences.start)
+        biases = call.biases + ((SoftCap(float(softcap)),) if softcap else ())
         biases += () if bias is None else self._cached(bias, call, sequences, self._bias)
         return Mechanism(
-            score=ScaledDot() if scaling in (None, call.query.shape[-1] ** -0.5) else ScaledDot(float(scaling)),
+            score=ScaledDot(_unusual_scale(scaling, call.query.shape[-1])),
             biases=biases + mask_biases,
             mask=mask,
             normalizer=_normalizer(call),
@@ -79,6 +82,23 @@ class MechanismBuilder:
             return (Distances(distances.expand(heads, -1).clone(), call.lengths[0]),)
         self.budget.reserve(cells.nbytes, "what the model adds to its scores")
         return (ModelBias(CellTable(cells.clone(), *call.lengths)),)
+
+
+def _unusual_scale(scale: float | None, width: int) -> float | None:
+    """Returns what scores are scaled by, or None if it is 1/√width, however that is rounded."""
+    return None if scale is None or math.isclose(scale, width**-0.5, rel_tol=1e-12) else float(scale)
+
+
+def _of_sequences(rule: Mask, call: Call, groups: int) -> Mask:
+    """Returns the rule of one sequence for several, concatenated, which do not attend to each other."""
+    queries, keys = call.lengths
+    same_sequence = parse(f"q // {queries} == k // {keys}")
+    if groups == 1:
+        return rule
+    if rule == Full() or (rule == Causal() and queries == keys):
+        return same_sequence if rule == Full() else same_sequence & rule
+    bound = rule.bind(queries, keys, call.query.shape[1])
+    return same_sequence & ModelMask(lambda b, h, q, k: bound(b, h, q % queries, k % keys))
 
 
 def _read_lazy_mask(mask: LazyMask, example: int, budget: MemoryBudget) -> Mask:

@@ -3,23 +3,28 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
+from attnviz.formatting import quoted
 from attnviz.inputs import Inputs
 from attnviz.layer import Fidelity, Kind, Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Identity
 from attnviz.scores import Dot
+from attnviz.trace import Trace, TraceWriter
+from attnviz.trace.mechanism_parts import NotSaved
 from attnviz.tracing.call import INDICES, Call
 from attnviz.tracing.fp16_values import with_fp16_values
 from attnviz.tracing.layer_naming import LayerNames, with_unique_ids
 from attnviz.tracing.mechanism_builder import MechanismBuilder
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
+from attnviz.tracing.multi_head_attention import MultiHeadCall
+from attnviz.tracing.patch_names import patches_of, with_patch_names
 from attnviz.tracing.verification import SampledRows
 
 WEIGHTS_ONLY_REASON = (
@@ -37,57 +42,127 @@ class Recording:
     """One forward pass of a model: the layers recorded so far, and what is missing."""
 
     names: LayerNames
-    examples: int  # in the batch
+    example_counts: tuple[int, ...]  # how many examples the batch holds: the likeliest number first
     example: int  # the one that is shown
     budget: MemoryBudget
     intervene: Intervene | None = None
+    writer: TraceWriter | None = None  # writes layers as they come, so that no more than one is in memory
+    selected: frozenset[int] | None = None  # the layers that are kept, counted as they run; None: all
     layers: list[tuple[Layer, str]] = field(default_factory=list)  # with the paths of their modules
     missing: dict[str, tuple[str, str]] = field(default_factory=dict)  # by its module's path, a layer's name, and why
     chose_keys: bool = False  # the model chose keys in a form that its own attention alone understands
     busy: bool = False  # inside an attention that is being recorded
+    observes: bool = False  # what runs is left as it is, also if a model is one of transformers
+    running: list[tuple[nn.Module, tuple[torch.Size, ...]]] = field(default_factory=list)  # and what it is called with
+    softmaxes: dict[nn.Module, torch.Size] = field(default_factory=dict)  # shapes, by the modules in which they ran
 
     def __post_init__(self) -> None:
         self._builder = MechanismBuilder(self.budget)
+        self._mask: Tensor | None = None  # of the last multi-head attention
+        self._count = 0  # of layers that have run
         self._identities: dict[int, Tensor] = {}
 
     @contextmanager
-    def capturing(self, module: nn.Module) -> Iterator[None]:
-        """Prevents nested recording within the context, and records why a layer is not captured."""
+    def nested(self) -> Iterator[None]:
+        """Prevents that attention within the context is recorded by itself."""
         before, self.busy = self.busy, True
         try:
             yield
-        except NotCaptured as reason:
-            self.missing[self.names.modules[module]] = str(self.names.layer_id(module)), str(reason)
         finally:
             self.busy = before
+
+    @contextmanager
+    def recording_layer(self, module: nn.Module) -> Iterator[None]:
+        """Prevents nested recording and gradients within the context, and records why a layer is not captured."""
+        try:
+            with self.nested(), torch.inference_mode(False), torch.no_grad():
+                yield
+        except NotCaptured as reason:
+            self.missing[self.names.modules[module]] = str(self.names.layer_id(module)), str(reason)
 
     def capture_call(self, call: Call) -> Tensor:
         """Records a call of the attention interface, and returns its output (sequences, queries, heads, width)."""
         self.chose_keys |= any(call.options.get(name) is not None for name in INDICES)
-        with self.capturing(call.module):
+        with self.recording_layer(call.module):
             output = call.output()
-            sequences = self._sequences(len(call.query))
+            sequences = self.sequences(len(call.query))
             sample = SampledRows.from_call(call, sequences) if call.own_function() else None
             if sample and not sample.matches_output(output, sequences):
                 output = torch.cat([call.rows(*part)[0] for part in blocks(call.lengths[0])], dim=1)
             inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
-            if sample is None or sample.matches(mechanism, inputs):
+            comparison = sample.comparison(mechanism, inputs) if sample else ""
+            if comparison or not sample:
                 mechanism, output = self._intervened(inputs, mechanism, output, sequences)
-                self._add(call.module, inputs, mechanism, Fidelity.VERIFIED if sample else Fidelity.UNVERIFIED)
+                self._add(call, inputs, mechanism, comparison)
             else:
                 self._capture_own_weights(call, sequences)
         return output
 
-    def capture_sdpa(self, call: Call, output: Tensor) -> Tensor:
-        """Records a call of scaled_dot_product_attention, and returns its output."""
-        with self.capturing(call.module):
-            sequences = self._sequences(len(call.query))
+    def observe(self, call: Call, output: Tensor, implementation: str = "") -> None:
+        """Records a call of the attention interface that has run, with its output (sequences, queries, heads, width).
+
+        An implementation is named if its mask is not known here.
+        """
+        with self.recording_layer(call.module):
+            if implementation:
+                raise NotCaptured(
+                    f"its attention implementation is {quoted(implementation)}. Load the model with "
+                    'attn_implementation="sdpa" or "eager"'
+                )
+            sequences = self.sequences(len(call.query))
             inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
-            if not SampledRows.from_call(call, sequences, output).matches(mechanism, inputs):
+            exact = not (call.module.training and call.options.get("dropout"))
+            if call.own_function():
+                sample = SampledRows.from_call(call, sequences, output if exact else None)
+            else:
+                sample = SampledRows.from_output(call, sequences, output)
+            if comparison := sample.comparison(mechanism, inputs):
+                self._add(call, inputs, mechanism, comparison)
+            elif call.own_function():
+                self._capture_own_weights(call, sequences)
+            else:
                 raise NotCaptured("its output is not what its queries, keys and values give here")
-            mechanism, output = self._intervened(inputs, mechanism, output, sequences)
-            self._add(call.module, inputs, mechanism, Fidelity.VERIFIED)
-        return output
+
+    def capture_computed(
+        self, call: Call, output: Tensor, own_weights: Callable[[], Tensor] | None = None
+    ) -> Tensor | None:
+        """Records attention that a function of torch has computed, with its output (sequences, queries, heads, width).
+
+        `own_weights` computes the weights (sequences, heads, queries, keys) of a layer that no mechanism reproduces.
+        Returns another output after an intervention, or None.
+        """
+        with self.recording_layer(call.module):
+            sequences = self.sequences(len(call.query))
+            inputs = self._inputs(call, sequences)
+            mechanism = self._builder.mechanism(call, sequences)
+            comparison = SampledRows.from_output(call, sequences, output).comparison(mechanism, inputs)
+            if comparison:
+                after, changed = self._intervened(inputs, mechanism, output, sequences)
+                self._add(call, inputs, after, comparison)
+                return None if changed is output else changed
+            if own_weights is None:
+                raise NotCaptured("its output is not what its queries, keys and values give here")
+            self._add_weights(call.module, own_weights()[sequences])
+        return None
+
+    def capture_multi_head(self, own: MultiHeadCall) -> Tensor | None:
+        """Records torch's multi-head attention of the example's sequences. Returns the output (sequences, queries,
+        heads, width) of an intervention, or None."""
+        with self.recording_layer(own.module):
+            call = own.call()
+            if call.mask is not None and self._mask is not None and _equal(call.mask, self._mask):
+                call = replace(call, mask=self._mask)  # what was read in it is known
+            self._mask = call.mask
+            sequences = slice(0, len(call.query))
+            inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
+            if comparison := SampledRows.from_multi_head(call, own).comparison(mechanism, inputs):
+                output = call.query.new_empty(len(call.query), call.lengths[0], *inputs.value.shape[::2])
+                after, changed = self._intervened(inputs, mechanism, output, sequences)
+                self._add(call, inputs, after, comparison)
+                return None if changed is output else changed
+            weights = [own.rows(sequence, 0, call.lengths[0])[1][0] for sequence in range(len(call.query))]
+            self._add_weights(call.module, torch.stack(weights), call.added_keys)
+        return None
 
     def _intervened(
         self, inputs: Inputs, mechanism: Mechanism, output: Tensor, sequences: slice
@@ -103,12 +178,14 @@ class Recording:
 
     def capture_weights(self, module: nn.Module, weights: Tensor) -> None:
         """Records weights (sequences, heads, queries, keys) that the model has computed."""
-        with self.capturing(module):
-            selected = weights[self._sequences(len(weights))]
-            merged = self._empty_weights(*selected.shape)
-            for group, one in enumerate(selected):
-                merged[group, :, :, group] = one
-            self._add_weights_only(module, merged)
+        with self.recording_layer(module):
+            self._add_weights(module, weights[self.sequences(len(weights))])
+
+    def _add_weights(self, module: nn.Module, selected: Tensor, added_keys: tuple[str, ...] = ()) -> None:
+        merged = self._empty_weights(*selected.shape)
+        for group, one in enumerate(selected):
+            merged[group, :, :, group] = one
+        self._add_weights_only(module, merged, added_keys)
 
     def _capture_own_weights(self, call: Call, sequences: slice) -> None:
         """Records the weights of the model's own function, which no mechanism reproduces."""
@@ -124,33 +201,50 @@ class Recording:
         self.budget.reserve(4 * groups**2 * heads * queries * keys, "its weights")
         return torch.zeros(groups, heads, queries, groups, keys)
 
-    def unique_layers(self) -> list[Layer]:
-        """Returns all layers, except those of modules of which another part is missing."""
-        return with_fp16_values(with_unique_ids([one for one in self.layers if one[1] not in self.missing]))
+    def trace(self) -> Trace:
+        """Returns all layers, except those of modules of which another part is missing, and what is missing."""
+        layers = with_unique_ids([one for one in self.layers if one[1] not in self.missing])
+        if self.writer is None:
+            layers = with_fp16_values(layers)
+        if patches := patches_of(self.names.modules):
+            layers = [with_patch_names(layer, patches) for layer in layers]
+        return Trace(tuple(layers), tuple(self._missing_sentences()))
 
-    def missing_sentences(self) -> list[str]:
+    def _missing_sentences(self) -> list[str]:
         """Returns what is missing and why, one sentence each."""
         recorded = {layer.name for layer, path in self.layers if path not in self.missing}
         return [
             f"{'A part of ' if name in recorded else ''}{name} is not shown: {reason}."
             for name, reason in self.missing.values()
+        ] + [
+            f"Layer {index} is not shown: the model has {self._count}, counted from 0."
+            for index in sorted(self.selected or ())
+            if index >= self._count
         ]
 
-    def _sequences(self, count: int) -> slice:
-        """Returns the sequences of the example; windows and pictures are several sequences to an example."""
+    def sequences(self, count: int) -> slice:
+        """Returns the sequences of the example; windows and pictures are several sequences to an example.
+
+        Raises ValueError if there is no such example.
+        """
         if count == 1:
             return slice(0, 1)
-        if count % self.examples:
+        examples = count if count in self.example_counts else next(iter(self.example_counts), count)
+        if count % examples:
             raise NotCaptured(f"its {count} sequences cannot be told apart by example. Give it one example at a time")
-        groups = count // self.examples
+        check_example(self.example, examples)
+        groups = count // examples
         return slice(self.example * groups, (self.example + 1) * groups)
 
     def _inputs(self, call: Call, sequences: slice) -> Inputs:
         query, key, value = (_merged_sequences(tensor[sequences]) for tensor in (call.query, call.key, call.value))
-        return self._make_inputs(call.module, query, key, value)
+        return self._make_inputs(call.module, query, key, value, call.added_keys)
 
-    def _make_inputs(self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor) -> Inputs:
-        queries, keys = self.names.axes(module, query.shape[1], key.shape[1])
+    def _make_inputs(
+        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, added_keys: tuple[str, ...] = ()
+    ) -> Inputs:
+        queries, keys = self.names.axes(module, query.shape[1], key.shape[1] - len(added_keys))
+        keys = keys.with_added(added_keys)
         try:
             return Inputs(
                 *(query, key, value),
@@ -161,33 +255,55 @@ class Recording:
         except ValueError as error:
             raise NotCaptured(str(error).rstrip(".")) from error
 
-    def _add_weights_only(self, module: nn.Module, weights: Tensor) -> None:
+    def _add_weights_only(self, module: nn.Module, weights: Tensor, added_keys: tuple[str, ...] = ()) -> None:
         """Adds a layer with finished weights, as queries of an identity matrix."""
         whole = weights.transpose(0, 1).flatten(3).flatten(1, 2)
         keys = whole.shape[-1]
         identity = self._identities.setdefault(keys, torch.eye(keys)[None])
-        inputs = self._make_inputs(module, whole, identity, identity)
-        self._add(
-            module, inputs, Mechanism(score=Dot(), normalizer=Identity()), Fidelity.WEIGHTS_ONLY, WEIGHTS_ONLY_REASON
-        )
+        inputs = self._make_inputs(module, whole, identity, identity, added_keys)
+        kind = self._kind(module, inputs, len(added_keys), _has_causal_weights(inputs.query))
+        mechanism = Mechanism(score=Dot(), normalizer=Identity())
+        id, fidelity = self.names.layer_id(module), Fidelity.WEIGHTS_ONLY
+        self._keep(module, Layer(id, kind, inputs, mechanism, fidelity, WEIGHTS_ONLY_REASON))
 
-    def _add(
-        self, module: nn.Module, inputs: Inputs, mechanism: Mechanism, fidelity: Fidelity, locked_reason: str = ""
-    ) -> None:
-        cross = self.names.is_cross(module) or inputs.queries != inputs.keys
-        if locked_reason:
-            causal = _has_causal_weights(inputs.query)
-        else:
-            causal = _is_causal(mechanism.mask, inputs.queries, inputs.keys)
-        kind = Kind.CROSS if cross else Kind.CAUSAL if causal and inputs.queries > 1 else Kind.SELF
-        layer = Layer(self.names.layer_id(module), kind, inputs, mechanism, fidelity, locked_reason)
+    def _add(self, call: Call, inputs: Inputs, mechanism: Mechanism, comparison: str) -> None:
+        """Adds a layer, verified if there is a comparison."""
+        added = len(call.added_keys)
+        kind = self._kind(call.module, inputs, added, _is_causal(mechanism.mask, inputs.queries, inputs.keys, added))
+        fidelity = Fidelity.VERIFIED if comparison else Fidelity.UNVERIFIED
+        layer = Layer(self.names.layer_id(call.module), kind, inputs, mechanism, fidelity, comparison=comparison)
+        self._keep(call.module, layer)
+
+    def _keep(self, module: nn.Module, layer: Layer) -> None:
+        """Adds a layer if it is selected, mapped from a file where there is a writer."""
+        self._count += 1
+        if self.selected is not None and self._count - 1 not in self.selected:
+            return
+        if self.writer is not None:
+            try:
+                layer = self.writer.add(layer)
+            except NotSaved as reason:
+                raise NotCaptured(str(reason)) from reason
         self.layers.append((layer, self.names.modules[module]))
 
+    def _kind(self, module: nn.Module, inputs: Inputs, added: int, causal: bool) -> Kind:
+        queries, keys = inputs.queries, inputs.keys - added
+        continues = self.names.continues_cache(module, queries, keys)
+        if self.names.is_cross(module) or (queries != keys and not continues):
+            return Kind.CROSS
+        return Kind.CAUSAL if continues or (causal and inputs.queries > 1) else Kind.SELF
 
-def _is_causal(mask: Mask, queries: int, keys: int) -> bool:
-    """Returns whether no query may attend to a later key, sampled at two queries."""
-    q, k = torch.tensor([[0], [queries // 2]]), torch.arange(keys)
-    allowed = mask.bind(queries, keys, 1)(torch.tensor(0), torch.tensor(0), q, k).expand(2, keys)
+
+def check_example(example: int, count: int) -> None:
+    """Raises ValueError if there is no such example among so many."""
+    if not 0 <= example < count:
+        raise ValueError(f"There is no example {example}: the batch holds {count}, counted from 0.")
+
+
+def _is_causal(mask: Mask, queries: int, keys: int, added: int) -> bool:
+    """Returns whether no query may attend to a later key, sampled at two queries; added keys do not count."""
+    q, k = torch.tensor([[0], [queries // 2]]), torch.arange(keys - added)
+    allowed = mask.bind(queries, keys, 1)(torch.tensor(0), torch.tensor(0), q, k).expand(2, keys - added)
     return not bool((allowed & (k > q)).any())
 
 
@@ -195,6 +311,10 @@ def _has_causal_weights(weights: Tensor) -> bool:
     """Returns whether no query has weight on a later key, except for rows of equal weights, which are often padding."""
     uneven = weights.amax(-1) > weights.amin(-1)
     return not bool(weights.triu(1).any(-1)[uneven].any())
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
 
 
 def _merged_sequences(tensor: Tensor) -> Tensor:

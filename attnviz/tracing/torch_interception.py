@@ -2,28 +2,33 @@
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward, scaled_dot_product_attention, softmax
 from torch.overrides import TorchFunctionMode
-from transformers.masking_utils import causal_mask_function
 
+from attnviz.masks import Causal
 from attnviz.tracing.call import Call
-from attnviz.tracing.lazy_mask import lazy_mask
+from attnviz.tracing.flex_attention import flex_call, flex_weights, is_flex_attention
+from attnviz.tracing.head_axes import HEADS, with_head_axes
 from attnviz.tracing.memory_budget import NotCaptured
+from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.recording import Recording, current_recording
+from attnviz.tracing.shared_context import SharedContext
 
 SOFTMAXES = (softmax, torch.softmax, Tensor.softmax)
 ATTENTION = re.compile("att", re.IGNORECASE)
+MULTI_HEAD = inspect.signature(multi_head_attention_forward)
 SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
 
 class TorchInterception(TorchFunctionMode):
-    """Records softmax and scaled_dot_product_attention in attention modules while it is active.
+    """Records attention that functions of torch compute in modules, while it is active.
 
     A softmax counts as attention if its shape is (sequences, heads, queries, keys) or (sequences · heads, queries,
     keys), with a known number of heads, and with the lengths of its module's inputs.
@@ -32,99 +37,124 @@ class TorchInterception(TorchFunctionMode):
     def __init__(self, recording: Recording, heads: frozenset[int]) -> None:
         super().__init__()
         self.recording, self.heads = recording, heads
-        self.running: list[tuple[nn.Module, frozenset[int]]] = []
-
-    @contextmanager
-    def inside(self, model: nn.Module) -> Iterator[None]:
-        """Activates the interception, and tracks which module of the model is running and the lengths of its inputs."""
-
-        def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
-            if current_recording.get() is self.recording:  # and not another thread's forward
-                tensors = (value for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
-                states = (one for one in tensors if one.ndim == 3 and one.is_floating_point())
-                self.running.append((module, frozenset(size for one in states for size in one.shape[:2])))
-
-        def leave(module: nn.Module, args: tuple, result: Any) -> None:
-            if current_recording.get() is self.recording and self.running and self.running[-1][0] is module:
-                self.running.pop()  # where it was entered: another hook may have failed before
-
-        modules = [module for module in model.modules() if not _is_layer_of_torch(module)]
-        hooks = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in modules]
-        hooks += [module.register_forward_hook(leave, always_call=True) for module in modules]
-        try:
-            with self:
-                yield
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     def __torch_function__(self, function: Callable, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self.recording.busy or not self.running:
+        if self.recording.busy or not self.recording.running:
             return function(*args, **kwargs)
         if function is multi_head_attention_forward:
-            return self._with_head_weights(inspect.signature(function).bind(*args, **kwargs).arguments)
+            return self._record_multi_head_attention(_arguments(args, kwargs))
         result = function(*args, **kwargs)
         if function is scaled_dot_product_attention:
-            arguments = dict(zip(SDPA, args, strict=False)) | kwargs
-            return self._record_sdpa(arguments["query"], arguments["key"], arguments["value"], result, arguments)
+            return self._record_sdpa(dict(zip(SDPA, args, strict=False)) | kwargs, result)
+        if is_flex_attention(function):
+            return self._record_flex_attention(function, args, result)
         if function in SOFTMAXES and result.ndim > 2:
             axis = kwargs.get("dim", args[1] if len(args) > 1 else -1)
             if axis in (-1, result.ndim - 1):
                 self._record_softmax(result)
         return result
 
-    def _with_head_weights(self, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
-        """Calls torch's multi-head attention, and records the weights of each head."""
-        heads: Any = {"need_weights": True, "average_attn_weights": False}
-        output, weights = multi_head_attention_forward(**arguments | heads)
-        if weights is not None:
-            self.recording.capture_weights(self._running_module()[0], weights if weights.ndim == 4 else weights[None])
-            weights = weights.mean(-3) if arguments.get("average_attn_weights", True) else weights
-        return output, weights if arguments.get("need_weights", True) else None
+    def _record_multi_head_attention(self, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
+        """Calls torch's multi-head attention as the model does, and records its queries, keys and values."""
+        output, weights = multi_head_attention_forward(**arguments)
+        module, changed = self.recording.running[-1][0], None
+        with self.recording.recording_layer(module):
+            sequences = self.recording.sequences(sequence_count(arguments))
+            multi_head_call = MultiHeadCall.from_arguments(module, arguments, sequences)
+            changed = self.recording.capture_multi_head(multi_head_call)
+            if changed is not None:
+                output = output.clone()
+                whole = output if output.ndim == 3 else output[:, None]
+                whole[:, sequences] = multi_head_call.projected(changed)
+        return output, weights
 
-    def _record_sdpa(
-        self, query: Tensor, key: Tensor, value: Tensor, result: Tensor, arguments: dict[str, Any]
-    ) -> Tensor:
-        """Records the inputs of scaled_dot_product_attention, and returns its result."""
-        module, mask = self._running_module()[0], arguments.get("attn_mask")
-        with self.recording.capturing(module):
-            if query.ndim != 4:
-                raise NotCaptured(
-                    f"its queries have the shape {tuple(query.shape)}, in which heads cannot be told apart"
-                )
-            if arguments.get("is_causal"):
-                lengths = {"batch_size": len(query), "q_length": query.shape[2], "kv_length": key.shape[2]}
-                mask = lazy_mask(mask_function=causal_mask_function, dtype=query.dtype, **lengths)
-            call = Call(module, query, key, value, mask, {"scaling": arguments.get("scale")})
-            result = self.recording.capture_sdpa(call, result.transpose(1, 2)).transpose(1, 2)
-        return result
+    def _record_sdpa(self, arguments: dict[str, Any], result: Tensor) -> Tensor:
+        """Records the inputs of scaled_dot_product_attention, and returns its result or that of an intervention."""
+        module, shapes = self.recording.running[-1]
+        changed = None
+        with self.recording.recording_layer(module):
+            if arguments.get("dropout_p"):
+                output = scaled_dot_product_attention(**arguments | {"dropout_p": 0.0})
+            else:
+                output = result
+            heads, examples = _head_counts_of(module) or self.heads, self.recording.example_counts
+            query, key, value, output, mask = with_head_axes(arguments, output, heads, examples, shapes)
+            rule = Causal() if arguments.get("is_causal") else None
+            call = Call(module, query, key, value, mask, {"scaling": arguments.get("scale")}, rule)
+            changed = self.recording.capture_computed(call, output.transpose(1, 2))
+        return result if changed is None else changed.transpose(1, 2).reshape(result.shape)
+
+    def _record_flex_attention(self, function: Callable, args: tuple[Any, ...], result: Any) -> Any:
+        """Records the inputs of FlexAttention, and returns its results or those of an intervention."""
+        module, output = self.recording.running[-1][0], result[0]
+        changed = None
+
+        def own_weights() -> Tensor:
+            return flex_weights(function, args, self.recording.budget)
+
+        with self.recording.recording_layer(module):
+            call = flex_call(module, args, self.recording.sequences(len(args[0])).start)
+            if call is None:
+                self.recording.capture_weights(module, own_weights())
+            else:
+                changed = self.recording.capture_computed(call, output.transpose(1, 2), own_weights)
+        return result if changed is None else (changed.transpose(1, 2), *result[1:])
 
     def _record_softmax(self, weights: Tensor) -> None:
-        module, lengths = self._running_module()
+        module, shapes = self.recording.running[-1]
+        states = [shape for shape in shapes if len(shape) == 3]
+        lengths = frozenset(size for shape in states for size in shape[:2])
+        self.recording.softmaxes.setdefault(module, weights.shape)
         if not ATTENTION.search(f"{self.recording.names.modules[module]} {type(module).__name__}"):
             return
         heads = _head_counts_of(module) or self.heads
-        with self.recording.capturing(module):
+        with self.recording.recording_layer(module):
             shape = tuple(weights.shape)
             if weights.ndim == 3:
-                matching = [count for count in sorted(heads) if len(weights) % (count * self.recording.examples) == 0]
+                examples = next(iter(self.recording.example_counts), 1)
+                matching = [count for count in sorted(heads) if len(weights) % (count * examples) == 0]
                 weights = weights.unflatten(0, (-1, matching[0])) if len(matching) == 1 else weights[None]
             if weights.ndim != 4 or weights.shape[1] not in heads or not lengths.issuperset(weights.shape[2:]):
                 raise NotCaptured(f"its weights have the shape {shape}, not one number for each head, query and key")
             self.recording.capture_weights(module, weights)
 
-    def _running_module(self) -> tuple[nn.Module, frozenset[int]]:
-        """Returns the running module, ignoring layers of torch such as nn.Softmax, and the lengths of its inputs."""
-        return self.running[-1]
+
+@contextmanager
+def tracked_modules(model: nn.Module) -> Iterator[None]:
+    """Tracks which module of a model is running in a recording, and the shapes of its inputs."""
+
+    def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
+        recording = current_recording.get()
+        if recording and module in recording.names.modules:  # and not another thread's forward, or another model's
+            tensors = (value for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
+            recording.running.append((module, tuple(one.shape for one in tensors if one.is_floating_point())))
+
+    def leave(module: nn.Module, args: tuple, result: Any) -> None:
+        recording = current_recording.get()
+        if recording and recording.running and recording.running[-1][0] is module:
+            recording.running.pop()  # where it was entered: another hook may have failed before
+
+    modules = [module for module in model.modules() if not _is_layer_of_torch(module)]
+    hooks: list[Any] = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in modules]
+    hooks += [module.register_forward_hook(leave, always_call=True) for module in modules]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Returns all arguments of torch's multi-head attention by name."""
+    bound = MULTI_HEAD.bind(*args, **kwargs)
+    bound.apply_defaults()
+    return dict(bound.arguments)
 
 
 def _is_layer_of_torch(module: nn.Module) -> bool:
     """Returns whether a module is a layer of torch without parts, such as nn.Linear: none has attention inside."""
     return type(module).__module__.startswith("torch.nn.modules.") and next(module.children(), None) is None
-
-
-HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads", "decoder_attention_heads")
 
 
 def _head_counts_of(part: Any) -> frozenset[int]:
@@ -136,3 +166,11 @@ def _head_counts_of(part: Any) -> frozenset[int]:
 
 def head_counts(configs: Iterable[Any]) -> frozenset[int]:
     return frozenset().union(*map(_head_counts_of, configs))
+
+
+def _uncompiled() -> AbstractContextManager:
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+
+
+# Compiled modules and FlexAttention, which compiles itself, run as they are written: what is compiled cannot be seen.
+uncompiled = SharedContext(_uncompiled)

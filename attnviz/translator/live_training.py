@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import IO, Literal
 
@@ -20,13 +19,13 @@ import torch
 from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 
+from attnviz.app_files import PACKAGE_PARENT
 from attnviz.translator import weights
 from attnviz.translator.model import Transformer, score_class
 from attnviz.translator.train import LOG_EVERY, TIMELINE, train
 from attnviz.translator.translation import Translator
 from attnviz.translator.weights import Evaluation
 
-ROOT = Path(__file__).parents[2]
 STEPS = 1000
 EXPECTED_SECONDS = 40.0  # that so many steps take, about, until it is known better
 CHECKPOINTS = (0, 10, 25, 50, 75, 100, 125, 150, 175, 200, 250, 300, 350, 400, 500, 600, 700, 800, 900)  # and the last
@@ -102,7 +101,7 @@ class LiveTraining:
         command = [sys.executable, "-m", "attnviz.translator.live_training", *arguments]
         try:
             self._process = Popen(  # noqa: S603
-                command, stdin=DEVNULL, stdout=PIPE, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"},
+                command, stdin=DEVNULL, stdout=PIPE, cwd=PACKAGE_PARENT, env=os.environ | {"OMP_NUM_THREADS": "1"},
                 start_new_session=True,  # an interrupt is for the server; its end is noticed
             )  # fmt: skip
         except OSError as error:

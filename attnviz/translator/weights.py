@@ -11,11 +11,12 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from attnviz.app_files import ASSETS
 from attnviz.translator.grammar import Sentence, Split, generate_sentences
 from attnviz.translator.model import SOURCE_VOCABULARY, TARGET_VOCABULARY, create_model, score_class
 from attnviz.translator.translation import Translator
 
-FOLDER = Path(__file__).parents[2] / "assets" / "translator"
+FOLDER = ASSETS / "translator"
 VOCABULARY_DIGEST = hashlib.blake2s(
     "\n".join((*SOURCE_VOCABULARY, "", *TARGET_VOCABULARY)).encode(), digest_size=8
 ).hexdigest()

@@ -1,15 +1,14 @@
 """The addresses below which the app is served, and the answer where there is nothing."""
 
 from collections.abc import Collection
-from pathlib import Path
 
 import streamlit as st
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from attnviz.app_files import PAGES
 from attnviz.ui.static_files import is_html
 
-PAGES = Path(__file__).parents[2] / "pages"
 FIRST_PAGE = "start"  # whose address has no name
 NOTHING_HERE = "There is no page and no file at this address. Check it for a typing error, or open the first page."
 

@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import Sequence
-from pathlib import Path
 from urllib.parse import urlencode
 
 import numpy as np
@@ -11,14 +10,13 @@ import plotly.graph_objects as go
 import streamlit as st
 from jaxtyping import Float
 
+from attnviz.app_files import ASSETS
 from attnviz.figures import label, themed
 from attnviz.sources.formats import READERS
 from attnviz.ui.head_map import HeadMap
 from attnviz.ui.link_state import link_parameters
 
-SAMPLES = sorted(
-    path for path in (Path(__file__).parents[2] / "assets" / "samples").iterdir() if path.suffix in READERS
-)
+SAMPLES = sorted(path for path in (ASSETS / "samples").iterdir() if path.suffix in READERS)
 FILE_NOT_LINKED = "The uploaded file stays in this session: it is not in the link."
 
 

@@ -1,6 +1,5 @@
 """The charts of a selection: the mosaic of its heads, and the map of the selected head with the pinned query."""
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
@@ -11,21 +10,27 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_mass, strongest_keys
-from attnviz.figures import cell_sentence, mosaic
+from attnviz.figures import cell_sentence
+from attnviz.figures.layer_mosaic import layer_mosaic, tile_place
 from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import SPACE, number, visible
-from attnviz.layer import Layer
 from attnviz.lessons.checks import row_quantities
 from attnviz.ui import html, pinned_query, prediction, quantities
 from attnviz.ui.chart import chart
-from attnviz.ui.head_controls import head_names, open_head
-from attnviz.ui.head_map import HeadMap, hide_row, hide_thumbnail_rows, selected_map, selected_thumbnails
+from attnviz.ui.head_controls import open_head
+from attnviz.ui.head_map import (
+    HeadMap,
+    hide_row,
+    hide_thumbnail_rows,
+    selected_map,
+    selected_thumbnails,
+    thumbnail_sample,
+)
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import numbered_token
 
 HEIGHT = 470
-MOST_LABELS = 16  # along a mosaic
 HIDDEN = "{query} may not look at {key}, or it is still to be predicted."
 HIDDEN_ROW = "What {query} looks at is still to be predicted, or there is nothing."
 
@@ -116,22 +121,14 @@ def show_mosaic(
     if framed is None:
         framed = [(selection.index, selection.head)] if isinstance(selection.head, int) else []
     on_click = on_click or (lambda index, head: open_head(selection.layers, index, head))
-    several = len(layers) > 1
-    # Layers side by side, heads below each other: the small maps come layer by layer.
-    places = [(index, head) for head in range(heads) for index in indices]
-    ordered = thumbnails.reshape(len(layers), heads, *thumbnails.shape[1:]).swapaxes(0, 1).reshape(thumbnails.shape)
+    count, sample = len(layers), thumbnail_sample(selection)
     # A layer of which all heads are framed has one frame around them, and so have layers side by side.
-    whole = {index for index in indices if several and heads > 1 and {(index, i) for i in range(heads)} <= {*framed}}
-    picture = mosaic(
-        ordered,
-        columns=len(layers) if several else max(1, round(math.sqrt(0.75 * heads))),
-        names=[f"{selection.layers[index].name}, head {head}" for index, head in places]
-        if several
-        else head_names(heads),
-        row_names=_spaced([str(head) for head in range(heads)]) if several else (),
-        column_names=_spaced(layer_numbers(layers)) if several else (),
-        chosen=[places.index(place) for place in framed if place in places and place[0] not in whole],
+    whole = {index for index in indices if count > 1 and heads > 1 and {(index, i) for i in range(heads)} <= {*framed}}
+    picture = layer_mosaic(
+        thumbnails.reshape(count, heads, *thumbnails.shape[1:]),
+        [layer.id for layer in layers],
         largest=largest,
+        chosen=[(indices.index(index), head) for index, head in framed if index in indices and index not in whole],
     )
     spec = picture.spec
     for first, last in neighbors([column for column, index in enumerate(indices) if index in whole]):
@@ -142,18 +139,19 @@ def show_mosaic(
         )  # fmt: skip
 
     def click_tile(row: int, column: int) -> None:
-        place = spec.head_at(row, column)
-        if place is not None:
-            on_click(*places[place])
+        tile = spec.head_at(row, column)
+        if tile is not None:
+            layer, head = tile_place(tile, count)
+            on_click(indices[layer], head)
 
     chart(
         picture,
         key,
         label=label,
         name="attention heads",
-        description=f"{len(places)} small maps of attention weights, one for each head; {about}.",
+        description=f"{len(thumbnails)} small maps of attention weights, one for each head; {about}.",
         height=height,
-        hint=hint,
+        hint=hint if sample is None else f"{hint} Each row of its cells: {sample} queries.",
         on_click=click_tile,
     )
 
@@ -163,18 +161,6 @@ def neighbors(places: Sequence[int]) -> list[tuple[int, int]]:
     first = [place for place in places if place - 1 not in places]
     last = [place for place in places if place + 1 not in places]
     return list(zip(first, last, strict=True))
-
-
-def layer_numbers(layers: Sequence[Layer]) -> list[str]:
-    """Returns the numbers of layers, or their positions if the numbers are not unique."""
-    numbers = [layer.id.number for layer in layers]
-    return numbers if len({*numbers} - {""}) == len(layers) else [str(i) for i in range(len(layers))]
-
-
-def _spaced(names: Sequence[str]) -> list[str]:
-    """Returns as many of the names as fit along a mosaic, and empty strings instead of the others."""
-    step = -(-len(names) // MOST_LABELS)
-    return [name if i % step == 0 else "" for i, name in enumerate(names)]
 
 
 def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None]:

@@ -10,20 +10,21 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnviz.analysis.downsampling import DownsampledMap, downsample, thumbnails
+from attnviz.analysis.downsampling import Downsampled, downsample_map, thumbnails
 from attnviz.analysis.head_maps import Aggregate, HeadChoice, Map, head_map
-from attnviz.analysis.work import check_heads, heads_work
+from attnviz.analysis.work import check_heads, check_map, check_work, heads_work, is_affordable
 from attnviz.figures import Chart, downsampled_map, heatmap
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.downsampled_map import cell_names
 from attnviz.figures.sentences import CELL_SENTENCES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.inputs import Inputs
-from attnviz.ui import cache, viewport
+from attnviz.ui import cache, long_maps, viewport
 from attnviz.ui.chart import Cells
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import WHOLE, Viewport
 
 CELLS = 320  # of a downsampled map, along each side
+THUMBNAIL_SAMPLE = 2  # queries of each row of cells, where all would take too long
 THUMBNAIL_CELLS = 768  # a side of the mosaic has about so many, shared by the heads along it
 SENTENCES: dict[HeadChoice, CellSentences] = {
     Aggregate.MEAN: CellSentences(GIVES_ON_AVERAGE),
@@ -43,7 +44,7 @@ class HeadMap:
     weights: Float[np.ndarray, "rows columns"]  # NaN where not allowed
     compute: Callable[[slice], Map]  # the exact weights of the queries in a slice at all keys that are shown
     cache_key: tuple[object, ...]  # what tells it from other maps
-    downsampled: DownsampledMap | None = None  # of a long text: which positions each cell stands for
+    downsampled: Downsampled | None = None  # of a long text: which positions each cell stands for
     viewport: Viewport = WHOLE
 
     @property
@@ -118,12 +119,19 @@ class HeadMap:
 
 def selected_map(selection: Selection) -> HeadMap:
     """Returns the map of the selected head. Raises ValueError if it takes too much work, or nothing is left to show."""
-    check_heads([selection.layer], [selection.mechanism])
     inputs, mechanism, head = selection.layer.inputs, selection.mechanism, selection.head
+    is_long = selection.viewport is not None and viewport.is_long(inputs)
+    if is_long and isinstance(head, int):
+        place = selection.source, selection.index, head
+        cache.once(lambda: check_map(inputs, mechanism, head), "work of a map", mechanism, *place)
+    else:
+        check_heads([selection.layer], [selection.mechanism])
     compute = partial(head_map, inputs, mechanism, head, selection.special)
     sentences = SENTENCES.get(head, CELL_SENTENCES)
     work = heads_work([selection.layer], [mechanism]) // (inputs.heads if isinstance(head, int) else 1)
-    return compute_map(selection, compute, selection.title, sentences, (selection.index, mechanism, head), work)
+    key = selection.index, mechanism, head
+    downsample_rows = partial(long_maps.downsample_head, inputs, mechanism, head)
+    return compute_map(selection, compute, selection.title, sentences, key, work, downsample_rows)
 
 
 def compute_map(
@@ -133,10 +141,12 @@ def compute_map(
     sentences: CellSentences,
     key: tuple[object, ...],
     work: int,
+    downsample_rows: Callable[..., Downsampled] | None = None,
 ) -> HeadMap:
     """Returns a map whose weights `compute` returns for slices of the queries of the selected layer, in `work` steps.
 
-    `key` distinguishes it from other maps of the same source. Raises ValueError if no query or key is left to show.
+    `downsample_rows` downsamples a long one faster than by `compute`, with the arguments of `downsample_map`. `key`
+    distinguishes it from other maps of the same source. Raises ValueError if no query or key is left to show.
     """
     inputs, special = selection.layer.inputs, selection.special
     key = (selection.source, special, *key)
@@ -145,14 +155,19 @@ def compute_map(
         return HeadMap(inputs, title, sentences, selection.queries, selection.keys, weights, compute, key)
     part = selection.viewport.within(inputs)
     rows, keys = slice(*part.queries), slice(*part.keys)
-    downsampled = cache.once(
-        lambda: downsample(compute, inputs, CELLS, CELLS, rows=rows, keys=keys, special=special),
-        *("downsampled map", part, *key),
-        work=work,
-    )
+    make = partial(
+        downsample_rows or partial(downsample_map, compute, inputs),
+        cells=(CELLS, CELLS), queries=rows, keys=keys, special=special,
+    )  # fmt: skip
+    work = work * len(range(inputs.queries)[rows]) // inputs.queries
+    whole = long_maps.finished_map("downsampled map", WHOLE, *key) if downsample_rows and part != WHOLE else None
+    if whole:  # the log-sum-exp of its rows is known, so the part needs no other keys
+        make = partial(make, lse=whole.lse)
+        work = work * len(range(inputs.keys)[keys]) // inputs.keys
+    downsampled = long_maps.cached_map(make, "downsampled map", part, *key, work=work)
     queries, keys_in_view = downsampled.queries.tolist(), downsampled.keys.tolist()
     return HeadMap(
-        inputs, title, sentences, queries, keys_in_view, downsampled.weights.numpy(), compute, key, downsampled, part
+        inputs, title, sentences, queries, keys_in_view, downsampled.maximum.numpy(), compute, key, downsampled, part
     )  # fmt: skip
 
 
@@ -160,13 +175,25 @@ def selected_thumbnails(selection: Selection) -> Float[np.ndarray, "heads height
     """Returns thumbnails of all heads of the mosaic, layer by layer. Raises ValueError if that takes too much work."""
     indices = selection.mosaic_layers
     layers, mechanisms = [selection.layers[i] for i in indices], [selection.mechanisms[i] for i in indices]
-    check_heads(layers, mechanisms)
     size = THUMBNAIL_CELLS // (max(selection.layer.inputs.heads, len(layers)) if selection.all_layers else 6)
+    work, sample = heads_work(layers, mechanisms), thumbnail_sample(selection)
+    if sample is None:
+        check_heads(layers, mechanisms)
+    else:
+        work = work * size * sample // selection.layer.inputs.queries
+        check_work(work, "To sample all these heads", "Bring fewer tokens or heads.")
     return cache.once(
-        lambda: thumbnails(layers, mechanisms, size, selection.special).numpy(),
+        lambda: thumbnails(layers, mechanisms, size, selection.special, sample).numpy(),
         *("thumbnails", selection.source, selection.special, indices, mechanisms, size),
-        work=heads_work(layers, mechanisms),
+        work=work,
     )
+
+
+def thumbnail_sample(selection: Selection) -> int | None:
+    """Returns of how many queries each row of a thumbnail is, if not of all: a long layer would take too long."""
+    is_long = selection.viewport is not None and viewport.is_long(selection.layer.inputs)
+    whole = is_affordable(heads_work([selection.layer], [selection.mechanism]))
+    return THUMBNAIL_SAMPLE if is_long and not selection.all_layers and not whole else None
 
 
 def check_maps(selection: Selection) -> Selection:
@@ -186,10 +213,10 @@ def hide_row(original: HeadMap, row: int, sentences: CellSentences) -> HeadMap:
 def hide_thumbnail_rows(
     maps: Float[np.ndarray, "heads height width"], queries: int, row: int
 ) -> Float[np.ndarray, "heads height width"]:
-    """Returns thumbnails without the cells of one query, by the cells of torch's adaptive pooling."""
+    """Returns thumbnails without the cells of one query, by the cells of a downsampled map."""
     height = maps.shape[1]
     hidden = maps.copy()
-    hidden[:, [i for i in range(height) if i * queries // height <= row < -(-(i + 1) * queries // height)]] = np.nan
+    hidden[:, [i for i in range(height) if i * queries // height <= row < (i + 1) * queries // height]] = np.nan
     return hidden
 
 

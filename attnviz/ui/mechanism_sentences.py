@@ -9,8 +9,8 @@ from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.formatting import significant
 from attnviz.masks import Mask
 from attnviz.normalizers import Normalizer
+from attnviz.opaque_parts import ModelBias
 from attnviz.scores import Score
-from attnviz.tracing.opaque_parts import ModelBias
 from attnviz.ui.widgets import title
 
 

@@ -23,9 +23,9 @@ def switch(pages: Sequence[Page], current: Page) -> None:
     """
     st.selectbox("Present", [OFF, ON], key=KEY, bind="query-params")
     on = presenting()
-    with st.container(
-        key="presenting" if on else "not-presenting", width="content", horizontal=True, vertical_alignment="center"
-    ):
+    # In a frame of another site the button is hidden, with all that is no picture and no control: embedding.css.
+    off = "embedded" if st.context.is_embedded else "not-presenting"
+    with st.container(key="presenting" if on else off, width="content", horizontal=True, vertical_alignment="center"):
         if on:
             _show_pages(pages, pages.index(current))
         st.button(

@@ -1,14 +1,12 @@
 """The pages in the order of the menu, and their common elements."""
 
-from pathlib import Path
-
 import streamlit as st
 
-from attnviz.ui import lesson_strip, link_state, presentation
-from attnviz.ui.addresses import FIRST_PAGE, PAGES
+from attnviz.app_files import ASSETS, PAGES
+from attnviz.ui import jobs, lesson_strip, link_state, presentation
+from attnviz.ui.addresses import FIRST_PAGE
+from attnviz.ui.page_runs import observation
 from attnviz.ui.scheduling import page_run
-
-ASSETS = Path(__file__).parents[2] / "assets"
 
 st.set_page_config("attnviz", ASSETS / "icon.svg", layout="wide", initial_sidebar_state=270)
 st.logo(ASSETS / "logo.svg", size="large", icon_image=ASSETS / "icon.svg")
@@ -28,7 +26,7 @@ page = st.navigation(pages, position="top")
 link_state.follow_history()
 requested = link_state.requested_values()
 presentation.switch(pages, page)
-with page_run():
+with observation(page.url_path or FIRST_PAGE), page_run(), jobs.page_run():
     strip = lesson_strip.open_strip()
     page.run()
     lesson_strip.show_strip(strip, page.url_path or FIRST_PAGE)

@@ -37,6 +37,11 @@ class FairSlots:
         """Whether nobody has a slot."""
         return self._free == self.slots
 
+    @property
+    def waiting(self) -> int:
+        """The number of requests that have no slot yet."""
+        return len(self._waiting)
+
     def acquire(self, session: str, interrupt: Callable[[], None] = lambda: None) -> None:
         """Waits for a slot. Calls `interrupt` meanwhile, whose exception ends the waiting."""
         request = _Request(session)
@@ -84,6 +89,16 @@ def is_idle() -> bool:
     return _runs.is_unused and _heavy.is_unused
 
 
+def waiting_page_runs() -> int:
+    """Returns the number of page runs that wait for a slot."""
+    return _runs.waiting
+
+
+def waiting_computations() -> int:
+    """Returns the number of heavy computations that wait for a slot."""
+    return _heavy.waiting
+
+
 @contextmanager
 def page_run() -> Iterator[None]:
     """Waits for the turn of this session, and has a slot for a page run."""
@@ -103,11 +118,7 @@ def computation(work: int) -> Iterator[None]:
     if not is_heavy(work) or getattr(_run, "is_heavy", False):
         yield
         return
-    had_slot = getattr(_run, "has_slot", False)
-    if had_slot:
-        _run.has_slot = False
-        _runs.release()
-    try:
+    with without_slot():
         _heavy.acquire(*_session())
         _run.is_heavy = True
         try:
@@ -115,10 +126,59 @@ def computation(work: int) -> Iterator[None]:
         finally:
             _run.is_heavy = False
             _heavy.release()
+
+
+@contextmanager
+def without_slot() -> Iterator[None]:
+    """Gives back the slot of the page run, which waits for something."""
+    had_slot = getattr(_run, "has_slot", False)
+    if had_slot:
+        _run.has_slot = False
+        _runs.release()
+    try:
+        yield
     finally:
         if had_slot:
             _runs.acquire(*_session())
             _run.has_slot = True
+
+
+@contextmanager
+def background_computation(session: str, interrupt: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """Has a heavy slot, waiting for the turn of a session. Gives a function that lets others that wait go first.
+
+    `interrupt` is called while it waits; its exception ends that.
+    """
+    has_slot = False
+
+    def take() -> None:
+        nonlocal has_slot
+        _heavy.acquire(session, interrupt)
+        has_slot = True
+
+    def give_way() -> None:
+        nonlocal has_slot
+        if _heavy.waiting:
+            has_slot = False
+            _heavy.release()
+            take()
+
+    take()
+    try:
+        yield give_way
+    finally:
+        if has_slot:
+            _heavy.release()
+
+
+def session() -> str:
+    """Returns the id of the session whose page runs here; no text if none does."""
+    return _session()[0]
+
+
+def check_interruption() -> None:
+    """Raises the exception that ends a page run which a newer one replaces."""
+    _session()[1]()
 
 
 def _session() -> tuple[str, Callable[[], None]]:

@@ -17,8 +17,8 @@ from starlette.routing import Route
 
 from attnviz.ui.addresses import address
 
-_HERE = Path(__file__).parent
-_MODULES = {f"{file.parent.name}/{file.name}": file.read_bytes() for file in sorted(_HERE.glob("*/*.js"))}
+_PACKAGE = Path(__file__).parents[1]
+_MODULES = {file.relative_to(_PACKAGE).as_posix(): file.read_bytes() for file in sorted(_PACKAGE.rglob("*.js"))}
 _VERSION = hashlib.sha256(b"\0".join(_MODULES.values())).hexdigest()[:16]
 _PLOTLY = f"/vendor/plotly-{get_plotlyjs_version()}.min.js"
 _FOLDER = f"/vendor/attnviz-{_VERSION}/"
@@ -64,7 +64,7 @@ def early_elements() -> Markup:
     plotly = Markup('<script defer src="{}"></script>')
     preload = Markup('<link rel="modulepreload" crossorigin href="{}">')
     return (
-        navigation.format(address(_FOLDER + "navigation/main.js"))
+        navigation.format(address(_FOLDER + "ui/navigation/main.js"))
         + plotly.format(plotly_address())
         + Markup().join(preload.format(address(module)) for module in modules)
     )
@@ -88,11 +88,12 @@ def plotly_address() -> str:
 
 @st.cache_resource(show_spinner=False)
 def mount(component: str) -> Callable[..., Any]:
-    """Returns a component made of the HTML, the CSS and the modules in its folder, whose entry point is streamlit.js.
+    """Returns a component made of the HTML, the CSS and the modules in its folder of the package, whose entry point is
+    streamlit.js.
 
     Streamlit wants its script as one text; this one imports the modules in parallel.
     """
-    folder = _HERE / component
+    folder = _PACKAGE / component
     names = [name for name in _MODULES if name.startswith(f"{component}/")]
     script = f"""const base = new URL({json.dumps(address(_FOLDER))}, location.href);
     for (const name of {json.dumps(names)}) {{
@@ -103,5 +104,5 @@ def mount(component: str) -> Callable[..., Any]:
     const {{ default: show }} = await import(new URL("{component}/streamlit.js", base).href);
     export default show;
     """
-    html, css = ((folder / f"{component}.{kind}").read_text(encoding="utf-8") for kind in ("html", "css"))
-    return st.components.v2.component(f"attnviz_{component}", html=html, css=css, js=script, isolate_styles=False)
+    html, css = ((folder / f"{folder.name}.{kind}").read_text(encoding="utf-8") for kind in ("html", "css"))
+    return st.components.v2.component(f"attnviz_{folder.name}", html=html, css=css, js=script, isolate_styles=False)

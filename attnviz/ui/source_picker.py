@@ -1,18 +1,23 @@
 """Controls of the source, the layer and the head."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.layer import Layer
-from attnviz.sources import SOURCES, Pretrained, Source
+from attnviz.models import minilm
+from attnviz.sources import SOURCES, Pretrained, Source, Toy
+from attnviz.trace import Trace
 from attnviz.ui import cache, head_controls, presentation
 from attnviz.ui.downloads import samples
 from attnviz.ui.markdown import plain
 from attnviz.ui.selection import Selection
+from attnviz.ui.viewport import is_long
 from attnviz.ui.widgets import by_title, choose_class, field_widget, settings, title
 
+MOST_MISSING = 3  # sentences about layers that cannot be shown
 LAYERS = "layers"  # the name under which the last good ones are kept
 
 
@@ -31,23 +36,45 @@ class Places:
         return layer.locked
 
 
-def choose_selection(*, presented: bool = False) -> tuple[Selection, Places]:
+def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Selection, Places]:
     """Draws the widgets of the source, the layer and the head; returns the selection.
 
-    If the source has no layers, the last good one is selected. With `presented` the text stays in presentations.
+    If the source has no layers, the last good one is selected. With `presented` the text stays in presentations; only
+    with `long` are there layers whose maps have to be downsampled.
     """
     chosen, settings_place = choose_source(presented=presented)
     places = Places(st.container(), settings_place)
     if chosen.private:
         with places.notes:
             samples()
+    example = example_source()
     source, layers = cache.or_last_good(
-        LAYERS, lambda: (chosen, cache.layers(chosen)), lambda: (Pretrained(), Pretrained().layers()), places.notes
+        LAYERS, lambda: (chosen, _layers(chosen, long)), lambda: (example, example.layers()), places.notes
     )
+    if not long and _has_long(layers):  # the last good one is of another page
+        source, layers = example, example.layers()
+    for sentence in layers.missing[:MOST_MISSING] if isinstance(layers, Trace) else ():
+        places.notes.info(plain(sentence))
+    if isinstance(chosen, Toy) and isinstance(example, Toy):
+        places.notes.info(plain(f"{minilm.NOT_INSTALLED} Until then, these are toy vectors."))
     with st.sidebar:
         index, head = head_controls.choose_layer_and_head(layers, source.opening)
     mechanisms = [layer.mechanism for layer in layers]
     return Selection(source=source, layers=layers, mechanisms=mechanisms, index=index, head=head), places
+
+
+def _layers(source: Source, long: bool) -> Sequence[Layer]:
+    """Returns the layers of a source. Raises ValueError if there are none, or if they are long and may not be."""
+    layers = cache.layers(source)
+    if not layers:
+        raise ValueError("This trace has no layers yet. Wait until its capture has written one.")
+    if not long and _has_long(layers):
+        raise ValueError("This text is too long for this page. Open it on Explore, which shows long maps in parts.")
+    return layers
+
+
+def _has_long(layers: Sequence[Layer]) -> bool:
+    return any(is_long(layer.inputs) for layer in layers)
 
 
 def choose_source(*, presented: bool = False) -> tuple[Source, DeltaGenerator]:
@@ -56,7 +83,7 @@ def choose_source(*, presented: bool = False) -> tuple[Source, DeltaGenerator]:
     Its first field, the text or the file, is on the page; the other fields are in the sidebar.
     """
     with st.sidebar:
-        kind = by_title(SOURCES)[choose_class("Source", by_title(SOURCES), title(SOURCES[0]), "source")]
+        kind = by_title(SOURCES)[choose_class("Source", by_title(SOURCES), title(type(example_source())), "source")]
     first, *others = settings(kind)
     with presentation.control("source") if presented else st.container():
         values = {first.name: field_widget(first, kind, "")}
@@ -64,6 +91,11 @@ def choose_source(*, presented: bool = False) -> tuple[Source, DeltaGenerator]:
     with place.container():
         values |= {other.name: field_widget(other, kind, title(kind)) for other in others}
     return kind(**values), place
+
+
+def example_source() -> Source:
+    """Returns the source that a page opens with: the trained model, or toy vectors where it is not installed."""
+    return Pretrained() if minilm.is_installed() else Toy()
 
 
 def keep(selection: Selection) -> None:

@@ -2,11 +2,13 @@
 
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # as app.py does; both sides of a ratio have it
@@ -18,9 +20,12 @@ from attnviz.inputs import Inputs
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
+from tests.bench.clusters import clusters
 from tests.bench.first_paint import first_paint
 from tests.bench.masks import masks
 from tests.bench.models import models
+from tests.bench.traces import traces
+from tests.bench.viewers import viewers
 from tests.support.browser import ARGUMENTS, CHROMIUM, serving
 
 HERE = Path(__file__).parent
@@ -29,17 +34,30 @@ WORDS = ("the", "animal", "did", "not", "cross", "a", "street", "because", "it",
 
 def main() -> None:
     print(f"\n{torch.get_num_threads()} threads, torch {torch.__version__}\n")
+    imports()
     core()
     capture()
     masks()
+    clusters(table, row)
     models()
+    traces()
     first_paint()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         enter_to_painted(browser)
         all_heads(browser)
         parameter_to_painted(browser)
+        viewers(browser, table, row)
         browser.close()
+
+
+def imports() -> None:
+    """The library imported in a fresh process, and then all its names used, against torch."""
+    table("Import", ("of attnviz", "torch ms", "attnviz ms", "ratio"))
+    names = "; [getattr(attnviz, name) for name in attnviz.__all__]"
+    for title, program in (("itself", "import attnviz"), ("all names", "import attnviz" + names)):
+        sides = [partial(subprocess.run, [sys.executable, "-c", one], check=True) for one in ("import torch", program)]
+        row(title, *in_turn(*sides, runs=5))
 
 
 def core() -> None:
@@ -212,7 +230,7 @@ def table(title: str, columns: tuple[str, ...]) -> None:
     print(f"\n{title}\n" + "".join(f"{column:>14}" for column in columns), flush=True)
 
 
-def row(*values: float) -> None:
+def row(*values: float | str) -> None:
     print("".join(f"{value:>14,.2f}" if isinstance(value, float) else f"{value:>14}" for value in values), flush=True)
 
 

@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,7 +15,6 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from transformers.utils.logging import disable_progress_bar
 
 from attnviz.analysis.downsampling import downsample
-from attnviz.analysis.head_maps import Special, head_map
 from attnviz.layer import Layer
 from attnviz.models.loading import inspect_folder
 from attnviz.models.minilm import minilm
@@ -96,8 +94,7 @@ def opened(folder: str) -> None:
     for layer, head in ((layers[0], 0), (layers[3], 1), (layers[5], 11)):
 
         def ask(part: slice, layer: Layer = layer, head: int = head) -> object:
-            compute = partial(head_map, layer.inputs, layer.mechanism, head, Special.SHOWN)
-            return downsample(compute, layer.inputs, CELLS, CELLS, rows=part, keys=part)
+            return downsample(layer.inputs, layer.mechanism, head, cells=(CELLS, CELLS), queries=part, keys=part)
 
         times = [(timed(lambda ask=ask: ask(slice(None))), timed(lambda ask=ask: ask(middle))) for _ in range(6)][1:]
         row(f"{layer.id.number}.{head}", *(statistics.median(side) for side in zip(*times, strict=True)))

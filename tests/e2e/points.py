@@ -8,7 +8,8 @@ import plotly.graph_objects as go
 import streamlit as st
 import torch
 
-from attnviz.analysis.downsampling import DownsampledMap
+from attnviz import Inputs
+from attnviz.analysis.downsampling import downsample_map
 from attnviz.figures import downsampled_map, head_grid, products, scatter
 from attnviz.figures.chart_spec import Chart, PlainSpec
 from attnviz.ui.chart import Cells, chart
@@ -28,17 +29,20 @@ def look(cells: Cells | None) -> None:
 
 
 x, y = np.array([0.0, 1.0, 2.0, np.nan, 4.0]), np.array([3.0, 0.0, 1.0, 2.0, 4.0])
-query, part = torch.tensor([[0, -1], [2, 3]]), st.session_state.get("part")
+part = st.session_state.get("part")
+weights = torch.zeros(4, 4).index_put_((torch.tensor([0, 2, 3]), torch.tensor([1, 1, 2])), torch.tensor([0.25, 0.5, 1]))
+weights[:2, 2:] = torch.nan
+inputs = Inputs(*torch.zeros(3, 1, 4, 1), tuple("abcd"), tuple("abcd"))
+rows, keys = slice(None), slice(None)
 if part:
-    rows, keys = part.bottom - part.top + 1, part.right - part.left + 1
-    found = torch.rand(rows, keys), *(torch.zeros(rows, keys).int(),) * 2, torch.arange(rows), torch.arange(keys)
-else:
-    found = torch.tensor([[0.25, torch.nan], [0.5, 1.0]]), query, query - 1, torch.arange(4), torch.arange(4)
+    rows, keys = slice(2 * part.top, 2 * part.bottom + 2), slice(2 * part.left, 2 * part.right + 2)
+cells = (1, 1) if part else (2, 2)
+small = downsample_map(lambda rows: weights[rows], inputs, cells=cells, queries=rows, keys=keys)
 figures = {
     "scatter": scatter(x, y, [f"Head {i} <b>" for i in range(5)], np.array([0, 0, 1, 1, 2])),
     "grid": head_grid(np.array([[0.1, 0.5], [1.0, np.nan]]), ["Head 0", "Head 1", "Head 2", ""]),
     "products": products(np.array([1.0, -2.0, 0.5]), np.array([2.0, 1.0, 1.0])),
-    "long": downsampled_map(DownsampledMap(*found), "abcd", "abcd", viewport=bool(part), zoom_key=str(part)),
+    "long": downsampled_map(small, "abcd", "abcd", viewport=bool(part), zoom_key=str(part)),
 }
 st.text(st.session_state.get("clicked", "nothing yet"))
 st.text(f"In view: {tuple(part) if part else 'all'}")

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import Page
 
-from attnviz.ui.addresses import FIRST_PAGE, PAGES
+from attnviz.app_files import PAGES
+from attnviz.ui.addresses import FIRST_PAGE
 from tests.support.browser import ROOT, AppPage, Browser, opened
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"

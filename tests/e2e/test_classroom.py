@@ -8,12 +8,12 @@ import pytest
 from playwright.sync_api import expect
 
 from attnviz.analysis.head_maps import head_map
+from attnviz.app_files import PAGES as PAGE_FILES
 from attnviz.lessons.lesson_files import FOLDER, read_lessons
 from attnviz.lessons.prediction import total_variation
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
 from attnviz.ui.addresses import FIRST_PAGE
-from attnviz.ui.addresses import PAGES as PAGE_FILES
 from tests.support.browser import AppPage, Browser, Explore, Masks, opened
 
 IT, ANIMAL, STREET = 10, 2, 8

@@ -66,6 +66,7 @@ def test_a_returning_visitor_continues_where_they_were(explore: Explore) -> None
     expect_page(explore.page, "Lookup")
     explore.page.goto(f"{explore.address}/lessons")
     again = explore.page.context.new_page()
+    again.set_viewport_size({"width": 1280, "height": 800})  # by default that of the first page of the profile
     again.goto(explore.address)
     expect_page(again, "Lookup")
     expect(again).to_have_url(f"{explore.address}/lookup?softness=hard")

@@ -75,6 +75,19 @@ def test_figures_of_any_kind_are_drawn(points: Points) -> None:
     }  # fmt: skip
 
 
+def test_a_chart_in_a_hidden_tab_is_not_drawn(points: Points) -> None:
+    chart = points.chart("long")
+    show = """(e, display) => new Promise(done => {
+        e.closest(".stElementContainer").style.display = display;
+        const drawn = () => done(e.querySelector(".attnviz-stage").style.height);
+        requestAnimationFrame(() => requestAnimationFrame(drawn));
+    })"""
+    height = chart.evaluate(show, "")
+    assert chart.evaluate(show, "none") == height
+    assert chart.evaluate(show, "") == height
+    expect(chart).to_have_attribute("data-ready", "true")
+
+
 def test_the_point_nearest_to_the_pointer_is_named_and_clicked(points: Points) -> None:
     sentence = points.sentence_of("scatter")
     points.point("scatter", 1, 0, far=12)

@@ -97,6 +97,7 @@ def test_a_link_opens_its_step_and_play_goes_on_to_the_last(transformer: Transfo
     transformer.expect_in_link("word", "3")
     transformer.play.click()
     expect(transformer.play).to_contain_text("Play")
+    transformer.settled()  # a step that was on its way when it was told to stop
     transformer.translate("who does not eat an egg")
     expect(transformer.french).to_have_text("qui ne mange pas d'œuf ? end")
     expect(transformer.current_word).to_have_text("mange")

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bottomMargin, keyTicks, leftMargin, shorten, ticks } from "../../attnviz/ui/chart/axes.js";
+import { bottomMargin, keyTicks, leftMargin, shorten, ticks } from "../../attnviz/chart/axes.js";
 
 const labels = [..."abcdefghij"];
-/** @type {(range: [number, number], width?: number) => import("../../attnviz/ui/chart/axes.js").Axis} */
+/** @type {(range: [number, number], width?: number) => import("../../attnviz/chart/axes.js").Axis} */
 const axis = (range, width = 20) => ({ labels, range, widths: labels.map(() => width) });
 
 const many = Array.from({ length: 30 }, (_, i) => `token ${i}`);

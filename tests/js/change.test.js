@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { changeOf, strongest } from "../../attnviz/ui/chart/change.js";
+import { changeOf, strongest } from "../../attnviz/chart/change.js";
 import { cases } from "./cases.js";
 
 for (const { before, after, change } of cases("changes"))

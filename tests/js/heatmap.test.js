@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { apart, heaviest, namedKeys } from "../../attnviz/ui/chart/fan.js";
-import { visibleCells } from "../../attnviz/ui/chart/heatmap.js";
-import { line } from "../../attnviz/ui/chart/painting.js";
-import { snap } from "../../attnviz/ui/chart/plane.js";
+import { apart, heaviest, namedKeys } from "../../attnviz/chart/fan.js";
+import { visibleCells } from "../../attnviz/chart/heatmap.js";
+import { line } from "../../attnviz/chart/painting.js";
+import { snap } from "../../attnviz/chart/plane.js";
 
 const letters = [..."abcdefghij"];
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { mounts } from "../../attnviz/ui/chart/mounts.js";
+import { mounts } from "../../attnviz/chart/mounts.js";
 
 class View {
   isClosed = false;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { keepEqual, unpack } from "../../attnviz/ui/chart/payload.js";
+import { keepEqual, unpack } from "../../attnviz/chart/payload.js";
 
 /**
- * As attnviz/ui/chart/__init__.py packs it.
+ * As attnviz/chart/__init__.py packs it.
  * @param {object} header
  * @param {ArrayBufferView[]} arrays
  */

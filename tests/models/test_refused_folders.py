@@ -33,7 +33,7 @@ def test_a_folder_that_is_no_model(tmp_path):
         ("[1]", "holds no object with names"),
         ("{}", "has no model_type"),
         ('{"model_type": 5}', "has no model_type"),
-        ('{"x": "' + "x" * (1 << 20) + '"}', "bytes; that of a model has 1,048,576 at most"),
+        ('{"x": "' + "x" * (1 << 20) + '"}', "bytes; at most 1,048,576 are read"),
         ("\ud83d".encode("utf-16-le", "surrogatepass").decode("latin-1"), "is no JSON"),
     ],
     ids=["cut off", "deep", "digits", "list", "empty", "number", "large", "not text"],

@@ -13,10 +13,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
-from torch.nn.functional import adaptive_max_pool2d
 
+from attnviz.analysis.downsampling import downsample_map
 from attnviz.analysis.head_maps import head_map
 from attnviz.figures.themes import MASKED_CODE
+from attnviz.inputs import Inputs
 from attnviz.lessons import lesson_files as library
 from attnviz.lessons.checks import Quantities
 from attnviz.lessons.lesson_files import FOLDER, read_lesson
@@ -342,7 +343,9 @@ def test_a_small_map_without_a_row_is_the_same_whatever_was_in_it(data: st.DataO
     other = one.clone()
     other[row] = torch.rand(5, generator=generator)
     small = min(size, queries), min(size, 5)
-    maps = [adaptive_max_pool2d(each[None], small).numpy() for each in (one, other)]
+    tokens = tuple(map(str, range(queries))), tuple("abcde")
+    inputs = Inputs(torch.zeros(1, queries, 1), *torch.zeros(2, 1, 5, 1), *tokens)
+    maps = [downsample_map(each.__getitem__, inputs, cells=small).maximum[None].numpy() for each in (one, other)]
     seen = [hide_thumbnail_rows(each, queries, row) for each in maps]
     np.testing.assert_array_equal(*seen)
     for small, shown in zip(maps, seen, strict=True):

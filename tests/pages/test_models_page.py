@@ -28,7 +28,7 @@ from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, Hub
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
-from attnviz.ui import head_charts
+from attnviz.ui import head_charts, jobs, long_maps
 from attnviz.ui.models import grouped_query, layer_table, model_picker, model_source, overview, products, side_by_side
 from attnviz.ui.models.text_box import NOT_LINKED
 from tests.support.app import contents, linked, ok, open_page
@@ -314,6 +314,21 @@ def test_kinds_of_one_stack_are_told_apart(tmp_path, drawn) -> None:
     assert "Encoder: 4 heads, 64 tokens" in text
 
 
+def test_one_head_of_a_layer_that_is_too_long_as_a_whole_is_drawn(saved, drawn, monkeypatch) -> None:
+    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 50)
+    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
+    monkeypatch.setattr("attnviz.ui.head_map.THUMBNAIL_CELLS", 18)
+    count = len(own(saved / "gpt2", LONGER).attentions[0][0, 0])
+    monkeypatch.setattr("attnviz.analysis.work.MOST_WORK", count**2 - 1)  # all heads of a layer take more
+    link = {"model": saved / "gpt2", "text": LONGER, "layer": "layer 1", "head": "Head 1"}
+    assert not ok(page(**link)).error
+    assert drawn["heatmap"].figure.data[0].z.shape == (5, 5)
+    assert len(drawn["heads"].spec.names) == 4  # of one layer
+    monkeypatch.setattr("attnviz.analysis.work.MOST_MAP_WORK", 10)
+    [error] = page(**link | {"head": "Head 0"}).error
+    assert "at most 10 are computed for one picture" in error.value
+
+
 def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
     monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 50)
     monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
@@ -321,7 +336,7 @@ def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
     weights = own(saved / "gpt2", LONGER).attentions[1][0, 1].numpy()
     count = len(weights)
     assert count > 10
-    parts = [slice(i * count // 5, -(-(i + 1) * count // 5)) for i in range(5)]
+    parts = [slice(i * count // 5, (i + 1) * count // 5) for i in range(5)]
     expected = [[weights[rows, keys].max() for keys in parts] for rows in parts]
     np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), expected, atol=1e-5)
     best = f"({count - 1}) gives {number(float(weights[-1].max()))} of its attention to "  # the last query is pinned
@@ -338,6 +353,36 @@ def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
     app = ok(app.selectbox(key="head").select("Mean of heads").run())
     mean = own(saved / "gpt2", TEXT).attentions[1][0].mean(0).numpy()
     assert np.nanmax(drawn["heatmap"].figure.data[0].z) == pytest.approx(mean.max(), abs=1e-5)
+
+
+def test_a_map_that_takes_long_is_drawn_from_a_sample_and_then_whole(saved, drawn, monkeypatch) -> None:
+    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 50)
+    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
+    link = {"model": saved / "gpt2", "text": LONGER, "layer": "layer 1", "head": "Head 1"}
+    assert not ok(page(**link)).error
+    expected = np.array(drawn["heatmap"].figure.data[0].z)
+    monkeypatch.setattr("attnviz.ui.long_maps.LONG_WORK", 0)
+    monkeypatch.setattr("attnviz.ui.long_maps.FIRST_SAMPLE", 1)
+    refined, downsample = threading.Event(), long_maps.downsample
+
+    def slow(*head, sample=None, progress=None, **options):
+        if progress:
+            assert refined.wait(20)
+        return downsample(*head, sample=sample, progress=progress, **options)
+
+    monkeypatch.setattr(long_maps, "downsample", slow)
+    app = ok(page(**link))
+    coarse = np.array(drawn["heatmap"].figure.data[0].z)
+    assert coarse.shape == expected.shape
+    assert not np.allclose(coarse, expected, equal_nan=True)
+    [progress] = app.get("progress")
+    assert "This picture has 5 of " in progress.proto.text
+    [job] = [job for job in jobs._shared._jobs.values() if not job.is_over]
+    refined.set()
+    job.thread.join(20)
+    app = ok(app.run())
+    np.testing.assert_array_equal(drawn["heatmap"].figure.data[0].z, expected)
+    assert not app.get("progress")
 
 
 def weights_score(saved, weights) -> float:

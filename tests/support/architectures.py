@@ -343,6 +343,10 @@ def main() -> None:
     print(HEADER)
     for architecture in ZOO:
         print(compared(architecture))
+    from tests.support.torch_architectures import TORCH_ZOO, compared_module
+
+    for module in TORCH_ZOO:
+        print(compared_module(module))
 
 
 if __name__ == "__main__":

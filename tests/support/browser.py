@@ -47,34 +47,40 @@ expect.set_options(timeout=60_000)
 @contextmanager
 def serving(log: Path, script: Path | None = None, base_path: str = "", *options: str) -> Iterator[str]:
     """A fresh process of the app, or of another Streamlit script; gives its address once it answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script or "app.py"), "--server.headless=true"]
     command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.fileWatcherType=none"]
     command += [f"--server.baseUrlPath={base_path}", *options]
+    address = f"http://127.0.0.1:{port}{base_path}"
+    with running(command, log, f"{address}/_stcore/health", OMP_NUM_THREADS="1"):
+        yield address
+    assert "Traceback" not in log.read_text()
+
+
+@contextmanager
+def running(command: list[str], log: Path, url: str, folder: Path = ROOT, **environment: str) -> Iterator[None]:
+    """A server in a process of its own, from when it answers at an address."""
+    variables = os.environ | {"PYTHONPATH": str(ROOT)} | environment
     with (
         log.open("wb") as out,
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdout=out,
-            stderr=out,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        ) as server,
+        subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, env=variables) as server,
     ):
         try:
-            address = f"http://127.0.0.1:{port}{base_path}"
             deadline = time.monotonic() + 60
-            while not _answers(f"{address}/_stcore/health"):
+            while not _answers(url):
                 assert server.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, f"no answer in a minute: {log.read_text()}"
                 time.sleep(0.1)
-            yield address
+            yield
         finally:
             server.terminate()
             server.wait(20)
-    assert "Traceback" not in log.read_text()
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def _answers(url: str) -> bool:

@@ -275,7 +275,10 @@ class Mixer(nn.Module):
 @pytest.mark.parametrize("softmax", [nn.functional.softmax, lambda scores, dim: nn.Softmax(dim)(scores)])
 def test_a_softmax_of_ones_own_is_refused_with_what_can_be_captured(softmax):
     model = Mixer(lambda query, key, value: softmax(query @ key.mT, dim=-1) @ value)
-    seen = r"transformers models, F\.scaled_dot_product_attention and nn\.MultiheadAttention, but not in a softmax"
+    seen = (
+        r"Attention is seen in transformers models, nn\.MultiheadAttention, F\.scaled_dot_product_attention and "
+        r"flex_attention; and in a softmax over keys, if .*\. A softmax ran in Mixer, 1 × 2 × 5 × 5\."
+    )
     with pytest.raises(ValueError, match=seen):
         capture(model, torch.randn(1, 5, 8))
 

@@ -123,7 +123,7 @@ def test_attention_of_torchs_own_module():
     head, given = model.head, []
     head.attention.register_forward_pre_hook(lambda module, args: given.append(args))
     *_, last = capture(model, picture(), example=1)
-    assert (last.name, last.kind, last.fidelity) == ("layer head", "cross", Fidelity.WEIGHTS_ONLY)
+    assert (last.name, last.kind, last.fidelity) == ("layer head", "cross", Fidelity.VERIFIED)
     query, key, value = given[0]
     with torch.no_grad():
         _, expected = head.attention(query, key, value, average_attn_weights=False)

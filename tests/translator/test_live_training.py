@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from attnviz import translator
+from attnviz.app_files import PACKAGE_PARENT
 from attnviz.translator import Evaluation, Translator, live_training, weights
 from attnviz.translator.live_training import (
     CHECKPOINTS,
@@ -129,7 +130,7 @@ def test_who_goes_away_loses_the_place_and_what_breaks_off_is_said() -> None:
 
 def test_a_process_that_nobody_listens_to_ends(capfd) -> None:
     command = [sys.executable, "-m", "attnviz.translator.live_training", "dot", "0", str(ENDLESS)]
-    with subprocess.Popen(command, cwd=live_training.ROOT, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, cwd=PACKAGE_PARENT, stdout=subprocess.PIPE) as process:
         assert process.stdout
         header = json.loads(process.stdout.readline())
         assert (header["evaluation"]["step"], len(header["losses"])) == (0, 1)

@@ -7,6 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from attnviz.chart import pack
 from attnviz.figures import heatmap
 from attnviz.ui import chart as module
 
@@ -36,7 +37,7 @@ def unpacked(payload: bytes) -> tuple[dict, list[np.ndarray]]:
 
 def test_arrays_travel_as_they_are() -> None:
     one, other = np.arange(6, dtype="f4").reshape(2, 3), np.arange(5, dtype="u1")
-    header, arrays = unpacked(module._packed({"a": {"z": one}, "b": [other], "c": "é"}))
+    header, arrays = unpacked(pack({"a": {"z": one}, "b": [other], "c": "é"}))
     np.testing.assert_array_equal(arrays[0], one)
     np.testing.assert_array_equal(arrays[1], other)
     assert header["c"] == "é"
@@ -44,7 +45,7 @@ def test_arrays_travel_as_they_are() -> None:
 
 def test_what_is_neither_text_nor_array_is_refused() -> None:
     with pytest.raises(TypeError, match=r"A figure cannot hold \{1, 2\}"):
-        module._packed({"a": {1, 2}})
+        pack({"a": {1, 2}})
 
 
 def test_a_heatmap_costs_four_bytes_a_cell_and_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,13 +64,13 @@ def test_a_heatmap_costs_four_bytes_a_cell_and_a_little(monkeypatch: pytest.Monk
 
 def test_numbers_that_are_none_do_not_travel() -> None:
     with pytest.raises(ValueError, match="JSON"):
-        module._packed({"a": float("inf")})
+        pack({"a": float("inf")})
 
 
 @pytest.mark.parametrize("dtype", ["i8", "i4", "u2", "b1", "f2"])
 def test_arrays_of_other_types_travel_as_what_a_browser_knows(dtype: str) -> None:
     array = np.array([[0, 1], [1, 0]], dtype=dtype)
-    _, [made] = unpacked(module._packed({"a": array}))
+    _, [made] = unpacked(pack({"a": array}))
     np.testing.assert_array_equal(made, array)
     assert made.dtype.str[1:] in ("f4", "f8", "u1")
 

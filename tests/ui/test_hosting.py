@@ -94,6 +94,10 @@ def test_only_an_app_without_a_name_or_an_address_for_others_is_local(options: d
         ("ATTNVIZ_MODELS_KEPT", "all", "ATTNVIZ_MODELS_KEPT must be a whole number of models, 1 or more; it is “all”."),
         ("ATTNVIZ_HOSTED", "yes", "ATTNVIZ_HOSTED must be 1 or 0; it is “yes”."),
         ("ATTNVIZ_TLS", "on", "ATTNVIZ_TLS must be 1 or 0; it is “on”."),
+        ("ATTNVIZ_LOG", "yaml", "ATTNVIZ_LOG must be json or plain or unchanged; it is “yaml”."),
+        ("ATTNVIZ_METRICS_PORT", "0", "ATTNVIZ_METRICS_PORT must be a port from 1 to 65535; it is “0”."),
+        ("ATTNVIZ_METRICS_PORT", "65536", "must be a port from 1 to 65535; it is “65536”."),
+        ("ATTNVIZ_METRICS_ADDRESS", "host", "ATTNVIZ_METRICS_ADDRESS must be an address such as 127.0.0.1; it is"),
         ("ATTNVIZ_MODELS", "org/a, /home", "“/home” is no id"),
         ("ATTNVIZ_MODELS", "*, org/a", "“*” is no id"),
         ("ATTNVIZ_HOST", "1", "There is no setting “ATTNVIZ_HOST”. The settings are ATTNVIZ_HOSTED, ATTNVIZ_TLS, "),
@@ -152,6 +156,15 @@ def test_what_is_no_site_may_not_embed_the_app(monkeypatch, site):
     monkeypatch.setenv("ATTNVIZ_EMBED", f"https://course.example.org, {site}")
     with pytest.raises(ValueError, match="ATTNVIZ_EMBED must list sites"):
         settings.embedding_sites()
+
+
+def test_the_log_of_a_hosted_instance_has_no_texts(monkeypatch):
+    assert settings.log_style() == "unchanged"
+    monkeypatch.setenv("ATTNVIZ_HOSTED", "1")
+    assert settings.log_style() == "plain"
+    monkeypatch.setenv("ATTNVIZ_LOG", "unchanged")
+    with pytest.raises(ValueError, match="ATTNVIZ_LOG must be json or plain; it is"):
+        settings.log_style()
 
 
 def test_sites_that_may_embed_the_app_are_listed_by_its_owner(monkeypatch):

@@ -12,8 +12,8 @@ from attnviz.biases import ALiBi, Distances, SoftCap, SSMax
 from attnviz.formatting import number
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal
+from attnviz.opaque_parts import CellTable, ModelBias
 from attnviz.scores import ScaledDot
-from attnviz.tracing.opaque_parts import CellTable, ModelBias
 from attnviz.ui.mechanism_sentences import bias_phrase
 from attnviz.ui.models.products import bias_steps, score_text
 

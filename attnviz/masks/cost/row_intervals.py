@@ -24,7 +24,7 @@ QUERY, START, STOP, LOW, HIGH = range(5)  # the rows of an array of pieces
 KEYS, REMAINDERS = START, LOW  # what pieces are cut along
 
 
-class _TooManyPieces(Exception):
+class TooManyPieces(Exception):
     """More intervals than fit into memory at once."""
 
 
@@ -48,7 +48,7 @@ class RowIntervals:
             try:
                 counter.add(*self.pieces(distinct_rows[first : first + step]))
                 first += step
-            except _TooManyPieces:
+            except TooManyPieces:
                 if step == 1:
                     raise UnstructuredRule("changes too often along the keys") from None
                 step //= 2
@@ -156,7 +156,7 @@ class RowIntervals:
         if not changes.any():
             return pieces
         if total > MAX_PIECES:
-            raise _TooManyPieces
+            raise TooManyPieces
         same, changing = np.flatnonzero(changes == 0), np.flatnonzero(changes)
         changes = changes.take(changing)
         # One search for each change: where the term, or minus the term where it falls, reaches its next mark.

@@ -33,7 +33,7 @@ JUMP = "The result jumps here: there is no gradient. Move the query a little."
 def show(selection: LookupSelection) -> None:
     """Draws the network. While the query of the plane is dragged, the browser computes its numbers."""
     dictionary, lookup = selection.dictionary, selection.result
-    scripts.mount("network")(
+    scripts.mount("ui/network")(
         key="network",
         data={
             "plane": "plane",

@@ -54,7 +54,7 @@ def matrices(
         one = event("edit")
         on_edit(str(one["matrix"]), int(one["row"]), int(one["column"]), str(one["text"]))
 
-    scripts.mount("matrices")(
+    scripts.mount("ui/matrices")(
         key=key,
         data={
             "matrices": list(contents),

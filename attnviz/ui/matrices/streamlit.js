@@ -1,6 +1,6 @@
 // The matrices as a Streamlit component: the only module here that knows Streamlit.
 
-import { mounts } from "../chart/mounts.js";
+import { mounts } from "../../chart/mounts.js";
 import { Matrices } from "./matrices.js";
 
 const mounted = mounts(".attnviz-matrices", Matrices);

@@ -6,10 +6,10 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.layer import Trace
 from attnviz.models import model_cache
-from attnviz.models.hub import MINILM, RemoteModel, allowed_models, is_minilm, model_id
+from attnviz.models.hub import MINILM, NotDownloaded, RemoteModel, allowed_models, is_minilm, model_id
 from attnviz.models.image_inputs import FORMATS
+from attnviz.models.minilm import is_installed
 from attnviz.models.model import Model
 from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS
@@ -17,6 +17,7 @@ from attnviz.settings import MB, upload_bytes
 from attnviz.sources.source import MissingInput
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
+from attnviz.trace import Trace
 from attnviz.ui import cache, head_controls, presentation
 from attnviz.ui.markdown import plain
 from attnviz.ui.models import download
@@ -54,6 +55,11 @@ def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
     place = presentation.control("input", horizontal=True, gap="small")
     with notes, st.spinner("Loading the model …", show_time=True):
         problem = _load(name)
+    if problem is not None and cache.last(LAST) is None and not is_installed():  # there is nothing to show instead
+        notes.info(plain(str(problem)))
+        with notes:
+            _offer_remedy(name)
+        st.stop()
     with place:
         chosen = _choose_input(name if problem is None else _last_model(), facts)
     with notes, st.spinner("Reading …", show_time=True):
@@ -169,8 +175,8 @@ def _load(name: str) -> ValueError | None:
         state.pop(AWAY, None)
         try:
             load_model(name)
-        except model_cache.NotDownloaded:
-            state[REFUSED] = name, _not_downloaded(name)
+        except NotDownloaded as problem:
+            state[REFUSED] = name, _not_downloaded(name, problem)
         except ValueError as problem:
             state[REFUSED] = name, problem
     return state[REFUSED][1] if REFUSED in state else None
@@ -187,14 +193,14 @@ def _last_model() -> str:
     return MINILM
 
 
-def _not_downloaded(name: str) -> ValueError:
+def _not_downloaded(name: str, missing: NotDownloaded) -> ValueError:
     """Returns a message about a model that is not on this computer."""
     try:
         away = model_cache.HUB.find(name)
     except ValueError as problem:
-        return problem
+        return missing if is_minilm(name) else problem  # it can be installed without the hub
     st.session_state[AWAY] = away
-    return MissingInput(download.takes(away))
+    return MissingInput(f"{missing} {download.takes(away)}" if is_minilm(name) else download.takes(away))
 
 
 def _offer_remedy(name: str) -> None:

@@ -7,13 +7,13 @@ from weakref import WeakKeyDictionary
 
 from attnviz.analysis.head_maps import Special, shown_positions
 from attnviz.analysis.work import HEAVY_WORK
-from attnviz.layer import Trace
 from attnviz.models import model_cache
 from attnviz.models.hub import is_minilm
 from attnviz.models.model import Model
 from attnviz.sources.source import Opening, Source
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
+from attnviz.trace import Trace
 from attnviz.ui.scheduling import computation
 
 LOADING_WORK = 100_000_000  # steps, as long as loading takes

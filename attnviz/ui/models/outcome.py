@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnviz.analysis.work import check_work, heads_work
 from attnviz.formatting import fixed, number, visible
-from attnviz.layer import Layer, Trace
+from attnviz.layer import Layer
 from attnviz.models.intervention_run import (
     Candidate,
     InterventionRun,
@@ -27,6 +27,7 @@ from attnviz.models.intervention_run import (
 )
 from attnviz.models.interventions import Intervention
 from attnviz.models.model import Model, ModelInputs
+from attnviz.trace import Trace
 from attnviz.ui import cache
 from attnviz.ui.interventions import UNCHANGED
 from attnviz.ui.models.model_source import ModelSource

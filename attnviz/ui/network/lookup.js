@@ -1,7 +1,7 @@
 // A lookup in the browser, for a query that is being dragged: the same numbers as attnviz/lessons/lookup.py and
 // lookup_gradients.py. Derivatives of similarities are central differences.
 
-import { project } from "../chart/projection.js";
+import { project } from "../../chart/projection.js";
 
 /** @typedef {import("./types").Pair} Pair */
 /** @typedef {import("./types").Score} Score */

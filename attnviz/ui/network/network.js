@@ -2,8 +2,8 @@
 // the query is dragged in the plane, everything is computed here; else the numbers are Python's. Texts go in as
 // textContent only.
 
-import { number } from "../chart/number.js";
-import { project } from "../chart/projection.js";
+import { number } from "../../chart/number.js";
+import { project } from "../../chart/projection.js";
 import { arrange } from "./layout.js";
 import { lookUp } from "./lookup.js";
 

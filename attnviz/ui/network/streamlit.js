@@ -1,6 +1,6 @@
 // The network as a Streamlit component: the only module here that knows Streamlit.
 
-import { mounts } from "../chart/mounts.js";
+import { mounts } from "../../chart/mounts.js";
 import { Network } from "./network.js";
 
 const mounted = mounts(".attnviz-network", Network);

@@ -29,7 +29,7 @@ def path(
     def event(name: str) -> Any:
         return st.session_state[key][name]
 
-    scripts.mount("path")(
+    scripts.mount("ui/path")(
         key=key,
         data={**picture, "colors": COLORS, "presenting": presentation.presenting()},
         on_open_change=lambda: on_open(str(event("open"))),

@@ -8,11 +8,12 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.lessons.activations import ActivationRecord, NextWord, encoder_activations, translator_activations
 from attnviz.masks import Causal, Mask
 from attnviz.models.interventions import Intervention
-from attnviz.models.minilm import minilm
+from attnviz.models.minilm import NOT_INSTALLED, is_installed, minilm
 from attnviz.text import EXAMPLE
 from attnviz.translator import EXAMPLES, Translation, load, tokenize
 from attnviz.translator.model import USE_LAYERS
 from attnviz.ui import cache, widgets
+from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_controls import MASK_MENU
 
 MODELS = ("Translator", "MiniLM")
@@ -37,7 +38,9 @@ def choose_path(notes: DeltaGenerator) -> PathSelection:
     """Draws the controls; problems are shown in `notes`."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="path-controls"):
         model = st.selectbox("Model", MODELS, key=MODEL, bind="query-params", width=122)
-        selection = _choose_translation(notes) if model == MODELS[0] else _choose_text(notes)
+        if missing := model == MODELS[1] and not is_installed():
+            notes.info(plain(f"{NOT_INSTALLED} Until then, this is the translator."))
+        selection = _choose_translation(notes) if missing or model == MODELS[0] else _choose_text(notes)
     return _choose_depth(selection)
 
 

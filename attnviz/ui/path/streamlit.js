@@ -1,6 +1,6 @@
 // The path as a Streamlit component: the only module here that knows Streamlit.
 
-import { mounts } from "../chart/mounts.js";
+import { mounts } from "../../chart/mounts.js";
 import { Path } from "./path.js";
 
 const mounted = mounts(".attnviz-path", Path);

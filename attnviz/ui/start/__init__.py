@@ -7,12 +7,16 @@ import streamlit as st
 from attnviz.analysis.head_maps import head_map
 from attnviz.figures.sentences import cell_sentence
 from attnviz.formatting import visible
+from attnviz.models.minilm import is_installed
 from attnviz.sources import Pretrained
+from attnviz.sources.source import Opening
+from attnviz.translator import EXAMPLES, load
 from attnviz.ui import cache, presentation, scripts
 from attnviz.ui.addresses import address
 from attnviz.ui.html import Markup, element, join
 from attnviz.ui.lesson_strip import shipped_lessons
 
+TRANSLATOR_OPENING = Opening(layer=1, head=3, query=5)  # “beautiful” looks at “car”
 ABOUT = (
     "Attention lets every word take what it needs from all the others: much from some, next to nothing from most. Here "
     "you see it, in a real model, and every number of it."
@@ -23,12 +27,14 @@ COMPARE = "Any text, any mask, any head of a model of yours, with the numbers to
 
 
 def show_picture() -> None:
-    """Draws the example of Pretrained, in the head that it opens with; its root has data-ready="true" once drawn."""
-    source = Pretrained()
-    opening = source.opening
+    """Draws the example of Pretrained, in the head that it opens with, or of the translator where the model is not
+    installed; its root has data-ready="true" once drawn."""
+    installed = is_installed()
+    opening = Pretrained().opening if installed else TRANSLATOR_OPENING
 
     def compute() -> dict[str, object]:
-        layer = source.layers()[opening.layer]
+        layers = Pretrained().layers() if installed else load().translate(EXAMPLES[0]).layers(use="encoder")
+        layer = layers[opening.layer]
         weights = head_map(layer.inputs, layer.mechanism, opening.head)
         tokens = layer.inputs.query_tokens
         return {
@@ -42,7 +48,7 @@ def show_picture() -> None:
             "first": opening.query,
         }
 
-    scripts.mount("start")(key="picture", data=cache.once(compute, "start", source))
+    scripts.mount("ui/start")(key="picture", data=cache.once(compute, "start", installed))
 
 
 def show_ways() -> None:

@@ -1,6 +1,6 @@
 // The picture of the start page as a Streamlit component.
 
-import { mounts } from "../chart/mounts.js";
+import { mounts } from "../../chart/mounts.js";
 import { Picture } from "./picture.js";
 
 const mounted = mounts(".attnviz-start", Picture);

@@ -1,0 +1,115 @@
+"""The keys that blocks of queries may attend to: from the rule of a mask where it has intervals, else pair by pair."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from attnviz.masks.cost.normal_form import UnstructuredRule
+from attnviz.masks.cost.row_intervals import RowIntervals, TooManyPieces
+from attnviz.masks.mask import Mask
+
+PATIENCE = 1 << 26  # steps that are spent on finding intervals
+ROWS = 1 << 14  # whose intervals are found at a time
+MOST_INTERVALS = 1 << 23
+MOST_PAIRS = 1 << 22  # at which a mask is evaluated at a time
+
+
+class KeyCounts(NamedTuple):
+    """How many of some queries may attend to each key from a first one on; to the other keys none may."""
+
+    first: int
+    queries: Int[Tensor, " keys"]
+
+    def lookup(self, keys: Int[Tensor, "*keys"]) -> Int[Tensor, "*keys"]:
+        """Returns how many queries may attend to each of these keys; 0 for −1."""
+        if not len(self.queries):
+            return torch.zeros_like(keys)
+        index = keys - self.first
+        inside = (index >= 0) & (index < len(self.queries)) & (keys >= 0)
+        return torch.where(inside, self.queries[index.clamp(0, len(self.queries) - 1)], 0)
+
+
+@dataclass(frozen=True, eq=False)
+class AllowedKeys:
+    """The keys that the queries of one head may attend to; `mask` is bound to the numbers of queries and keys."""
+
+    mask: Mask
+    keys: int
+    head: int
+    # The queries whose rows differ from the row before, and the query, start and stop of each of their intervals.
+    intervals: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None
+
+    @cached_property
+    def has_one_interval_a_row(self) -> bool:
+        """Whether two comparisons of small numbers say what a query may attend to."""
+        return self.intervals is not None and np.array_equal(*self.intervals[:2])
+
+    def pairs(self, queries: Int[Tensor, "..."], keys: Int[Tensor, "..."]) -> Bool[Tensor, "..."]:
+        """Returns whether each of these pairs of a query and a key is allowed."""
+        zero = queries.new_zeros(())
+        return self.mask(zero, zero + self.head, queries, keys)
+
+    def tile(self, queries: Int[Tensor, " rows"], keys: Int[Tensor, " keys"]) -> Bool[Tensor, "rows keys"]:
+        """Returns whether each of these queries may attend to each of these keys."""
+        if self.intervals is None or not self.has_one_interval_a_row:
+            return self.pairs(queries[:, None], keys).expand(len(queries), len(keys))
+        rows, _, start, stop = self.intervals
+        index = np.searchsorted(rows, queries.numpy(), "right") - 1
+        first, end = (torch.from_numpy(one[index].astype(np.int32))[:, None] for one in (start, stop))
+        short = keys.int()
+        return (short >= first).logical_and_(short < end)
+
+    def counts(self, queries: Int[Tensor, " queries"]) -> KeyCounts:
+        """Returns how many of these queries, which must be in order, may attend to each key."""
+        if self.intervals is None:
+            return KeyCounts(0, self._counts_by_pairs(queries))
+        rows, owner, start, stop = self.intervals
+        # How many of the queries have each distinct row.
+        first, last = (int(np.searchsorted(rows, int(queries[i]), "right")) - 1 for i in (0, -1))
+        count = np.diff(np.searchsorted(queries.numpy(), np.append(rows[first : last + 1], int(queries[-1]) + 1)))
+        count[0] += int((queries < int(rows[first])).sum())
+        part = slice(*np.searchsorted(owner, (rows[first], rows[last] + 1)))
+        if part.start == part.stop:
+            return KeyCounts(0, torch.zeros(0, dtype=torch.int64))
+        weight = count[np.searchsorted(rows[first : last + 1], owner[part])]
+        left, right = int(start[part].min()), int(stop[part].max())
+        steps = np.zeros(right - left + 1, np.int64)
+        np.add.at(steps, start[part] - left, weight)
+        np.subtract.at(steps, stop[part] - left, weight)
+        return KeyCounts(left, torch.from_numpy(steps.cumsum()[:-1]))
+
+    def _counts_by_pairs(self, queries: Int[Tensor, " queries"]) -> Int[Tensor, " keys"]:
+        keys, rows = torch.arange(self.keys), max(1, MOST_PAIRS // self.keys)
+        parts = (self.pairs(part[:, None], keys).expand(len(part), self.keys).sum(0) for part in queries.split(rows))
+        return torch.stack(list(parts)).sum(0)
+
+
+def allowed_keys(mask: Mask, queries: int, keys: int, head: int, heads: int) -> AllowedKeys:
+    """Returns the keys that the queries of one of `heads` heads may attend to."""
+    return AllowedKeys(mask.bind(queries, keys, heads), keys, head, _intervals(mask, queries, keys, head))
+
+
+def _intervals(
+    mask: Mask, queries: int, keys: int, head: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+    """Returns the distinct rows of a mask and their intervals; None if its rule has none, or too many."""
+    try:
+        split = RowIntervals(mask, queries, keys, head, min(queries * keys, PATIENCE))
+        rows = split.distinct_rows()
+        parts: list[np.ndarray] = []
+        for first in range(0, len(rows), ROWS):
+            allowed, _ = split.pieces(rows[first : first + ROWS])
+            owner, start, stop, low, high = allowed
+            if (low > 0).any() or (high < split.period).any() or sum(part.shape[1] for part in parts) > MOST_INTERVALS:
+                return None
+            order = np.argsort(owner, kind="stable")
+            parts.append(np.stack([owner, start, stop])[:, order])
+    except (UnstructuredRule, TooManyPieces):
+        return None
+    owner, start, stop = np.concatenate(parts, axis=1)
+    return rows, owner, start, stop

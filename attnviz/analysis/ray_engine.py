@@ -1,0 +1,194 @@
+"""The engine of many machines: tasks on a Ray cluster."""
+
+import logging
+import os
+import socket
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
+
+import torch
+
+from attnviz.analysis.engines import Engine, Local, Result, Shared, Task
+from attnviz.extras import check_installed
+from attnviz.formatting import quoted
+
+PROBE_SECONDS = 3.0  # until a machine that does not answer is called unreachable
+CONNECTION_SECONDS = 15.0  # until a machine that answers, but not as Ray does, is
+AHEAD = 2  # tasks in flight for each task that can run at once
+_TORCH_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+_NO_MEMORY = (
+    "A task had not enough memory on its machine of the Ray cluster. Start Ray there with fewer CPUs (--num-cpus), so "
+    "that fewer tasks share its memory."
+)
+_connection: threading.Thread | None = None
+_lock = threading.Lock()
+
+
+class ClusterError(RuntimeError):
+    """What a cluster could not do, as a sentence for a person."""
+
+
+@dataclass(frozen=True)
+class Ray:
+    """The machines of a Ray cluster, which have the same versions of attnviz, Ray and Python as this one.
+
+    `address` is that of Ray: host:port on a machine of the cluster, ray://host:port elsewhere, or auto. `shared` is
+    sent once; a task has one CPU and one thread, and one GPU if `shared` has tensors on a GPU. A task whose machine or
+    process is lost is done again by Ray. Closing the iterator of `map` cancels its tasks. `map` raises ImportError
+    without Ray, ConnectionError if the cluster is not reached, and ClusterError if it cannot do a task.
+    """
+
+    address: str = "auto"
+
+    def map(
+        self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task]
+    ) -> Iterator[Result]:
+        connect(self.address)
+        import ray
+
+        resource = "GPU" if _has_gpu_tensors(shared) else "CPU"
+        if resource == "GPU" and not ray.cluster_resources().get("GPU"):
+            raise ClusterError("The tensors are on a GPU, and the Ray cluster has none. Move them to the CPU first.")
+        compute = ray.remote(_compute).options(name=function.__name__, num_cpus=1, num_gpus=int(resource == "GPU"))
+        sent = ray.put(shared)
+        remaining, running = iter(tasks), deque[Any]()
+        try:
+            while True:
+                most = AHEAD * max(1, int(ray.cluster_resources().get(resource, 0)))  # machines come and go
+                running.extend(
+                    compute.remote(function, sent, task) for task in islice(remaining, max(0, most - len(running)))
+                )
+                if not running:
+                    return
+                yield _result(running[0])
+                running.popleft()
+        finally:
+            for task in running:
+                with suppress(ray.exceptions.RayError, ConnectionError):
+                    ray.cancel(task)
+
+
+def connect(address: str = "auto") -> None:
+    """Connects this process to a Ray cluster, unless it is connected already.
+
+    Raises ImportError, with the command that installs it, without Ray; ConnectionError, within seconds, if the address
+    is not reached.
+    """
+    check_installed("ray", "A Ray cluster")
+    _check_reachable((os.environ.get("RAY_ADDRESS") or "auto") if address == "auto" else address)
+    os.environ.setdefault("RAY_ENABLE_ZERO_COPY_TORCH_TENSORS", "1")  # read on import: workers map what is shared
+    import ray
+
+    warnings.filterwarnings("ignore", message="Zero-copy tensor serialization", category=UserWarning)
+    warnings.filterwarnings("ignore", message="The given NumPy array is not writable", category=UserWarning)
+    global _connection
+    with _lock:
+        if ray.is_initialized():
+            return
+        problems: list[Exception] = []
+
+        def connection() -> None:
+            try:
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+            except Exception as problem:  # noqa: BLE001 - of many kinds
+                problems.append(problem)
+
+        # Ray waits for minutes for an address at which something else answers, and cannot be told to stop.
+        if _connection is None or not _connection.is_alive():
+            _connection = threading.Thread(target=connection, daemon=True)
+            _connection.start()
+            _connection.join(CONNECTION_SECONDS)
+        if _connection.is_alive() or problems:
+            detail = str(problems[0]).splitlines()[0] if problems else "Nothing there answers as Ray does."
+            raise ConnectionError(f"There is no Ray cluster at {quoted(address)}. {detail}")
+
+
+def ray_or_local(address: str = "auto") -> tuple[Engine, str]:
+    """Returns the engine of a Ray cluster and no text, or that of this machine and a sentence that says why.
+
+    Example:
+        >>> engine, reason = ray_or_local("127.0.0.1:1")
+        >>> engine
+        Local(threads=None)
+    """
+    try:
+        connect(address)
+    except (ImportError, ConnectionError) as problem:
+        return Local(), f"{problem} This machine computes it alone."
+    return Ray(address), ""
+
+
+def _check_reachable(address: str) -> None:
+    if address in ("auto", "local"):
+        return
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        if not parts.hostname or not parts.port:
+            raise ValueError
+        socket.create_connection((parts.hostname, parts.port), timeout=PROBE_SECONDS).close()
+    except ValueError:
+        raise ConnectionError(
+            f"The address of a Ray cluster is auto, host:port or ray://host:port; it is {quoted(address)}."
+        ) from None
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise ConnectionError(f"The Ray cluster at {quoted(address)} is not reached: {reason}.") from None
+
+
+def _compute(function: Callable[[Any, Any], Any], shared: Any, task: Any) -> Any:
+    torch.set_num_threads(1)
+    return function(shared, task)
+
+
+def _result(task: Any) -> Any:
+    """Returns what a task has computed; what went wrong is raised as it was in the task, or as a sentence."""
+    import ray
+    from ray import exceptions
+
+    try:
+        return ray.get(task)
+    except exceptions.RayTaskError as problem:
+        cause = problem.cause
+        if isinstance(cause, MemoryError) or any(words in str(cause) for words in _TORCH_NO_MEMORY):
+            raise ClusterError(_NO_MEMORY) from None
+        if isinstance(cause, ImportError):
+            raise ClusterError(
+                f"A machine of the Ray cluster misses a package: {cause}. Install the same version of attnviz there."
+            ) from None
+        raise cause from None
+    except exceptions.OutOfMemoryError:
+        raise ClusterError(_NO_MEMORY) from None
+    except (exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.LocalRayletDiedError):
+        raise ClusterError(
+            "The processes of a task ended four times without a result. Most often their machine has too little "
+            "memory; the logs of Ray on it say more."
+        ) from None
+    except exceptions.RayError as problem:
+        raise ClusterError(f"The Ray cluster could not do a task: {str(problem).splitlines()[0]}") from None
+
+
+def _has_gpu_tensors(shared: object) -> bool:
+    from ray.cloudpickle import CloudPickler
+
+    class TensorFinder(CloudPickler):
+        """Walks through what is pickled, without writing the tensors' numbers."""
+
+        is_on_gpu = False
+
+        def reducer_override(self, thing: object) -> Any:
+            if isinstance(thing, torch.Tensor):
+                self.is_on_gpu |= thing.device.type != "cpu"
+                return int, ()
+            return super().reducer_override(thing)
+
+    finder = TensorFinder(BytesIO())
+    finder.dump(shared)
+    return finder.is_on_gpu

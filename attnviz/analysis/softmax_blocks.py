@@ -1,0 +1,366 @@
+"""Blocks of the rows of a softmax, reduced to cells while they are computed.
+
+A tile of scores is held at a time, of some rows and so many keys that it stays in the cache of a core. Each row is
+computed with exp(score − reference), where the reference is about as large as the row's largest score; the sums over
+narrow strips of keys give the row's log-sum-exp, and with it the mass of the cells. What the mask allows for no row of
+a block is not computed.
+
+Scores are divided by ln 2, and exp is a power of 2: torch's exp of a CPU takes up to 40 times as long where its result
+is next to nothing, and exp2 does not.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from attnviz.analysis.allowed_keys import AllowedKeys, allowed_keys
+from attnviz.analysis.head_maps import Special
+from attnviz.analysis.map_cells import Axis, CellBlock, grouped_maxima, padded_groups
+from attnviz.inputs import Inputs
+from attnviz.mechanism import Mechanism
+from attnviz.normalizers import SoftmaxTerms
+from attnviz.scores import DotProduct
+
+TILE = 1024  # keys
+STRIP = 256  # keys at most
+SAMPLE = 32  # keys whose scores say how large a row's scores are
+LEAST_SUM = 1e-20  # of 2 ** (score − reference): below it single precision has too few digits
+MOST_NUMBERS = 1 << 22  # that are gathered at a time
+COPIED = 64  # strips at a time
+LN_2 = math.log(2)
+
+
+@dataclass(frozen=True, eq=False)
+class KeyStrips:
+    """Keys in strips of one width, each within one column of cells; a strip that is narrower is padded."""
+
+    positions: Int[Tensor, "strips width"]  # −1 where a strip is padded
+    vectors: Float[Tensor, "strips width d"]  # for a dot product, with a last 1 that a row's reference is multiplied by
+    column: Int[Tensor, " strips"]  # of cells
+    shown: bool
+
+    @cached_property
+    def bounds(self) -> tuple[Int[Tensor, " strips"], Int[Tensor, " strips"]]:
+        """The first and the last position of each strip."""
+        return self.positions[:, 0].contiguous(), self.positions.amax(1)
+
+
+def _strips(
+    vectors: Float[Tensor, "keys d"], positions: Int[Tensor, " shown"], sizes: Int[Tensor, " columns"], shown: bool
+) -> KeyStrips:
+    widest = int(sizes.max())
+    per_column = -(-widest // STRIP)
+    width = -(-widest // per_column)
+    index = padded_groups(sizes)
+    index = torch.nn.functional.pad(index, (0, per_column * width - widest), value=-1).view(-1, width)
+    index = index[(index >= 0).any(1)]
+    column = torch.repeat_interleave(torch.arange(len(sizes)), sizes)[index[:, 0]]
+    padding = index < 0
+    index = positions[index.clamp(min=0)].masked_fill(padding, -1)
+    copies = vectors.new_ones(*index.shape, vectors.shape[1] + 1)
+    for part, rows in zip(copies.split(COPIED), index.split(COPIED), strict=True):
+        part[..., :-1] = vectors[rows.clamp(min=0).to(vectors.device)]
+    return KeyStrips(index, copies, column, shown)
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxHead:
+    """What the rows of one head are computed from."""
+
+    mechanism: Mechanism  # bound to the lengths
+    head: int
+    terms: SoftmaxTerms
+    allowed: AllowedKeys
+    query: Float[Tensor, "queries d_q"]
+    key_width: int
+    strips: KeyStrips  # in view
+    others: tuple[KeyStrips, ...]  # the rest of the keys; none if the log-sum-exp is known
+    rows: Axis
+    columns: Axis
+    lse: Float[Tensor, " rows"] | None  # of the rows, where it is known
+    rescaled: bool
+
+    @property
+    def is_dot_product(self) -> bool:
+        """Whether scores are products of vectors and nothing else, but for the mask."""
+        return isinstance(self.mechanism.score, DotProduct) and not self.mechanism.biases
+
+
+def softmax_head(
+    inputs: Inputs,
+    mechanism: Mechanism,
+    head: int,
+    rows: Axis,
+    columns: Axis,
+    special: Special,
+    lse: Float[Tensor, " rows"] | None,
+) -> SoftmaxHead | None:
+    """Returns what the rows of a head are computed from; None if its weights are no softmax."""
+    bound = mechanism.bind(inputs.queries, inputs.keys, inputs.heads)
+    terms = bound.normalizer.softmax_terms(head)
+    if terms is None:
+        return None
+    query, key = inputs.query_of(head), inputs.key_of(head)
+    if isinstance(bound.score, DotProduct) and not bound.biases:
+        _, key = bound.score.factors(query[:0], key)
+    others = []
+    if lse is None:
+        in_view = torch.zeros(inputs.keys, dtype=torch.bool)
+        in_view[columns.positions] = True
+        hidden = torch.zeros(inputs.keys, dtype=torch.bool)
+        if special != Special.SHOWN:
+            hidden[list(inputs.special_keys)] = True
+        for part, shown in ((~in_view & ~hidden, True), (~in_view & hidden, False)):
+            positions = part.nonzero()[:, 0]
+            if len(positions):
+                sizes = torch.tensor([len(one) for one in positions.split(STRIP)])
+                others.append(_strips(key, positions, sizes, shown))
+    return SoftmaxHead(
+        mechanism=bound,
+        head=head,
+        terms=terms,
+        allowed=allowed_keys(mechanism.mask, inputs.queries, inputs.keys, head, inputs.heads),
+        query=query,
+        key_width=inputs.key.shape[-1],
+        strips=_strips(key, columns.positions, columns.sizes, True),
+        others=tuple(others),
+        rows=rows,
+        columns=columns,
+        lse=lse,
+        rescaled=special == Special.RESCALED,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxBlock:
+    """The cells of a block of rows, and the log-sum-exp of each of its rows."""
+
+    cells: CellBlock
+    rows: Int[Tensor, " rows"]
+    lse: Float[Tensor, " rows"]
+
+
+def compute_block(head: SoftmaxHead, rows: Int[Tensor, " rows"]) -> SoftmaxBlock:
+    """Returns the cells of a block of rows, given by their indices in the axis of rows, in order."""
+    return SoftmaxRows(head, rows).block()
+
+
+@dataclass(frozen=True, eq=False)
+class Occupied:
+    """The strips between the first and the last that hold anything allowed for a block of rows."""
+
+    strips: KeyStrips
+    counts: Int[Tensor, "strips width"]  # how many rows may attend to each key
+    tiles: list[slice]  # of strips, all that hold anything allowed
+
+    def pick(self, strip: Int[Tensor, " picked"], place: slice) -> "Occupied":
+        """Returns some places of some strips, as one tile."""
+        strips, device = self.strips, self.strips.vectors.device
+        vectors = strips.vectors[strip.to(device), place]
+        few = KeyStrips(strips.positions[strip, place], vectors, strips.column[strip], strips.shown)
+        return Occupied(few, self.counts[strip, place], [slice(0, len(strip))] if len(strip) else [])
+
+
+class SoftmaxRows:
+    """The computation of one block of rows."""
+
+    def __init__(self, head: SoftmaxHead, rows: Int[Tensor, " rows"]) -> None:
+        self.head, self.rows = head, rows
+        self.positions = head.rows.positions[rows]
+        self.device = head.query.device
+        self.allowed = head.allowed.counts(self.positions)
+        self.query = head.query[self.positions.to(self.device)]
+        self.unit = head.terms.temperature * LN_2
+        self.left = self.query
+        if isinstance(head.mechanism.score, DotProduct):
+            no_keys = self.query.new_empty(0, head.key_width)
+            self.left = head.mechanism.score.factors(self.query, no_keys)[0] / self.unit
+        self.buffer = self.query.new_empty(len(rows) * TILE)
+        self.view, *self.others = map(self.occupied, (head.strips, *head.others))
+
+    def occupied(self, strips: KeyStrips) -> Occupied:
+        """Returns the strips that hold anything allowed, in tiles."""
+        low, high = strips.bounds
+        first = int(torch.searchsorted(high, self.allowed.first))
+        stop = int(torch.searchsorted(low, self.allowed.first + len(self.allowed.queries)))
+        counts = self.allowed.lookup(strips.positions[first : max(first, stop)])
+        index = (counts > 0).any(1).nonzero()[:, 0]
+        start, end = (int(index[0]), int(index[-1]) + 1) if len(index) else (0, 0)
+        most = max(1, TILE // strips.positions.shape[1])
+        runs = torch.tensor_split(index - start, ((index.diff() > 1).nonzero()[:, 0] + 1).tolist()) if end else ()
+        tiles = [
+            slice(tile, min(tile + most, int(run[-1]) + 1))
+            for run in runs
+            for tile in range(int(run[0]), int(run[-1]) + 1, most)
+        ]
+        part = slice(first + start, first + end)
+        some = KeyStrips(strips.positions[part], strips.vectors[part], strips.column[part], strips.shown)
+        return Occupied(some, counts[start:end], tiles)
+
+    def block(self) -> SoftmaxBlock:
+        """Returns the cells of these rows."""
+        head = self.head
+        if head.lse is not None:
+            # exp(score − lse) is the weight; where nothing is allowed nothing is computed.
+            lse = head.lse[self.rows].to(self.query) / LN_2
+            reference = lse.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+            sums, maxima = self.reduce(self.view, reference)
+            scale = torch.where(lse.isinf(), 0, torch.ones_like(lse))
+        else:
+            reference = self.largest([one.pick(*_few(one)) for one in (self.view, *self.others)])
+            sums, maxima, total, shown = self.all_sums(reference)
+            if not bool((total.isfinite() & (total >= LEAST_SUM)).all()):
+                reference = self.largest([self.view, *self.others])
+                sums, maxima, total, shown = self.all_sums(reference)
+            scale = torch.where(total > 0, 1 / total, 0)
+            lse = reference + total.log2()
+            if head.rescaled:
+                weight = torch.where(shown > 0, (total - self.sink(reference)) / shown, 0)
+                scale, lse = scale * weight, lse - weight.log2()
+        return SoftmaxBlock(self.cells(sums, maxima, reference, scale), self.rows, (lse * LN_2).cpu())
+
+    def sink(self, reference: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+        return (self.head.terms.sink / LN_2 - reference).exp2()
+
+    def largest(self, parts: Sequence[Occupied]) -> Float[Tensor, " rows"]:
+        """Returns the largest score of each row among some keys; 0 where nothing is allowed."""
+        zero = self.query.new_zeros(len(self.rows))
+        best = zero + self.head.terms.sink / LN_2
+        for part in parts:
+            for tile in part.tiles:
+                best = best.maximum(self.scores(part, tile, zero).amax(1))
+        return torch.where(best.isneginf(), 0, best)
+
+    def all_sums(self, reference: Float[Tensor, " rows"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Returns what `reduce` does for the keys in view, and the sums of all keys and of those that are shown."""
+        sums, maxima = self.reduce(self.view, reference)
+        shown = total = sums.sum(1)
+        for part in self.others:
+            more = self.reduce(part, reference)[0].sum(1)
+            total = total + more
+            shown = shown + more if part.strips.shown else shown
+        return sums, maxima, total + self.sink(reference), shown
+
+    def reduce(
+        self, part: Occupied, reference: Float[Tensor, " rows"]
+    ) -> tuple[Float[Tensor, "rows strips"], Float[Tensor, "rows strips"]]:
+        """Returns the sum of 2 ** (score − reference) over each strip, and the maximum of score − reference."""
+        sums = self.query.new_zeros(len(self.rows), len(part.strips.positions))
+        maxima = torch.full_like(sums, -torch.inf)
+        for tile in part.tiles:
+            scores = self.scores(part, tile, reference).view(len(self.rows), tile.stop - tile.start, -1)
+            maxima[:, tile] = scores.amax(-1)
+            sums[:, tile] = scores.exp2_().sum(-1)
+        return sums, maxima
+
+    # Scores -----------------------------------------------------------------------------------------------------------
+
+    def scores(self, part: Occupied, tile: slice, reference: Float[Tensor, " rows"]) -> Float[Tensor, "rows keys"]:
+        """Returns the scores of some strips less the reference; −∞ where not allowed or padded."""
+        vectors, keys = part.strips.vectors[tile].flatten(0, 1), part.strips.positions[tile].flatten()
+        if self.head.is_dot_product:
+            rows = torch.cat([self.left, -reference[:, None]], 1)
+            scores = torch.mm(rows, vectors.mT, out=self.buffer[: len(rows) * len(vectors)].view(len(rows), -1))
+        else:
+            scores = self.other_scores(self.query, vectors, self.positions[:, None], keys) - reference[:, None]
+        padded = (keys < 0).nonzero()[:, 0]
+        partial = ((part.counts[tile].flatten() < len(self.rows)) & (keys >= 0)).nonzero()
+        if len(partial):
+            hull = slice(int(partial[0]), int(partial[-1]) + 1)
+            allowed = self.head.allowed.tile(self.positions, keys[hull].clamp(min=0))
+            scores[:, hull].masked_fill_(~allowed.to(self.device), -torch.inf)
+        return scores.index_fill_(1, padded.to(self.device), -torch.inf) if len(padded) else scores
+
+    def other_scores(
+        self,
+        query: Float[Tensor, "*batch rows d_q"],
+        key: Float[Tensor, "*batch keys d_k"],
+        queries: Int[Tensor, "..."],
+        keys: Int[Tensor, "..."],
+    ) -> Float[Tensor, "*batch rows keys"]:
+        """Returns scores with biases, in the unit of this block, at these positions."""
+        scores = self.head.mechanism.score(query, key[..., :-1])
+        q, k = queries.to(self.device), keys.clamp(min=0).to(self.device)
+        zero = q.new_zeros(())
+        for bias in self.head.mechanism.biases:
+            scores = bias(scores, zero, zero + self.head.head, q, k)
+        return scores / self.unit
+
+    # Cells ------------------------------------------------------------------------------------------------------------
+
+    def cells(
+        self,
+        sums: Float[Tensor, "rows strips"],
+        maxima: Float[Tensor, "rows strips"],
+        reference: Float[Tensor, " rows"],
+        scale: Float[Tensor, " rows"],
+    ) -> CellBlock:
+        """Returns the cells of these rows; a weight is 2 ** (score − reference) · scale."""
+        cell = torch.searchsorted(self.head.rows.starts, self.rows, right=True) - 1
+        top, sizes = int(cell[0]), torch.bincount(cell - int(cell[0]))
+        columns = self.view.strips.column
+        if not len(columns):
+            none, number = torch.zeros(len(sizes), 0), torch.zeros(len(sizes), 0, dtype=torch.int64)
+            return CellBlock(top, 0, none.double(), none, number, number, number, sizes)
+        left, widths = int(columns[0]), torch.bincount(columns - int(columns[0]))
+        mass = sums.new_zeros(len(sizes), sums.shape[1], dtype=torch.float64)
+        mass.index_add_(0, (cell - top).to(self.device), (sums * scale[:, None]).double())
+        mass = mass.new_zeros(len(sizes), len(widths)).index_add_(1, (columns - left).to(self.device), mass)
+        # Of each strip the row with the largest weight, then its key, then the strip with the largest of a cell.
+        _, row = grouped_maxima((maxima + scale.log2()[:, None]).cpu(), sizes)
+        best, key = self.largest_in_strips(row, reference, scale)
+        maximum, strip = (one.mT for one in grouped_maxima(best.mT.contiguous(), widths))
+        none = maximum.isneginf()
+        return CellBlock(
+            top,
+            left,
+            mass.cpu(),
+            maximum.exp2().masked_fill(none, -torch.inf),
+            self.positions[row.gather(1, strip)].masked_fill(none, -1),
+            key.gather(1, strip).masked_fill(none, -1),
+            self.allowed_pairs(cell - top, len(sizes), left, len(widths)),
+            sizes,
+        )
+
+    def largest_in_strips(
+        self, row: Int[Tensor, "cells strips"], reference: Float[Tensor, " rows"], scale: Float[Tensor, " rows"]
+    ) -> tuple[Float[Tensor, "cells strips"], Int[Tensor, "cells strips"]]:
+        """Returns the logarithm of the largest weight of one row in each strip, and its key."""
+        strips, shift, best, keys = self.view.strips, reference - scale.log2(), [], []
+        most = max(1, MOST_NUMBERS // (len(row) * max(strips.vectors.shape[1:])))
+        for part in range(0, row.shape[1], most):
+            rows, positions = row.mT[part : part + most], strips.positions[part : part + most, None]
+            vectors, place = strips.vectors[part : part + most], rows.to(self.device)
+            queries = self.positions[rows][..., None]
+            if self.head.is_dot_product:
+                scores = torch.cat([self.left[place], -shift[place][..., None]], 2) @ vectors.mT
+            else:
+                scores = self.other_scores(self.query[place], vectors, queries, positions) - shift[place][..., None]
+            allowed = self.head.allowed.pairs(queries, positions.clamp(min=0)) & (positions >= 0)
+            maxima, index = scores.masked_fill_(~allowed.to(self.device), -torch.inf).max(2)
+            best.append(maxima.mT.cpu())
+            keys.append(positions[:, 0].gather(1, index.cpu()).mT)
+        return torch.cat(best, 1), torch.cat(keys, 1)
+
+    def allowed_pairs(
+        self, cell: Int[Tensor, " rows"], count: int, left: int, columns: int
+    ) -> Int[Tensor, "cells columns"]:
+        """Returns the number of allowed pairs in each cell; `cell` is the row of cells of each row, of so many."""
+        axis = self.head.columns
+        starts = axis.starts[left : left + columns + 1]
+        keys = axis.positions[int(starts[0]) : int(starts[-1])]
+        parts = (self.positions[cell == i] for i in range(count))
+        counts = [(self.allowed if count == 1 else self.head.allowed.counts(part)).lookup(keys) for part in parts]
+        sums = torch.nn.functional.pad(torch.stack(counts).cumsum(1), (1, 0))
+        return sums[:, starts - starts[0]].diff()
+
+
+def _few(part: Occupied) -> tuple[Int[Tensor, " picked"], slice]:
+    """Returns the numbers of a few strips, and the first place of each."""
+    count = len(part.counts)
+    return torch.linspace(0, max(0, count - 1), min(SAMPLE, count)).long().unique(), slice(0, 1)

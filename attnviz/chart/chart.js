@@ -1,0 +1,359 @@
+// One chart: its size, its sentence, its buttons and what lies over the figure. What a cell is and what can be done with
+// it is a matter of the mode of the figure, each with a controller of its own. Text goes in as textContent only.
+
+import { Controller } from "./controller.js";
+import { download, raster } from "./files.js";
+import { HeatmapController } from "./heatmap.js";
+import { MosaicController } from "./mosaic.js";
+import { PaintingController } from "./painting.js";
+import { PlaneController } from "./plane.js";
+import { Graph, load } from "./plotly_adapter.js";
+import { PointsController } from "./points.js";
+import { wipe } from "./wipe.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const LINE_HEIGHT = 15; // pixels between two labels of 14 pixels that can both be read
+const USUAL = 14; // pixels of most letters
+const WIDE = 560; // pixels from which there is room beside a map
+const PHONE = 640;
+const STACK_MARGIN = 32; // pixels at the right of stacked charts, for a button of the slider
+const STACK_TOP = 70; // pixels that the slider and another line take
+const TOP = 330; // pixels of a window that a chart leaves to what else is on a page
+const MODES = {
+  plain: Controller,
+  points: PointsController,
+  mosaic: MosaicController,
+  heatmap: HeatmapController,
+  plane: PlaneController,
+};
+
+export class Chart {
+  /** @type {import("./types").Header | null} */
+  header = null;
+  /** @type {Controller<any> | null} */
+  controller = null;
+  /** @type {import("./types").Report} */
+  report = () => {};
+  runs = 0;
+  drawn = false; // until then the pointer would read the new numbers at the places of the old picture
+  isWired = false;
+  width = 0;
+  height = 0;
+  isWide = true;
+  letters = 1; // their size, as a multiple of the usual one
+  isPresented = false;
+  smallest = 0; // the least size of letters in pixels: in a presentation, that of the usual ones
+  lineHeight = LINE_HEIGHT;
+  hint = "";
+
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    /** @param {string} name */
+    const part = (name) => /** @type {HTMLElement} */ (root.querySelector(`.attnviz-${name}`));
+    this.graph = new Graph(part("graph"));
+    this.overlay = part("overlay");
+    this.stage = part("stage");
+    this.sentence = part("sentence");
+    this.tools = part("tools");
+    this.description = part("description");
+    this.live = part("live");
+    this.#listen();
+    for (const kind of /** @type {const} */ (["PNG", "SVG"])) this.#button(kind, `Download ${kind}`, () => this.#save(kind));
+    this.reset = this.#button("Reset zoom", "Reset zoom", () => this.controller?.unzoom());
+    this.reset.hidden = true;
+    this.resized = new ResizeObserver(() => {
+      if (this.header && Math.abs(this.width - this.stage.clientWidth) > 1) this.show(this.header);
+    });
+    this.resized.observe(this.stage);
+  }
+
+  #listen() {
+    const { stage } = this;
+    let frame = 0;
+    /** @type {PointerEvent} */
+    let last;
+    stage.addEventListener("pointermove", (event) => {
+      last = event;
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        if (this.drawn) this.controller?.readAll(this.controller.cellAt(last));
+      });
+    });
+    for (const kind of ["pointerleave", "blur"]) stage.addEventListener(kind, () => this.controller?.readAll(null));
+    stage.addEventListener("pointerdown", (down) => {
+      if (down.button === 0 && down.isPrimary) this.controller?.press(down);
+    });
+    stage.addEventListener("keydown", (event) => this.drawn && this.controller?.key(event));
+  }
+
+  /**
+   * @param {string} text
+   * @param {string} label
+   * @param {() => void} action
+   */
+  #button(text, label, action) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = text;
+    button.title = label;
+    button.setAttribute("aria-label", label);
+    button.onclick = action;
+    this.tools.append(button);
+    return button;
+  }
+
+  close() {
+    this.runs++;
+    this.resized.disconnect();
+    this.controller?.close();
+    this.graph.purge();
+  }
+
+  // Drawing --------------------------------------------------------------------------------------------------------
+
+  /** @param {import("./types").Header} header */
+  async show(header) {
+    const run = ++this.runs;
+    this.root.dataset.ready = "false";
+    this.drawn = false;
+    this.header = header;
+    this.width = this.stage.clientWidth;
+    if (!this.width) {
+      // In a tab that is not chosen plotly.js would set titles at Infinity; the observer draws the chart when it is seen.
+      this.root.dataset.ready = "true";
+      return;
+    }
+    this.isWide = this.width >= WIDE;
+    const controller = this.#control(header);
+    this.#label(header);
+    this.#measure(header, controller);
+    const layout = this.#layout(header, controller);
+    try {
+      await load(header.plotly);
+      if (controller.isOverview && !this.isWired) await idle();
+      if (run !== this.runs) return;
+      await this.graph.draw(header.figure.data, layout);
+      if (run !== this.runs) return;
+      this.#wire();
+      this.drawn = true;
+      for (const [side, pixels] of Object.entries(this.graph.area ?? {})) this.root.style.setProperty(`--map-${side}`, `${pixels}px`);
+      await controller.drawn();
+      this.root.dataset.rows = String(controller.size.rows ?? "");
+      this.root.dataset.columns = String(controller.size.columns ?? "");
+      const ready = () => run === this.runs && (this.root.dataset.ready = "true");
+      requestAnimationFrame(() => requestAnimationFrame(ready));
+    } catch (error) {
+      if (run !== this.runs) return;
+      this.say(`The chart could not be drawn: ${/** @type {Error} */ (error).message}. Reload the page.`);
+    }
+  }
+
+  /**
+   * The controller of a figure's mode: the one before, where it has the same mode.
+   * @param {import("./types").Header} header
+   * @returns {Controller<any>}
+   */
+  #control(header) {
+    const Mode = /** @type {typeof Controller<any>} */ (header.paints ? PaintingController : MODES[header.spec.mode]);
+    if (this.controller?.constructor === Mode) this.controller.update(header);
+    else {
+      this.controller?.close();
+      this.controller = new Mode(this, header);
+    }
+    return this.controller;
+  }
+
+  /** @param {import("./types").Header} header */
+  #label({ paints, drags, label, title, description, key, stack }) {
+    this.root.dataset.stack = stack;
+    if (stack === "upper" && !this.root.querySelector(".attnviz-wipe")) this.stage.before(wipe(this.root));
+    this.theme = isDark(getComputedStyle(this.root).getPropertyValue("--st-background-color")) ? "dark" : "light";
+    this.root.dataset.theme = this.theme;
+    this.stage.classList.toggle("attnviz-paints", paints);
+    this.stage.classList.toggle("attnviz-drags", drags);
+    this.stage.setAttribute("aria-label", label);
+    this.sentence.dataset.title = title;
+    this.description.textContent = description;
+    this.description.id = `attnviz-${key}-description`;
+    this.stage.setAttribute("aria-describedby", this.description.id);
+  }
+
+  /**
+   * As high as a window has room for, where charts stand side by side; the letters grow along.
+   * @param {import("./types").Header} header
+   * @param {Controller<any>} controller
+   */
+  #measure(header, controller) {
+    const { width } = this;
+    this.root.classList.toggle("attnviz-small", controller.isSmall);
+    // In a presentation the page's own letters are larger, and the chart's follow.
+    const large = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+    this.isPresented = large > 1;
+    const { greatestHeight, leastHeight } = controller;
+    const inWindow = Math.min(greatestHeight, window.innerHeight - TOP - (header.stack ? STACK_TOP : 0));
+    const wanted = window.innerWidth <= PHONE ? leastHeight : large > 1 ? Math.max(inWindow, leastHeight) : inWindow;
+    const room = header.grows ? wanted : 0;
+    const limit = controller.aspect ? controller.aspect * width + 40 : Infinity;
+    const height = Math.min(Math.max(header.height, room), limit);
+    const grown = this.isWide || controller.growsLetters ? Math.min(1.5, height / header.height, width / 340) : 1;
+    this.letters = Math.max(large, grown);
+    this.smallest = large > 1 ? Math.round(USUAL * large) : 0;
+    this.root.style.setProperty("--letters", String(this.letters));
+    this.lineHeight = LINE_HEIGHT * this.letters;
+    this.height = height + controller.below;
+    this.stage.style.height = `${this.height}px`;
+  }
+
+  /**
+   * @param {import("./types").Header} header
+   * @param {Controller<any>} controller
+   * @returns {import("./types").Layout} a copy, because plotly writes into what it is given
+   */
+  #layout(header, controller) {
+    const layout = structuredClone({
+      ...header.figure.layout,
+      template: header.themes[this.theme ?? "light"],
+      width: this.width,
+      height: this.height,
+      font: { size: Math.round(USUAL * this.letters) },
+    });
+    for (const axis of [layout.coloraxis, layout.coloraxis3])
+      if (axis?.colorbar) axis.colorbar.tickfont = { size: Math.round((this.isPresented ? 14 : 12) * this.letters) };
+    enlarge(layout, this.smallest);
+    // A finger that drags wants to scroll the page.
+    if (header.paints || matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
+    if (header.stack) layout.margin.r += STACK_MARGIN;
+    this.hint = header.hint + (header.views && layout.dragmode ? " Drag to zoom." : "");
+    controller.arrange(layout);
+    return layout;
+  }
+
+  #wire() {
+    if (this.isWired) return;
+    this.isWired = true;
+    this.graph.on("plotly_relayout", async () => {
+      await this.controller?.zoomed();
+      this.redraw();
+    });
+    this.graph.on("plotly_doubleclick", () => this.controller?.unzoom());
+  }
+
+  get accent() {
+    return getComputedStyle(this.root).getPropertyValue("--accent").trim();
+  }
+
+  /**
+   * @param {number} size of letters that are usual elsewhere
+   * @returns {number} their size in this chart
+   */
+  letterSize(size) {
+    return Math.max(size * this.letters, this.smallest);
+  }
+
+  clearOverlay() {
+    this.overlay.replaceChildren();
+  }
+
+  /** Draws what lies over the figure anew. */
+  redraw() {
+    if (!this.drawn) return;
+    this.clearOverlay();
+    this.controller?.draw();
+  }
+
+  /**
+   * Adds an element to what lies over the figure.
+   * @param {string} name
+   * @param {Record<string, string | number>} attributes
+   * @param {string} [text]
+   */
+  add(name, attributes, text) {
+    const element = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+    if (text !== undefined) element.textContent = text;
+    this.overlay.append(element);
+    return element;
+  }
+
+  /**
+   * @param {{ clientX: number, clientY: number }} pointer
+   * @returns {import("./types").Pair} its place on the stage
+   */
+  pixelsOf(pointer) {
+    const box = this.stage.getBoundingClientRect();
+    return [pointer.clientX - box.left, pointer.clientY - box.top];
+  }
+
+  // Sentences ------------------------------------------------------------------------------------------------------
+
+  /**
+   * Shows a sentence above the picture; tokens and numbers take the places of their names in braces.
+   * @param {string} template
+   * @param {boolean} [isHint]
+   * @param {Record<string, string>} [words]
+   */
+  say(template, isHint = false, words = {}) {
+    this.sentence.classList.toggle("attnviz-hint", isHint);
+    this.sentence.replaceChildren(
+      ...template.split(/(\{\w+\})/).map((part) => {
+        const name = part.slice(1, -1);
+        if (!(part.startsWith("{") && name in words)) return part;
+        const element = document.createElement("bdi");
+        element.textContent = words[name];
+        return element;
+      }),
+    );
+    this.sentence.title = this.sentence.textContent ?? "";
+  }
+
+  /** Has a screen reader read the sentence. */
+  announce() {
+    this.live.textContent = this.sentence.textContent;
+  }
+
+  // Files ----------------------------------------------------------------------------------------------------------
+
+  /** @param {"PNG" | "SVG"} kind */
+  async #save(kind) {
+    const { width, height } = this;
+    const page = new DOMParser().parseFromString(await this.graph.svg(width, height), "image/svg+xml");
+    const paper = document.createElementNS(SVG, "rect");
+    paper.setAttribute("width", String(width));
+    paper.setAttribute("height", String(height));
+    paper.setAttribute("fill", getComputedStyle(this.root).getPropertyValue("--st-background-color"));
+    page.documentElement.prepend(paper);
+    for (const element of this.overlay.children) page.documentElement.append(element.cloneNode(true));
+    page.documentElement.setAttribute("font-family", "Source Sans, Helvetica, Arial, sans-serif");
+    const svg = new Blob([new XMLSerializer().serializeToString(page)], { type: "image/svg+xml" });
+    download(kind === "SVG" ? svg : await raster(svg, width, height), `${this.header?.name}.${kind.toLowerCase()}`);
+  }
+}
+
+/** Waits until the browser has nothing more urgent to do, for half a second at most. */
+function idle() {
+  return new Promise((resolve) => (window.requestIdleCallback ?? setTimeout)(resolve, { timeout: 500 }));
+}
+
+/**
+ * Makes the smaller fonts of a layout as large as this.
+ * @param {Record<string, any>} part of the layout
+ * @param {number} smallest
+ */
+function enlarge(part, smallest) {
+  for (const [key, value] of Object.entries(part)) {
+    if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) continue;
+    if (key.endsWith("font") && value.size < smallest) value.size = smallest;
+    enlarge(value, smallest);
+  }
+}
+
+/** @param {string} color */
+function isDark(color) {
+  const canvas = document.createElement("canvas").getContext("2d");
+  if (!canvas) return false;
+  canvas.fillStyle = color.trim() || "#fff";
+  canvas.fillRect(0, 0, 1, 1);
+  const [red, green, blue] = canvas.getImageData(0, 0, 1, 1).data;
+  return 0.299 * red + 0.587 * green + 0.114 * blue < 128;
+}

@@ -1,0 +1,18 @@
+"""The command attnviz: alone it opens the app; a word after it is a subcommand, which needs no Streamlit."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+# The module of each, whose main(arguments) runs it. Imported when it is named: torch takes seconds.
+SUBCOMMANDS = {"capture": "attnviz.command.capture", "map": "attnviz.command.map"}
+APP = "attnviz.ui.command"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the subcommand that the first argument names, or opens the app."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] in SUBCOMMANDS:
+        import_module(SUBCOMMANDS[arguments[0]]).main(arguments[1:])
+    else:
+        import_module(APP).main(arguments)

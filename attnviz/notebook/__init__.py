@@ -1,0 +1,62 @@
+"""Viewers of attention in a notebook."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from attnviz.inputs import Inputs
+from attnviz.mechanism import Mechanism
+from attnviz.notebook.layer_maps import Tokens, apply, layer_maps
+from attnviz.notebook.pictures import Pictures
+from attnviz.notebook.viewer import Viewer, to_html, unique_key
+
+__all__ = ["Viewer", "show", "to_html"]
+
+
+def show(
+    source: Any,
+    other: Any = None,
+    *,
+    tokens: Tokens = None,
+    key_tokens: Tokens = None,
+    layer: int = 0,
+    head: int = 0,
+    query: int | None = None,
+    names: tuple[str, str] = ("A", "B"),
+) -> Viewer:
+    """Returns a viewer of all heads of `source`, which a notebook shows.
+
+    The source is an array or a tensor of weights (queries, keys), (heads, queries, keys) or (layers, heads, queries,
+    keys), where NaN is masked; the attentions of a transformers output, or the output; a cache of TransformerLens; a
+    layer, a trace, other layers, or a source of them; or inputs, with a mechanism as `other`.
+
+    `other` is a list of tokens, a mechanism, or a second source: then the viewer compares the two, which have `names`.
+    `tokens` are those of the queries, and of the keys where there are no `key_tokens`. Of an encoder–decoder model
+    `tokens` are the decoder's, and `key_tokens` the encoder's. Heads of `layer` and `head` are chosen first, and a
+    `query` is pinned; all three can be read and set later. With anywidget installed, long maps are zoomed from Python.
+
+    Raises ValueError for a source of another kind, or other numbers of tokens.
+
+    Example:
+        >>> import numpy as np
+        >>> viewer = show(np.eye(3)[None].repeat(2, 0), ["the", "cat", "sat"], head=1)
+        >>> viewer.head, viewer.to_html().startswith("<!doctype html>")
+        (1, True)
+    """
+    if isinstance(other, Mechanism):
+        if not isinstance(source, Inputs):
+            raise ValueError(f"A mechanism applies to attnviz.Inputs; the source is a {type(source).__name__}.")
+        source, other = apply(other, source), None
+    elif isinstance(source, Inputs):
+        source = apply(Mechanism(), source)
+    if tokens is None and isinstance(other, Sequence) and all(isinstance(one, str) for one in other):
+        tokens, other = other, None
+    if isinstance(other, Inputs):
+        other = apply(Mechanism(), other)
+    compared = () if other is None else layer_maps(other, tokens, key_tokens)
+    pictures = Pictures(layer_maps(source, tokens, key_tokens), compared, names, unique_key())
+    if find_spec("anywidget") is None:
+        return Viewer(pictures, layer, head, query)
+    from attnviz.notebook.widget import AttentionWidget
+
+    return AttentionWidget(pictures, layer, head, query)

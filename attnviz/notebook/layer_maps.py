@@ -1,0 +1,205 @@
+"""Maps of weights from what people have in a notebook: arrays, outputs of models, traces, layers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attnviz.analysis.head_maps import Map, head_map
+from attnviz.formatting import dimensions
+from attnviz.inputs import Inputs
+from attnviz.layer import Kind, Layer, LayerId
+from attnviz.mechanism import Attention, Mechanism
+
+Tokens: TypeAlias = Sequence[str] | None
+# The fields of a transformers output, the stack that each belongs to, and whether it is cross-attention.
+OUTPUTS = {
+    "encoder_attentions": ("encoder", False),
+    "decoder_attentions": ("decoder", False),
+    "cross_attentions": ("decoder", True),
+    "attentions": ("layer", False),
+    "vision_attentions": ("vision", False),
+}
+PATTERN = ".hook_pattern"  # how TransformerLens ends the names of weights in a cache
+ACCEPTED = (
+    "Give weights of shape (queries, keys), (heads, queries, keys) or (layers, heads, queries, keys), the attentions "
+    "of a model's output, a cache of TransformerLens, a layer, a trace, a source, or inputs with a mechanism."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerMaps:
+    """The maps of the heads of one layer, each computed when it is drawn."""
+
+    id: LayerId
+    kind: Kind
+    inputs: Inputs  # where only weights are known, vectors of zeros
+    compute: Callable[[int, slice], Map]  # the weights of a head for a slice of its queries; NaN where not allowed
+
+    @property
+    def group(self) -> tuple[object, ...]:
+        """What layers of one mosaic have in common."""
+        inputs = self.inputs
+        return self.id.stack, self.kind is Kind.CROSS, inputs.heads, inputs.queries, inputs.keys
+
+
+def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) -> tuple[LayerMaps, ...]:
+    """Returns the layers of a source; `tokens` and `key_tokens` are those of its queries and keys.
+
+    Of an encoder–decoder model `tokens` are those of the decoder, and `key_tokens` those of the encoder. A layer or a
+    trace has tokens of its own, which these replace. Raises ValueError if the source is of another kind, or has other
+    numbers of tokens.
+
+    Example:
+        >>> [maps] = layer_maps(np.eye(2), ["it", "is"])
+        >>> maps.compute(0, slice(1)), maps.inputs.key_tokens
+        (tensor([[1., 0.]]), ('it', 'is'))
+    """
+    for name, texts in (("tokens", tokens), ("key_tokens", key_tokens)):
+        if isinstance(texts, str):
+            raise ValueError(f"{name} must be a list of texts, one for each token; it is one text. Split it first.")
+    if isinstance(source, nn.Module):
+        raise ValueError(f"{type(source).__name__} is a model. Show attnviz.capture(model, …), which runs it once.")
+    if callable(getattr(source, "layers", None)):
+        source = source.layers()
+    if isinstance(source, Layer):
+        return (_from_layer(source, tokens, key_tokens),)
+    if isinstance(source, Attention):
+        return (_from_weights(LayerId(), source.maps, tokens or source.query_tokens, key_tokens or source.key_tokens),)
+    if isinstance(source, Mapping) or hasattr(source, "items"):
+        return _from_output(dict(source.items()), tokens, key_tokens)
+    if isinstance(source, Sequence) and not isinstance(source, str | bytes):
+        if not source:
+            raise ValueError(f"There is no layer in this {type(source).__name__}. {ACCEPTED}")
+        if isinstance(source[0], Layer):
+            return tuple(_from_layer(layer, tokens, key_tokens) for layer in source)
+        if isinstance(source[0], Tensor) or hasattr(source[0], "__array__") or source[0] is None:
+            return _from_stack(source, "layer", Kind.SELF, tokens, key_tokens)
+    return _from_array(_as_tensor(source), tokens, key_tokens)
+
+
+def apply(mechanism: Mechanism, inputs: Inputs) -> Layer:
+    """Returns a layer of these inputs under a mechanism."""
+    return Layer(LayerId(), Kind.SELF if inputs.queries == inputs.keys else Kind.CROSS, inputs, mechanism)
+
+
+def _from_layer(layer: Layer, tokens: Tokens, key_tokens: Tokens) -> LayerMaps:
+    inputs = layer.inputs
+    if tokens is not None or key_tokens is not None:
+        queries = tuple(tokens or inputs.query_tokens)
+        keys = tuple(key_tokens or (tokens if tokens and layer.kind is not Kind.CROSS else inputs.key_tokens))
+        inputs = replace(inputs, query_tokens=queries, key_tokens=keys)
+
+    def compute(head: int, rows: slice) -> Map:
+        return head_map(inputs, layer.mechanism, head, rows=rows).cpu()
+
+    return LayerMaps(layer.id, layer.kind, inputs, compute)
+
+
+def _from_output(fields: Mapping[str, Any], tokens: Tokens, key_tokens: Tokens) -> tuple[LayerMaps, ...]:
+    """Returns the layers in the output of a model, or in a cache of TransformerLens."""
+    patterns = [value for name, value in fields.items() if name.endswith(PATTERN)]
+    if patterns:
+        return _from_stack(patterns, "layer", Kind.SELF, tokens, key_tokens)
+    layers: list[LayerMaps] = []
+    for name, (stack, is_cross) in OUTPUTS.items():
+        if fields.get(name) is None or (name == "attentions" and layers):
+            continue
+        is_encoder = stack == "encoder" and "decoder_attentions" in fields
+        kind = Kind.CROSS if is_cross else Kind.SELF
+        names = (key_tokens, key_tokens) if is_encoder else (tokens, key_tokens if is_cross else None)
+        layers += _from_stack(fields[name], stack, kind, *names)
+    if not layers:
+        raise ValueError(
+            f"No attention is in this output; it has {', '.join(map(repr, fields)) or 'no field'}. Call a transformers "
+            'model with output_attentions=True, after model.set_attn_implementation("eager").'
+        )
+    return tuple(layers)
+
+
+def _from_stack(
+    stack: Sequence[Any], name: str, kind: Kind, tokens: Tokens, key_tokens: Tokens
+) -> tuple[LayerMaps, ...]:
+    """Returns the layers of a stack of weights, (heads, queries, keys) each, with an axis of one example before."""
+    layers = []
+    for index, weights in enumerate(stack):
+        if weights is None:
+            raise ValueError(
+                f"Layer {index} has no weights. Call the model with output_attentions=True, after "
+                'model.set_attn_implementation("eager"), or use attnviz.capture, which needs neither.'
+            )
+        tensor = _as_tensor(weights)
+        if tensor.ndim == 4 and len(tensor) > 1:
+            raise ValueError(
+                f"Layer {index} has weights of {len(tensor)} examples, {dimensions(tensor.shape)}. Choose one: "
+                "[weights[0] for weights in attentions]."
+            )
+        layers.append(
+            _from_weights(LayerId(name, index, kind is Kind.CROSS), _heads(tensor), tokens, key_tokens, kind=kind)
+        )
+    return tuple(layers)
+
+
+def _from_array(weights: Tensor, tokens: Tokens, key_tokens: Tokens) -> tuple[LayerMaps, ...]:
+    while weights.ndim > 4 and len(weights) == 1:
+        weights = weights[0]
+    if weights.ndim != 4:
+        return (_from_weights(LayerId(), _heads(weights), tokens, key_tokens),)
+    return tuple(_from_weights(LayerId(index=i), one, tokens, key_tokens) for i, one in enumerate(weights))
+
+
+def _heads(weights: Tensor) -> Tensor:
+    """Returns weights as (heads, queries, keys)."""
+    while weights.ndim > 3 and len(weights) == 1:
+        weights = weights[0]
+    if weights.ndim == 2:
+        return weights[None]
+    if weights.ndim != 3:
+        raise ValueError(f"These weights have the shape {dimensions(weights.shape)}. {ACCEPTED}")
+    return weights
+
+
+def _from_weights(
+    name: LayerId, weights: Tensor, tokens: Tokens, key_tokens: Tokens, kind: Kind | None = None
+) -> LayerMaps:
+    heads, queries, keys = weights.shape
+    if 0 in weights.shape:
+        raise ValueError(f"These weights are empty: their shape is {dimensions(weights.shape)}.")
+    if bool(weights.isinf().any()):
+        raise ValueError("These weights hold infinity, so they are scores. Apply softmax to them first.")
+    if not key_tokens and queries == keys and kind is not Kind.CROSS:
+        key_tokens = tokens
+    query_tokens, key_tokens = _names("tokens", tokens, queries), _names("key_tokens", key_tokens, keys)
+    kind = kind or (Kind.SELF if query_tokens == key_tokens else Kind.CROSS)
+    zeros = torch.zeros(heads, max(queries, keys), 1)
+    inputs = Inputs(zeros[:, :queries], zeros[:, :keys], zeros[:, :keys], query_tokens, key_tokens)
+    return LayerMaps(name, kind, inputs, partial(_stored, weights))
+
+
+def _stored(weights: Tensor, head: int, rows: slice) -> Map:
+    return weights[head, rows].float().cpu()
+
+
+def _names(name: str, tokens: Tokens, count: int) -> tuple[str, ...]:
+    if not tokens:
+        return tuple(map(str, range(count)))
+    if len(tokens) != count:
+        raise ValueError(f"{name} names {len(tokens)} tokens, but the weights have {count}. Give one for each.")
+    return tuple(map(str, tokens))
+
+
+def _as_tensor(values: Any) -> Tensor:
+    """Returns numbers as a tensor. Raises ValueError if they are not real numbers."""
+    tensor = values.detach() if isinstance(values, Tensor) else None
+    if tensor is None:
+        array = np.asarray(values) if hasattr(values, "__array__") or isinstance(values, Sequence) else None
+        if array is None or isinstance(values, str | bytes) or array.dtype.kind not in "fiub":
+            raise ValueError(f"This {type(values).__name__} holds no weights. {ACCEPTED}")
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if tensor.is_complex():
+        raise ValueError("These weights are complex numbers. Give real ones.")
+    return tensor

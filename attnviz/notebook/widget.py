@@ -1,0 +1,74 @@
+"""The viewer as a widget of a notebook: the browser asks for charts, and shares what is chosen."""
+
+from typing import Any
+
+import anywidget
+import traitlets
+
+from attnviz.chart import pack
+from attnviz.notebook import scripts
+from attnviz.notebook.pictures import Pictures
+from attnviz.notebook.viewer import Viewer, check_choice
+
+WAIT = 600  # milliseconds in which the browser draws a widget, if a kernel runs
+
+
+class AttentionWidget(Viewer, anywidget.AnyWidget):
+    """A viewer whose `layer`, `head` and `query` can be read, set and observed; a query of None is no query.
+
+    Raises TraitError for a layer, head or query that is not there.
+    """
+
+    _esm = scripts.module_script("notebook/widget.js") + "export default entry.default;\n"
+    _css = scripts.styles()
+    _template = traitlets.Unicode(scripts.chart_template()).tag(sync=True)
+    _overview: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
+    _key = traitlets.Unicode().tag(sync=True)
+    layer = traitlets.Int(0).tag(sync=True)
+    head = traitlets.Int(0).tag(sync=True)
+    query = traitlets.Int(None, allow_none=True).tag(sync=True)
+
+    def __init__(self, pictures: Pictures, layer: int = 0, head: int = 0, query: int | None = None) -> None:
+        check_choice(pictures, layer, head, query)
+        self.pictures = pictures
+        anywidget.AnyWidget.__init__(
+            self, _overview=pictures.overview, _key=pictures.key, layer=layer, head=head, query=query
+        )
+        self.on_msg(self._answer)
+
+    __repr__ = Viewer.__repr__
+
+    @traitlets.validate("layer", "head", "query")
+    def _check(self, proposal: Any) -> Any:
+        if hasattr(self, "pictures"):
+            chosen: dict[str, Any] = {"layer": self.layer, "head": self.head, "query": self.query}
+            chosen[proposal["trait"].name] = proposal["value"]
+            try:
+                check_choice(self.pictures, **chosen)
+            except ValueError as error:
+                raise traitlets.TraitError(str(error)) from error
+        return proposal["value"]
+
+    def _answer(self, _: object, content: dict[str, Any], buffers: object) -> None:
+        """Sends what the browser asks for, under the number of its request."""
+        answer: dict[str, Any] = {"answer": content.get("request")}
+        try:
+            self.send(answer, self._charts(content))
+        except (ValueError, IndexError, TypeError) as error:
+            self.send(answer | {"error": f"The map cannot be shown. {error}"}, [])
+
+    def _charts(self, content: dict[str, Any]) -> list[bytes]:
+        if content.get("plotly"):
+            return [scripts.plotly_script()]
+        if "mosaic" in content:
+            return [pack(self.pictures.mosaic(content["mosaic"]))]
+        layer, head, span = content["maps"]
+        return [pack(one) for one in self.pictures.maps(layer, head, tuple(span) if span else None)]
+
+    def _ipython_display_(self) -> None:
+        """Displays the widget, and the picture that takes its place where no kernel runs."""
+        from IPython.display import HTML, display
+
+        data, metadata = self._repr_mimebundle_() or ({}, {})
+        display(data, metadata=metadata, raw=True)
+        display(HTML(self._output(WAIT)))

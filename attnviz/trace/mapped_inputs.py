@@ -1,0 +1,43 @@
+"""Inputs whose vectors lie in a file and are read when they are used."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from attnviz.inputs import LARGEST, Inputs, is_bounded
+
+ROWS = 1 << 16  # that are checked at a time, so that few are in memory
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MappedInputs(Inputs):
+    """Inputs whose tensors are mapped from a file, which is read when they are used.
+
+    The numbers of a tensor are checked when it is first used, head by head. Raises ValueError then, with the place, if
+    one is not finite.
+    """
+
+    file: str = ""  # its name, in errors
+    _known: set[str] = field(default_factory=set, init=False)  # the tensors whose numbers have been checked
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name in ("query", "key", "value") and name not in self._known:
+            self._check_file(name, value)
+            self._known.add(name)
+        return value
+
+    def _check_numbers(self, name: str, array: Tensor) -> None:
+        """Nothing is read yet."""
+
+    def _check_file(self, name: str, tensor: Tensor) -> None:
+        for head, vectors in enumerate(tensor):
+            for first, part in enumerate(vectors.split(ROWS)):
+                if not is_bounded(part):
+                    bad = ~(part.float().abs() <= LARGEST).all(-1)
+                    token = first * ROWS + int(bad.nonzero()[0, 0])
+                    raise ValueError(
+                        f"{self.file} holds a {name} that is not finite, or larger than {LARGEST:.0e}: that of token "
+                        f"{token:,} in head {head}. The file was damaged, or the model computes NaN. Capture it again."
+                    )

@@ -1,0 +1,181 @@
+"""Mechanisms as text and tensors, and back: a closed list of classes, so that a file can name nothing else."""
+
+import math
+from dataclasses import MISSING, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnviz.biases import BIASES, Bias, Distances
+from attnviz.formatting import byte_size, quoted
+from attnviz.masks import Mask, parse
+from attnviz.mechanism import Mechanism, blocks
+from attnviz.normalizers import NORMALIZERS, Identity, Normalizer
+from attnviz.opaque_parts import CellTable, ModelBias, ModelMask
+from attnviz.scores import SCORES, Score
+
+CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*SCORES, *BIASES, Distances, *NORMALIZERS, Identity)}
+TABLE = "table"  # a mask or bias of a model as numbers
+MOST_CELLS = 64 << 20  # of a mask that has no text
+LARGEST_NUMBER = 1 << 20  # of a parameter that is a whole number
+Tensors = dict[str, Tensor]
+Sizes = tuple[int, int, int]  # the numbers of queries, keys and heads
+
+
+class NotSaved(ValueError):
+    """A mechanism cannot be written; the message is the end of a sentence that begins with a layer's name."""
+
+
+def describe_mechanism(mechanism: Mechanism, sizes: Sizes) -> tuple[dict[str, Any], Tensors]:
+    """Returns a mechanism for inputs of these sizes as what JSON holds, and its tensors by name.
+
+    Raises NotSaved if a part is a function of the model, or would not be read as it is.
+    """
+    tensors: Tensors = {}
+    described = {
+        "score": _describe(mechanism.score, "score", tensors),
+        "biases": [_describe_bias(bias, f"biases.{i}", tensors) for i, bias in enumerate(mechanism.biases)],
+        "mask": _describe_mask(mechanism.mask, sizes, tensors),
+        "normalizer": _describe(mechanism.normalizer, "normalizer", tensors),
+    }
+    return described, tensors
+
+
+def parse_mechanism(described: object, tensors: Tensors, sizes: Sizes) -> Mechanism:
+    """Returns the mechanism that `describe_mechanism` has described. Raises ValueError if it is none, or not one for
+    inputs of these sizes."""
+    if not isinstance(described, dict) or not isinstance(described.get("biases"), list):
+        raise ValueError("A mechanism must have a score, biases, a mask and a normalizer.")
+    try:
+        mechanism = Mechanism(
+            _parse(described.get("score"), Score, tensors),
+            tuple(_parse_bias(bias, tensors, sizes) for bias in described["biases"]),
+            _parse_mask(described.get("mask"), tensors, sizes),
+            _parse(described.get("normalizer"), Normalizer, tensors),
+        )
+        mechanism.bind(*sizes)
+        return mechanism
+    except (TypeError, AttributeError, IndexError, RuntimeError, OverflowError) as error:
+        raise ValueError("A parameter of its mechanism is of the wrong kind.") from error
+
+
+def _describe(part: object, name: str, tensors: Tensors) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": type(part).__name__}
+    for one in fields(part):  # type: ignore[arg-type]
+        value = getattr(part, one.name)
+        if isinstance(value, Tensor):
+            tensors[f"{name}.{one.name}"] = value
+            described[one.name] = {"tensor": f"{name}.{one.name}"}
+        elif one.default is MISSING or value != one.default:
+            described[one.name] = value
+    try:
+        same = _parse(described, object, tensors) == part
+    except (ValueError, TypeError):
+        same = False
+    if not same:
+        raise NotSaved(f"{type(part).__name__} cannot be written as text and numbers")
+    return described
+
+
+def _parse(described: object, kind: type, tensors: Tensors) -> Any:
+    values: dict[str, Any] = dict(described) if isinstance(described, dict) else {}
+    name = values.pop("name", None)
+    own: Any = CLASSES.get(name) if isinstance(name, str) else None
+    if own is None or not issubclass(own, kind):
+        raise ValueError(f"{quoted(name)} is no {kind.__name__.lower()} of this version of attnviz.")
+    names = {one.name for one in fields(own)}
+    if unknown := sorted(values.keys() - names):
+        raise ValueError(f"{name} has no parameter {quoted(unknown[0])}.")
+    return own(**{key: _parse_value(f"{key} of {name}", value, tensors) for key, value in values.items()})
+
+
+def _parse_value(name: str, value: object, tensors: Tensors) -> Any:
+    if isinstance(value, dict):
+        return _tensor(name, value, tensors)
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    if not (value is None or isinstance(value, str) or is_number):
+        raise ValueError(f"{name} must be a number, a word or a tensor.")
+    if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+        raise ValueError(f"{name} is {quoted(value)}; at most {LARGEST_NUMBER:,} is possible.")
+    return value
+
+
+def _tensor(name: str, described: dict[str, Any], tensors: Tensors) -> Tensor:
+    tensor = tensors.get(str(described.get("tensor")))
+    if tensor is None:
+        raise ValueError(f"{name} is a tensor that is not in the layer's file.")
+    if not bool(tensor.isfinite().all()):
+        raise ValueError(f"{name} holds numbers that are not finite.")
+    return tensor
+
+
+def _describe_bias(bias: Bias, name: str, tensors: Tensors) -> dict[str, Any]:
+    if not isinstance(bias, ModelBias):
+        return _describe(bias, name, tensors)
+    if not isinstance(bias.rule, CellTable):
+        raise NotSaved("what it adds to its scores is a function of the model")
+    return {"name": TABLE, **_describe_table(bias.rule, name, tensors)}
+
+
+def _parse_bias(described: object, tensors: Tensors, sizes: Sizes) -> Bias:
+    if isinstance(described, dict) and described.get("name") == TABLE:
+        return ModelBias(_parse_table(described, tensors, sizes, is_mask=False))
+    bias: Bias = _parse(described, Bias, tensors)
+    return bias
+
+
+def _describe_mask(mask: Mask, sizes: Sizes, tensors: Tensors) -> str | dict[str, Any]:
+    if isinstance(mask, ModelMask) and isinstance(mask.rule, CellTable):
+        return _describe_table(mask.rule, "mask", tensors)
+    try:
+        text = str(mask)
+        if parse(text) == mask:
+            return text
+    except (ValueError, AttributeError):  # a function has no text
+        pass
+    return _describe_table(_cells(mask, *sizes), "mask", tensors)
+
+
+def _parse_mask(described: object, tensors: Tensors, sizes: Sizes) -> Mask:
+    if isinstance(described, str):
+        return parse(described)
+    if not isinstance(described, dict):
+        raise ValueError("A mask must be a text, such as causal, or a table.")
+    return ModelMask(_parse_table(described, tensors, sizes, is_mask=True))
+
+
+def _cells(mask: Mask, queries: int, keys: int, heads: int) -> CellTable:
+    """Returns all that a mask allows. Raises NotSaved if that is too much."""
+    if queries * keys * heads > MOST_CELLS:
+        raise NotSaved(
+            f"its mask has no text, and what it allows would take {byte_size(queries * keys * heads)}. "
+            "Give it fewer tokens"
+        )
+    bound, zero = mask.bind(queries, keys, heads), torch.tensor(0)
+    h, k = torch.arange(heads)[:, None, None], torch.arange(keys)
+    rows = [
+        bound(zero, h, torch.arange(first, last)[:, None], k).expand(heads, last - first, keys)
+        for first, last in blocks(queries)
+    ]
+    cells = torch.cat(rows, dim=1)
+    return CellTable((cells[:1] if bool((cells == cells[:1]).all()) else cells)[None].clone(), queries, keys)
+
+
+def _describe_table(table: CellTable, name: str, tensors: Tensors) -> dict[str, Any]:
+    tensors[name] = table.cells
+    return {"tensor": name, "queries": table.queries, "keys": table.keys}
+
+
+def _parse_table(described: dict[str, Any], tensors: Tensors, sizes: Sizes, *, is_mask: bool) -> CellTable:
+    cells, (all_queries, all_keys, heads) = _tensor("A table", described, tensors), sizes
+    queries, keys = described.get("queries"), described.get("keys")
+    if isinstance(queries, int) and isinstance(keys, int) and queries > 0 and keys > 0 and cells.ndim == 4:
+        possible = (1, -(-all_queries // queries)), (1, heads), (1, queries), (1, keys)
+        fits = all(size in sizes for size, sizes in zip(cells.shape, possible, strict=True)) and keys <= all_keys
+        if fits and (cells.dtype == torch.bool if is_mask else cells.is_floating_point()):
+            return CellTable(cells, queries, keys)
+    raise ValueError(
+        f"A table must have the axes (groups, heads, queries, keys), for {all_queries:,} queries, {all_keys:,} keys "
+        f"and {heads:,} heads."
+    )

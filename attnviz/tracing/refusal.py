@@ -1,0 +1,44 @@
+"""What is said of a model in which no attention is seen."""
+
+import re
+
+from torch import nn
+
+from attnviz.formatting import dimensions, enumeration, quoted
+from attnviz.tracing.recording import Recording
+
+# Parts of attention, by their usual names.
+PARTS = re.compile(r"^(to_)?(qkv?|kv?|query|key|value|w?[qk]|[qk]_proj|query_proj|in_proj|c_attn|qkv_proj)$")
+MOST = 3  # modules that are named
+
+
+def no_attention(model: nn.Module, recording: Recording) -> str:
+    """Returns what was looked for in a model, and which of its modules look like attention, as sentences."""
+    names = recording.names.modules
+    alike = [module for module in names if _looks_like_attention(module, names[module])]
+    alike = [module for module in alike if not any(part in alike for part in module.modules() if part is not module)]
+    sentences = [
+        f"{type(model).__name__} has no attention that can be shown. Attention is seen in transformers models, "
+        "nn.MultiheadAttention, F.scaled_dot_product_attention and flex_attention; and in a softmax over keys, if the "
+        'name of its module has "att" in it and the module has its number of heads as num_heads.'
+    ]
+    if alike:
+        some = [_name(module, names[module]) for module in alike[:MOST]]
+        more = f" and {len(alike) - MOST} more" if len(alike) > MOST else ""
+        sentences.append(f"What looks like attention here is {', '.join(some) if more else enumeration(some)}{more}.")
+    if recording.softmaxes:
+        some = [
+            f"{_name(module, names[module])}, {dimensions(shape)}"
+            for module, shape in list(recording.softmaxes.items())[:MOST]
+        ]
+        sentences.append(f"A softmax ran in {enumeration(some)}.")
+    return " ".join(sentences)
+
+
+def _name(module: nn.Module, path: str) -> str:
+    return f"{quoted(path)} ({type(module).__name__})" if path else type(module).__name__
+
+
+def _looks_like_attention(module: nn.Module, path: str) -> bool:
+    named = "att" in f"{path.rpartition('.')[2]} {type(module).__name__}".lower()
+    return named or any(PARTS.match(name) for name, _ in module.named_children())

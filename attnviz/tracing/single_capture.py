@@ -1,0 +1,140 @@
+"""The capture of one forward pass."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnviz.trace import Trace, TraceWriter
+from attnviz.tracing.encoder_padding import zeros_for_padding
+from attnviz.tracing.forward_arguments import ForwardArguments, forward_arguments
+from attnviz.tracing.layer_naming import AxisTokens, LayerNames, named_modules
+from attnviz.tracing.memory_budget import MemoryBudget
+from attnviz.tracing.model_lock import model_lock
+from attnviz.tracing.optional_transformers import transformers_models
+from attnviz.tracing.recording import Intervene, Recording, check_example, current_recording
+from attnviz.tracing.refusal import no_attention
+from attnviz.tracing.torch_interception import TorchInterception, head_counts, tracked_modules, uncompiled
+
+
+@torch.no_grad()
+def capture(
+    model: nn.Module,
+    /,
+    *args: Any,
+    example: int = 0,
+    tokens: Sequence[str] | None = None,
+    special: Sequence[int] = (),
+    decoder_tokens: Sequence[str] = (),
+    decoder_special: Sequence[int] = (),
+    intervene: Intervene | None = None,
+    folder: str | Path | None = None,
+    layers: Sequence[int] | None = None,
+    **kwargs: Any,
+) -> Trace:
+    """Returns every attention of one forward pass of `model`, for one example, in the order in which they ran.
+
+    `args` and `kwargs` are the model's own. A mapping that is the only positional argument, such as what a tokenizer
+    or processor makes, holds keyword arguments; so a model's own argument that has the name of an option below is
+    given as `capture(model, {"tokens": ids})`, and a model that takes a mapping gets it by name. A tensor of token ids
+    alone may be one text, (tokens,), or several, (examples, tokens).
+
+    Attention is seen in transformers models, also inside another module, in `nn.MultiheadAttention` and what is made
+    of it, such as `nn.Transformer`, in `F.scaled_dot_product_attention` and in `flex_attention`; of a softmax in a
+    module of attention, the weights are. Nested tensors, torch's fast path for encoders and compiled code are off
+    meanwhile: all of them compute the same attention.
+
+    Each layer's mechanism reproduces the model's weights, and its `fidelity` tells how certain that is: some rows of
+    each layer are compared with the model's own attention, as `layer.comparison` says. A layer that differs is returned
+    with the model's weights only, or named in `missing`.
+
+    `tokens` are the labels of the axes (by default from the tokenizer), `special` the positions of special tokens;
+    `decoder_tokens` and `decoder_special` are those of the decoder of an encoder–decoder model. Several sequences of
+    one example, such as windows of a picture, are concatenated in a layer and do not attend to each other. If queries,
+    keys and values take more than 64 MB together, values are rounded to float16 after the comparison. What is captured
+    is on the CPU.
+
+    `intervene` is called with the index of each layer that has a mechanism, its inputs and that mechanism. It returns
+    None, or another mechanism and its output (heads, queries, d_v), with which the forward pass continues.
+
+    With a `folder`, each layer is written into a trace there as soon as it has run, and mapped from it in what is
+    returned (`attnviz.Trace`): no more than one is in memory, nothing is rounded, and what a capture that is killed has
+    written can be opened. `layers` are the indices of those that are kept, in the order in which they run.
+
+    One forward pass of a model object runs at a time, in evaluation mode, and the model is restored. Raises ValueError
+    for arguments without tensors, such as a text, and for a model in which no attention is seen.
+
+    Example:
+        >>> encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, nhead=2, batch_first=True), num_layers=2)
+        >>> trace = capture(encoder, torch.randn(1, 3, 8), is_causal=True, mask=torch.ones(3, 3).triu(1).bool())
+        >>> [(layer.name, layer.kind.value, layer.fidelity.value, str(layer.mechanism.mask)) for layer in trace]
+        [('layer 0', 'causal', 'verified', 'causal'), ('layer 1', 'causal', 'verified', 'causal')]
+    """
+    arguments = forward_arguments(model, args, kwargs)
+    if counts := arguments.example_counts():
+        check_example(example, max(counts))
+    if tokens is None:
+        tokens = args[0].tokens(example) if len(args) == 1 and callable(getattr(args[0], "tokens", None)) else ()
+    transformers = transformers_models()
+    names = LayerNames(
+        named_modules(model),
+        any(isinstance(module, nn.Transformer) for module in model.modules())
+        or bool(transformers and transformers.is_encoder_decoder(model)),
+        AxisTokens(tuple(tokens), tuple(special), arguments.ids("input_ids", example)),
+        AxisTokens(tuple(decoder_tokens), tuple(decoder_special), arguments.ids("decoder_input_ids", example)),
+    )
+
+    writer = None if folder is None else TraceWriter(folder, _model_name(model))
+    selected = None if layers is None else frozenset(layers)
+
+    def run(implementation: str | None = None) -> Recording:
+        recording = Recording(names, counts, example, MemoryBudget(), intervene, writer, selected)
+        attention = transformers.attention_of_capture(model, implementation) if transformers else nullcontext()
+        with attention, tracked_modules(model), zeros_for_padding(model):
+            _forward(model, arguments, recording)
+        return recording
+
+    with model_lock(model), _evaluation_mode(model), uncompiled:
+        recording = run()
+        if recording.chose_keys:  # it uses the keys that it chose only in its own attention
+            if writer is not None:
+                writer.restart()
+            recording = run("eager")
+    trace = recording.trace()
+    if not trace and not trace.missing:
+        raise ValueError(no_attention(model, recording))
+    if writer is not None:
+        writer.finish(trace.layers, trace.missing)
+    return trace
+
+
+def _model_name(model: nn.Module) -> str:
+    """Returns the name of a model of the hub, of the folder that it was loaded from, or of its class."""
+    path = getattr(getattr(model, "config", None), "name_or_path", "") or type(model).__name__
+    return Path(path).name if Path(path).is_absolute() else str(path)
+
+
+def _forward(model: nn.Module, arguments: ForwardArguments, recording: Recording) -> None:
+    transformers = transformers_models()
+    heads = head_counts(transformers.configs_of(model)) if transformers else frozenset()
+    token = current_recording.set(recording)
+    try:
+        with TorchInterception(recording, heads):
+            model(*arguments.args, **arguments.kwargs)
+    finally:
+        current_recording.reset(token)
+
+
+@contextmanager
+def _evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Runs a model in evaluation mode and restores it."""
+    training = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, was in training.items():
+            module.training = was

@@ -1,0 +1,128 @@
+"""How transformers models are captured: their attention is replaced, or a running one is observed.
+
+With `attention_interface`, this alone imports transformers, and it is imported only in programs that already have.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from torch import LongTensor, Tensor, nn
+from transformers import PreTrainedModel
+from transformers.cache_utils import Cache
+from transformers.masking_utils import causal_mask_function
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from attnviz.tracing.attention_interface import register
+from attnviz.tracing.call import Call
+from attnviz.tracing.lazy_mask import lazy_mask
+from attnviz.tracing.recording import current_recording
+from attnviz.tracing.shared_context import SharedContext
+
+BEAM_ORDER = "attnviz_beam_order"  # an attribute of caches
+
+
+def models_in(model: nn.Module) -> list[PreTrainedModel]:
+    """Returns the transformers models in a module, without those inside another of them."""
+    models: list[PreTrainedModel] = []
+    inside: set[nn.Module] = set()
+    for part in model.modules():  # a module before its parts
+        if isinstance(part, PreTrainedModel) and part not in inside:
+            models.append(part)
+            inside.update(part.modules())
+    return models
+
+
+def configs_of(model: Any) -> list[Any]:
+    """Returns the configs of a model and of its parts, each of which can have its own attention implementation."""
+    waiting = [module.config for module in model.modules() if hasattr(module, "config")]
+    configs: dict[int, Any] = {}
+    while waiting:
+        config = waiting.pop()
+        if id(config) not in configs and hasattr(config, "_attn_implementation_internal"):
+            configs[id(config)] = config
+            waiting += [part for name in config.sub_configs if (part := getattr(config, name, None)) is not None]
+    return list(configs.values())
+
+
+def is_encoder_decoder(model: nn.Module) -> bool:
+    return any(getattr(part.config, "is_encoder_decoder", False) for part in models_in(model))
+
+
+@contextmanager
+def attention_of_capture(model: nn.Module, implementation: str | None = None) -> Iterator[None]:
+    """Gives all transformers models in a module an attention implementation, by default the one that records, and
+    restores theirs."""
+    implementations = [(config, config._attn_implementation_internal) for config in configs_of(model)]
+    try:
+        for part in models_in(model):
+            if any(getattr(inner, "_can_set_attn_implementation", bool)() for inner in part.modules()):
+                part.set_attn_implementation(implementation or register())
+        yield
+    finally:
+        for config, name in implementations:
+            config._attn_implementation_internal = name
+
+
+def past_length(arguments: dict[str, Any]) -> int | None:
+    """Returns the number of tokens in the cache that a forward pass is called with, or None without a cache."""
+    cache = arguments.get("past_key_values")
+    return int(cache.get_seq_length()) if cache is not None and hasattr(cache, "get_seq_length") else None
+
+
+def beam_order(arguments: dict[str, Any]) -> Tensor | None:
+    """Returns which row of a cache each of its rows was before the last step of a beam search, once; None if the rows
+    have stayed."""
+    order: Tensor | None = getattr(arguments.get("past_key_values"), BEAM_ORDER, None)
+    if order is not None:
+        delattr(arguments["past_key_values"], BEAM_ORDER)
+    return order
+
+
+@contextmanager
+def _observe() -> Iterator[None]:
+    """Records the attention functions that transformers models themselves call, and in which order a beam search puts
+    the rows of a cache. Nothing that they compute changes."""
+    get_interface, reorder = ALL_ATTENTION_FUNCTIONS.get_interface, Cache.reorder_cache
+
+    def observed_reorder(cache: Cache, beam_idx: LongTensor) -> None:
+        reorder(cache, beam_idx)
+        setattr(cache, BEAM_ORDER, beam_idx.detach().cpu())
+
+    def observing_interface(implementation: str, default: Callable) -> Callable:
+        own: Callable = get_interface(implementation, default)
+        recording = current_recording.get()
+        if recording is None or not recording.observes or recording.busy:
+            return own
+
+        def attention(
+            module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
+        ) -> Any:
+            with recording.nested():
+                result = own(module, query, key, value, attention_mask, **options)
+            mask = _mask(implementation, module, query, key, attention_mask, options)
+            call = Call(module, query, key, value, mask, options)
+            recording.observe(call, result[0], "" if implementation in (None, "eager", "sdpa") else implementation)
+            return result
+
+        return attention
+
+    with (
+        patch.object(ALL_ATTENTION_FUNCTIONS, "get_interface", observing_interface),
+        patch.object(Cache, "reorder_cache", observed_reorder),
+    ):
+        yield
+
+
+observed_attention = SharedContext(_observe)
+
+
+def _mask(implementation: str, module: nn.Module, query: Tensor, key: Tensor, mask: Any, options: Any) -> Any:
+    """Returns the mask of an attention, also where it is an argument of sdpa alone."""
+    causal = options.get("is_causal")
+    causal = getattr(module, "is_causal", True) if causal is None else causal
+    if implementation != "sdpa" or mask is not None or query.shape[2] == 1 or not causal:
+        return mask
+    lengths = {"batch_size": len(query), "q_length": query.shape[2], "kv_length": key.shape[2]}
+    return lazy_mask(mask_function=causal_mask_function, dtype=query.dtype, device=query.device, **lengths)

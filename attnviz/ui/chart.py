@@ -1,0 +1,121 @@
+"""The chart component: shows a figure with its specification, keeps its zoom, and reports clicks.
+
+`st.plotly_chart` redraws whenever a figure changes, loses the zoom and reports no click on a heatmap; this component
+owns its graph. Its browser code is in attnviz/chart/ and begins in streamlit.js.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+import streamlit as st
+
+from attnviz.chart import header, pack
+from attnviz.figures import Chart
+from attnviz.figures.chart_spec import ChartSpec
+from attnviz.ui import scripts
+
+Stack = Literal["", "lower", "upper", "beside"]
+
+
+class Cells(NamedTuple):
+    """A part of a heatmap: its first and last row and column."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+
+def chart(
+    picture: Chart[ChartSpec],
+    key: str,
+    *,
+    label: str,
+    name: str,
+    description: str,
+    height: int,
+    pinned: int | None = None,
+    grows: bool = True,
+    hint: str = "",
+    title: str = "",
+    stack: Stack = "",
+    on_click: Callable[[int, int], None] | None = None,
+    on_stroke: Callable[[np.ndarray, bool], None] | None = None,
+    on_drag: Callable[[float, float], None] | None = None,
+    on_view: Callable[[Cells | None], None] | None = None,
+) -> None:
+    """Shows a picture under `key`, `height` pixels high. `label` and `description` are for screen readers, `name` is
+    the name of its files when it is saved.
+
+    A click calls `on_click(row, column)` with its cell, unless the picture has been replaced meanwhile; column −1 is
+    the label of a row. With `on_stroke` cells can be painted: it is called with the cells of one stroke, of shape
+    (cells, 2), and whether they become allowed.
+    With `on_drag` the point of the specification's `drag` follows the pointer and the arrow keys, and `on_drag(x, y)`
+    is called where it is dropped, in the units of the axes. With `on_view` a zoom asks for a picture of the viewport:
+    it is called with the first and the last row and column of it, or with None to go back to the whole map.
+    `pinned` marks a row of a heatmap, `hint` tells what can be done with the picture, and with `grows` it is higher
+    where the window has room. In a container whose key begins with “stack”, a `lower` and an `upper` chart of the same
+    size lie over each other, and a slider wipes between them; a chart `beside` them is aligned with them. The root
+    element has data-ready="true" once the picture is painted, and data-rows and data-columns, the size of the map.
+    """
+    sent = header(
+        picture,
+        key,
+        label=label,
+        name=name,
+        description=description,
+        height=height,
+        pinned=pinned,
+        grows=grows,
+        hint=hint,
+        title=title,
+        clicks=on_click is not None,
+        views=on_view is not None,
+    )
+    figure, stamp = picture.figure, sent["stamp"]
+    # A point may be dropped again before the answer to the last drop is here: only the axes have to be the same.
+    axes = [figure.layout[axis].to_plotly_json() for axis in ("xaxis", "yaxis") if on_drag]
+    drag_stamp = zlib.crc32(pack({"axes": axes}))
+
+    def click() -> None:
+        cell = st.session_state[key]["click"]
+        if on_click and cell["stamp"] == stamp:
+            on_click(int(cell["row"]), int(cell["column"]))
+
+    def stroke() -> None:
+        painted = st.session_state[key]["stroke"]
+        if on_stroke and painted["stamp"] == stamp:
+            on_stroke(np.array(painted["cells"], dtype=int).reshape(-1, 2), bool(painted["value"]))
+
+    def drag() -> None:
+        dropped = st.session_state[key]["drag"]
+        st.session_state[f"{key} drop"] = int(dropped["drop"])
+        if on_drag and dropped["stamp"] == drag_stamp:
+            on_drag(float(dropped["x"]), float(dropped["y"]))
+
+    def zoom() -> None:
+        event = st.session_state[key]["view"]
+        if on_view and event["stamp"] == stamp:
+            cells = event["cells"]
+            on_view(None if cells is None else Cells(*map(int, cells)))
+
+    scripts.mount("chart")(
+        key=key,
+        data=pack(
+            sent
+            | {
+                "paints": on_stroke is not None,
+                "drags": on_drag is not None,
+                "stack": stack,
+                "dragStamp": drag_stamp,
+                "drop": st.session_state.get(f"{key} drop", 0),  # the last that this figure knows of
+                "plotly": scripts.plotly_address(),
+            }
+        ),
+        on_click_change=click,
+        on_stroke_change=stroke,
+        on_drag_change=drag,
+        on_view_change=zoom,
+    )

@@ -1,0 +1,33 @@
+"""What is known of each run of a page: its page, its seconds and its outcome, in the logs and the metrics."""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from streamlit.runtime.scriptrunner_utils.exceptions import ScriptControlException
+
+from attnviz.ui import metrics
+from attnviz.ui.logs import write_event
+
+
+@contextmanager
+def observation(page: str) -> Iterator[None]:
+    """Records the run of a page, which is the block: done, interrupted by a newer run, or failed with an error."""
+    start, outcome, error = time.perf_counter(), "done", None
+    try:
+        yield
+    except ScriptControlException:
+        outcome = "interrupted"
+        raise
+    except Exception as exception:
+        outcome, error = "failed", type(exception).__name__
+        raise
+    finally:
+        seconds = time.perf_counter() - start
+        metrics.count_run(page, outcome, seconds)
+        level = logging.ERROR if error else logging.INFO
+        write_event(
+            "page run", level=level, page=page, seconds=round(seconds, 3), outcome=outcome,
+            **({"error": error} if error else {}),
+        )  # fmt: skip

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Starts attnviz where deploy/build.sh has installed it. Options are those of the command attnviz; STREAMLIT_SERVER_…
+# and ATTNVIZ_… variables are its settings.
+set -eu
+cd "$(dirname "$0")/.."
+if [ -n "${SPACE_HOST:-}" ]; then # a Space of Hugging Face, which says at which name people open it
+    export STREAMLIT_SERVER_PORT="${STREAMLIT_SERVER_PORT:-7860}"
+    export STREAMLIT_SERVER_ALLOWED_HOSTS="${STREAMLIT_SERVER_ALLOWED_HOSTS:-$SPACE_HOST}"
+    export ATTNVIZ_HOSTED=1 ATTNVIZ_TLS=1 ATTNVIZ_EMBED="${ATTNVIZ_EMBED:-https://huggingface.co}"
+fi
+exec .venv/bin/python -m attnviz --no-browser "$@"

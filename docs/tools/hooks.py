@@ -1,0 +1,24 @@
+"""What the pages take from the app and from the code when they are built."""
+
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from docs.tools.cluster_plan import cluster_plan
+from docs.tools.tables import masks
+
+CATALOGUE = "<!-- the catalogue of masks -->"
+PLAN = "<!-- the plan for clusters -->"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    files.append(File.generated(config, "icon.svg", abs_src_path="assets/icon.svg"))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    for comment, table in {CATALOGUE: masks, PLAN: cluster_plan}.items():
+        if comment in markdown:
+            markdown = markdown.replace(comment, table())
+    return markdown

@@ -1,0 +1,140 @@
+"""Takes the pictures of the documentation from the running app, in Chromium: `make pictures`.
+
+`python -m docs.tools.pictures masks lookup` takes those of these names alone.
+"""
+
+import io
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from attnviz import show
+from attnviz.translator import load
+from tests.support.browser import ARGUMENTS, CHROMIUM, UNTIL, serving
+
+FOLDER = Path(__file__).parents[1] / "pictures"
+SCALE, QUALITY = 2, 72
+# No run of the page is under way, every chart is drawn, and nothing waits for a file.
+DRAWN = """() => (location.protocol === 'file:'
+        || document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning')
+    && document.querySelector('.attnviz-chart, [data-testid=stApp]')
+    && [...document.querySelectorAll('.attnviz-chart')].every(chart => chart.dataset.ready === 'true')
+    && document.fonts.status === 'loaded' && !document.querySelector('[data-testid=stSkeleton], [data-stale=true]')"""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A state of the app, by its link."""
+
+    name: str
+    page: str
+    state: tuple[tuple[str, object], ...]
+    height: int  # of the window, which is 1280 wide
+    click: str  # the text of a button
+    element: str  # of the page, as a CSS selector; empty for all that is in the window
+
+
+def picture(name: str, page: str, height: int = 800, click: str = "", element: str = "", **state: object) -> Picture:
+    """Returns a picture of a page with these parameters in its link; `_` stands for `-`."""
+    return Picture(
+        name, page, tuple((key.replace("_", "-"), value) for key, value in state.items()), height, click, element
+    )
+
+
+IT = {"pinned": "10 · it"}
+WINDOW = {"mask_a": "causal", "mask_b": "sliding_window(4) | sinks(1)", "pinned": "10 · it"}
+CAR = {"english": "the small red car is beautiful .", "word": 3}
+CAT = {"english": "the small black cat does not look at the birds .", "word": 7}
+TAB = "[role=tabpanel]:not([inert])"
+PICTURES = (
+    picture("start", "", 720),
+    picture("explore", "explore", 830, **IT),
+    picture("explore-layers", "explore", 830, mosaic="All layers", mask="Sliding window", **IT),
+    picture("lessons", "lessons"),
+    picture("lesson", "masks", 920, lesson="08-causal", step=1, mask_a="full", mask_b="causal", **IT),
+    picture("lookup", "lookup", 830, softness="T = 1", query_x=1, query_y=1),
+    picture("steps", "steps", 900),
+    picture("steps-scale", "steps", 740, part="Why scale", d=512),
+    picture("path", "path", 800, **CAR),
+    picture("path-layer", "path", 800, open="decoder 1", **CAR),
+    picture("scores", "scores", 860, look="Similarities", **IT),
+    picture("scores-normalizers", "scores", 1010, look="Normalizers", present=1, **IT),
+    picture("masks", "masks", 740, **WINDOW),
+    picture("masks-cost", "masks", 1800, look="Cost", tokens="16,384", element=".st-key-views", **WINDOW),
+    picture("masks-gallery", "masks", 2400, look="Gallery", element=".st-key-views", **WINDOW),
+    picture("transformer", "transformer", 980, **CAT),
+    picture("transformer-what-if", "transformer", 1100, "Ablate all heads that align", tab="What if", **CAT),
+    picture("transformer-forms", "transformer", 2300, element=TAB, tab="How attention forms", **CAT),
+    picture("models", "models", 860),
+    picture("models-heads", "models", 780, inspect="What heads do"),
+    picture("models-what-if", "models", 900, "Only the neighbors", inspect="What if"),
+)
+VIEWER = "notebook"  # the viewer of notebooks, without the app
+NAMES = [*(one.name for one in PICTURES), VIEWER]
+
+
+def take(browser: Browser, address: str, one: Picture) -> Image.Image:
+    """Returns the picture of a state once nothing in it moves."""
+    page = browser.new_page(
+        viewport={"width": 1280, "height": one.height}, device_scale_factor=SCALE, color_scheme="light"
+    )
+    page.set_default_timeout(120_000)
+    page.goto(f"{address}/{one.page}?{urlencode(one.state)}" if one.state else f"{address}/{one.page}")
+    wait_until_drawn(page)
+    if one.click:
+        page.get_by_text(one.click, exact=True).first.click()
+        wait_until_drawn(page)
+    shot = still(page, one.element)
+    page.close()
+    return shot
+
+
+def take_viewer(browser: Browser, folder: Path) -> Image.Image:
+    """Returns the picture of the viewer of a notebook, as a page of its own."""
+    path = folder / "viewer.html"
+    show(load().translate(CAT["english"]).layers(), layer=5, head=3, query=6).to_html(path)
+    page = browser.new_page(viewport={"width": 1100, "height": 700}, device_scale_factor=SCALE, color_scheme="light")
+    page.goto(path.as_uri())
+    wait_until_drawn(page)
+    return still(page, "body > *")
+
+
+def wait_until_drawn(page: Page) -> None:
+    page.evaluate(UNTIL.replace("FUNCTION", DRAWN), None)
+
+
+def still(page: Page, element: str) -> Image.Image:
+    """Returns a picture of what is drawn once two in a row are equal."""
+    shown = page.locator(element).filter(visible=True).first if element else page
+    before = b""
+    while (now := shown.screenshot()) != before:
+        before = now
+        wait_until_drawn(page)
+    return Image.open(io.BytesIO(now)).convert("RGB")
+
+
+def write(image: Image.Image, name: str) -> None:
+    path = FOLDER / f"{name}.webp"
+    image.save(path, quality=QUALITY, method=6)
+    print(f"{path.relative_to(FOLDER.parents[1])}: {path.stat().st_size / 1000:.0f} KB", flush=True)
+
+
+def main() -> None:
+    names = sys.argv[1:] or NAMES
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log") as address, sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        for one in (one for one in PICTURES if one.name in names):
+            write(take(browser, address, one), one.name)
+        if VIEWER in names:
+            write(take_viewer(browser, Path(folder)), VIEWER)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Ray against the local engine, on a cluster of two nodes on this machine that lose processes and a node."""
+
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnviz import Trace, command
+from attnviz.analysis.downsampling import Downsampled, downsample
+from attnviz.analysis.engines import Engine, Local
+from attnviz.analysis.ray_engine import ClusterError, Ray, _has_gpu_tensors, connect, ray_or_local
+from attnviz.inputs import Inputs
+from attnviz.masks import Causal, SlidingWindow
+from attnviz.mechanism import Mechanism
+from attnviz.sources import Toy
+from tests.support import ray_tasks
+from tests.support.ray_cluster import ray_cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with ray_cluster(nodes=2) as cluster:
+        yield cluster
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "a minute has passed"
+
+
+def same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    return len(left) == len(right) and all(map(torch.equal, left, right))
+
+
+def test_results_have_the_bits_and_the_order_of_the_local_engine(cluster: object) -> None:
+    matrix = torch.randn(500, 64, generator=torch.Generator().manual_seed(0))
+    tasks = [slice(first, first + 50) for first in range(0, 500, 50)]
+    expected = list(Local(threads=1).map(ray_tasks.product, matrix, tasks))
+    assert isinstance(Ray(), Engine)
+    assert same(list(Ray().map(ray_tasks.product, matrix, tasks)), expected)
+    assert list(Ray().map(ray_tasks.product, matrix, [])) == []
+
+
+def long_head(tokens: int) -> tuple[Inputs, Mechanism]:
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, tokens, 64, generator=generator) for _ in range(3))
+    names = tuple(map(str, range(tokens)))
+    return Inputs(query, key, value, names, names), Mechanism(mask=Causal() & SlidingWindow(3_000))
+
+
+def identical(left: Downsampled, right: Downsampled) -> bool:
+    numbers = [[getattr(one, name) for name in ("mass", "maximum", "query", "key", "allowed", "lse")]
+               for one in (left, right)]  # fmt: skip
+    return all(torch.equal(a.nan_to_num(-1), b.nan_to_num(-1)) for a, b in zip(*numbers, strict=True))
+
+
+def test_a_map_has_the_bits_of_the_local_engine(cluster: object) -> None:
+    head = long_head(9_000)
+    expected = downsample(*head, cells=(50, 60))
+    assert identical(downsample(*head, cells=(50, 60), engine=Local(threads=3)), expected)
+    assert identical(downsample(*head, cells=(50, 60), engine=Ray()), expected)
+
+
+def test_the_command_writes_the_same_file(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNVIZ_RAY", cluster.address)
+    Trace(tuple(Toy("the animal did not cross the street").layers())).save(tmp_path / "trace")
+    for engine in ("local", "ray"):
+        file = tmp_path / f"{engine}.npz"
+        command.main(["map", str(tmp_path / "trace"), "--layer=0", "--head=1", "-o", str(file), f"--engine={engine}"])
+    with np.load(tmp_path / "local.npz") as local, np.load(tmp_path / "ray.npz") as ray:
+        assert {*local} == {*ray}
+        assert all(np.array_equal(local[name], ray[name], equal_nan=True) for name in local)
+
+
+def test_a_map_is_cancelled_by_its_progress(cluster: object) -> None:
+    def cancel(done: float, partial: Downsampled) -> None:
+        assert 0 < done < 1
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        downsample(*long_head(9_000), engine=Ray(), progress=cancel)
+
+
+def test_a_task_has_one_thread_and_maps_what_is_shared(cluster: object) -> None:
+    assert list(Ray().map(ray_tasks.threads, None, range(3))) == [1, 1, 1]
+    assert list(Ray().map(ray_tasks.is_mapped, torch.zeros(1 << 20), range(3))) == [True] * 3
+
+
+def test_few_tasks_are_in_flight(cluster: object) -> None:
+    begun = 0
+
+    class Tasks(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            nonlocal begun
+            for task in range(1000):
+                begun += 1
+                yield task
+
+    results = Ray().map(ray_tasks.threads, None, Tasks())
+    next(results)
+    results.close()
+    assert begun == 4
+
+
+def test_closing_the_iterator_cancels_its_tasks(cluster: object, tmp_path: Path) -> None:
+    results = Ray().map(ray_tasks.wait_after_first, tmp_path, range(100))
+    assert next(results) == 0
+    until((tmp_path / "1").exists)
+    results.close()
+    until((tmp_path / "interrupted").exists)
+    assert list(Ray().map(ray_tasks.threads, None, range(4))) == [1] * 4
+
+
+def test_what_a_task_raises_is_raised_as_it_was(cluster: object) -> None:
+    with pytest.raises(ValueError, match=r"^Row 7 has no number\.$") as problem:
+        list(Ray().map(ray_tasks.refuse, None, [1]))
+    assert problem.type is ValueError
+
+
+def test_a_process_that_dies_is_replaced(cluster: object, tmp_path: Path) -> None:
+    assert list(Ray().map(ray_tasks.die_once, tmp_path, range(4))) == [0, 1, 4, 9]
+    assert (tmp_path / "dead").exists()
+
+
+def test_a_task_without_memory_says_so(cluster: object) -> None:
+    with pytest.raises(ClusterError, match="had not enough memory on its machine"):
+        list(Ray().map(ray_tasks.too_large, None, [1]))
+
+
+def test_tensors_on_a_gpu_need_one(cluster: object) -> None:
+    inputs = Inputs(*torch.eye(2).expand(3, 1, 2, 2), ("a", "b"), ("a", "b"))
+    assert not _has_gpu_tensors((inputs, lambda q: q))
+    assert _has_gpu_tensors(({"a": [torch.empty(1, device="meta")]}, inputs))
+    with pytest.raises(ClusterError, match="are on a GPU, and the Ray cluster has none"):
+        list(Ray().map(ray_tasks.threads, torch.empty(1, device="meta"), [1]))
+
+
+def test_the_tasks_of_a_lost_node_are_done_again(cluster: Any, tmp_path: Path) -> None:
+    results = Ray().map(ray_tasks.wait_once, tmp_path, range(8))
+    first = [next(results), next(results)]
+    until((tmp_path / "node").exists)
+    [lost] = [node for node in cluster.worker_nodes if node.node_id == (tmp_path / "node").read_text()]
+    cluster.remove_node(lost, allow_graceful=False)
+    assert [*first, *results] == [task * task for task in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sentence"),
+    [
+        ("OutOfMemoryError", ["node 7 …"], r"^A task had not enough memory on its machine .*--num-cpus"),
+        ("WorkerCrashedError", [], r"^The processes of a task ended four times without a result\. .*too little memory"),
+        ("ObjectStoreFullError", ["full"], r"^The Ray cluster could not do a task: full$"),
+    ],
+)
+def test_what_ray_gives_up_is_said(
+    name: str, arguments: list[str], sentence: str, cluster: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    def fail(task: object) -> None:
+        raise getattr(ray.exceptions, name)(*arguments)
+
+    monkeypatch.setattr(ray, "get", fail)
+    with pytest.raises(ClusterError, match=sentence):
+        list(Ray().map(ray_tasks.threads, None, [1]))
+
+
+def test_an_address_that_nobody_answers_at_gives_the_local_engine() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    engine, reason = ray_or_local(f"ray://127.0.0.1:{port}")
+    assert engine == Local()
+    assert reason == (
+        f"The Ray cluster at “ray://127.0.0.1:{port}” is not reached: Connection refused. "
+        "This machine computes it alone."
+    )
+
+
+@pytest.mark.parametrize("address", ["", "example", "ray://", "host:port", "http:/x"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ConnectionError, match=r"is auto, host:port or ray://host:port; it is"):
+        connect(address)
+
+
+def test_something_else_that_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    monkeypatch.setattr("attnviz.analysis.ray_engine.CONNECTION_SECONDS", 0.1)
+    waiting = threading.Event()
+    monkeypatch.setattr(ray, "init", lambda *_, **__: waiting.wait(60))
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        for _ in range(2):
+            with pytest.raises(ConnectionError, match=r"no Ray cluster at .* Nothing there answers as Ray does\."):
+                connect(address)
+    waiting.set()
+
+
+def test_without_ray_the_command_that_installs_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    engine, reason = ray_or_local()
+    assert engine == Local()
+    assert reason.startswith(
+        'A Ray cluster needs ray, which is not installed. Install with: pip install "attnviz[ray]"'
+    )

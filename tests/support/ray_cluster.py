@@ -1,0 +1,48 @@
+"""A Ray cluster of several nodes on this machine."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from attnviz.analysis.ray_engine import connect
+
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_agent_register_timeout_ms": "120000",
+    "RAY_health_check_period_ms": "500",  # a lost node is noticed soon
+}
+PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+
+
+@contextmanager
+def ray_cluster(nodes: int, object_store_memory: int = 100 << 20) -> Iterator[Any]:
+    """A head that computes nothing and nodes of one CPU; this process is connected to it."""
+    os.environ.update(SETTINGS | {"RAY_ENABLE_ZERO_COPY_TORCH_TENSORS": "1"})  # of this process: read on import
+    import ray
+    from ray.cluster_utils import Cluster
+
+    del os.environ["RAY_ENABLE_ZERO_COPY_TORCH_TENSORS"]
+    sizes = {"object_store_memory": object_store_memory}
+    cluster = Cluster(
+        initialize_head=True, head_node_args=sizes | ports() | {"num_cpus": 0, "include_dashboard": False}
+    )
+    for _ in range(nodes):
+        cluster.add_node(num_cpus=1, **sizes, **ports())
+    connect(cluster.address)
+    try:
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def ports() -> dict[str, int]:
+    """Free ports for the agents of a node; where they choose their own, Ray gives them 15 seconds to do so, which a
+    busy machine exceeds."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in PORTS]
+        for one in sockets:
+            one.bind(("", 0))
+        return dict(zip(PORTS, (one.getsockname()[1] for one in sockets), strict=True))

@@ -1,0 +1,64 @@
+"""What importing the library takes with it: none of the packages that only the app, models or notebooks need."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attnviz
+
+OTHERS = (
+    *("streamlit", "transformers", "anywidget", "ipywidgets", "IPython", "pandas", "pyarrow", "starlette"),
+    *("huggingface_hub", "tokenizers", "httpx2", "prometheus_client"),
+)
+LIBRARY = (
+    *("analysis.head_metrics", "analysis.aggregation", "export", "figures", "lessons.lesson_files", "lessons.steps"),
+    *("masks.cost", "masks.conventions", "sources", "translator", "translator.live_training", "models.interventions"),
+)
+
+
+def imported(program: str) -> set[str]:
+    """Returns the names of the packages that a fresh process has imported after a program."""
+    program += "\nimport sys\nprint(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_attnviz_imports_nothing_before_it_is_used() -> None:
+    assert not imported("import attnviz.ui.command").intersection((*OTHERS, "torch", "plotly"))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import attnviz; [getattr(attnviz, name) for name in attnviz.__all__]",
+        "".join(f"import attnviz.{name}\n" for name in LIBRARY),
+        "from attnviz.sources import Toy; from attnviz.figures import mosaic\n"
+        "[layer] = Toy('a b c').layers()\nmosaic(layer.mechanism(layer.inputs))",
+        "from attnviz.translator import load\nload().translate('the small cat sleeps .').layers()",
+        "import attnviz, torch\nattnviz.capture(torch.nn.MultiheadAttention(4, 2), *[torch.zeros(3, 4)] * 3)",
+    ],
+    ids=["names", "modules", "toy vectors", "translator", "capture"],
+)
+def test_the_library_does_without_the_packages_of_the_extras(program: str) -> None:
+    found = imported(program)
+    assert {"attnviz", "torch"} <= found
+    assert not found.intersection(OTHERS)
+
+
+def test_what_an_extra_is_needed_for_says_what_installs_it() -> None:
+    program = (
+        "import sys; sys.modules['transformers'] = None\nfrom attnviz.sources import Pretrained\nPretrained().layers()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: A trained model needs transformers, which is not installed. "
+        'Install with: pip install "attnviz[models]"'
+    )
+
+
+def test_type_checkers_see_every_public_name() -> None:
+    program = (Path(__file__).parent / "typing" / "public_api.py").read_text()
+    assert set(attnviz.__all__) <= set(re.findall(r"\w+", program))

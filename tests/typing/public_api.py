@@ -1,0 +1,68 @@
+"""A program of somebody who uses the library, for type checkers: pyright in strict mode, and mypy. It is not run."""
+
+from typing import assert_type
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import attnviz
+from attnviz import (
+    Attention,
+    Downsampled,
+    Inputs,
+    Layer,
+    Mechanism,
+    biases,
+    figures,
+    head_maps,
+    masks,
+    normalizers,
+    scores,
+)
+from attnviz.export import flex_attention
+from attnviz.figures.chart_spec import HeatmapSpec, MosaicSpec
+from attnviz.layer import Fidelity, LayerId
+from attnviz.masks import Causal, Mask, SlidingWindow, parse
+from attnviz.sources import Pretrained, Toy, from_arrays
+from attnviz.trace import Trace
+from attnviz.translator import Translation, load
+
+vectors = torch.zeros(1, 2, 4)
+inputs = Inputs(vectors, vectors, vectors, ("a", "b"), ("a", "b"))
+assert_type(inputs.query, Tensor)
+assert_type(inputs.query_tokens, tuple[str, ...])
+mask = Causal() & SlidingWindow(4) | ~parse("k < 2")
+assert_type(mask, Mask)
+assert_type(mask.bind(3, 3, 1), Mask)
+assert_type(mask.describe(), str)
+mechanism = Mechanism(scores.Cosine(), (biases.ALiBi(),), masks.Causal(), normalizers.Sparsemax())
+attention = mechanism(inputs, heads=[0], rows=slice(0, 1))
+assert_type(attention, Attention)
+assert_type(attention.weights, Tensor)
+assert_type(attention.output, Tensor)
+assert_type(flex_attention(mechanism, 2, 2), str)
+
+trace = attnviz.capture(nn.Linear(2, 2), torch.zeros(1, 2))
+assert_type(trace, Trace)
+assert_type(trace[0], Layer)
+assert_type(trace[0].id, LayerId)
+assert_type(trace[0].fidelity, Fidelity | None)
+with attnviz.capturing(nn.Linear(2, 2)) as traces:
+    assert_type(traces[0], Trace)
+assert_type(Pretrained("a b").layers(), Trace)
+[layer] = Toy("a b").layers()
+assert_type(layer, Layer)
+[other] = from_arrays({"query": np.zeros((2, 4)), "key": np.zeros((2, 4))}, tokens=["a", "b"])
+assert_type(other, Layer)
+assert_type(head_maps.head_map(layer.inputs, layer.mechanism, 0), Tensor)
+small = attnviz.downsample(layer.inputs, layer.mechanism, cells=(1, 2), queries=slice(1, 2))
+assert_type(small, Downsampled)
+assert_type(small.mass, Tensor)
+assert_type(load().translate("the cat sleeps ."), Translation)
+
+assert_type(figures.mosaic(attention).spec, MosaicSpec)
+assert_type(figures.heatmap(attention).spec, HeatmapSpec)
+view = attnviz.show(attention.weights, ["a", "b"], head=0)
+view.to_html("view.html")
+attnviz.to_html([view], "views.html")
