@@ -55,37 +55,6 @@ class DenseHead:
     lse: Float[Tensor, " queries"] | None  # of these queries; None if the weights are no softmax
     engine: Engine | None = None
 
-    @classmethod
-    def of(
-        cls,
-        inputs: Inputs,
-        mechanism: Mechanism,
-        head: int = 0,
-        *,
-        sample: int | None = None,
-        engine: Engine | None = None,
-        progress: OnShare | None = None,
-    ) -> "DenseHead":
-        """Returns a head with all its queries, or with so many that are evenly spread.
-
-        Raises ValueError if its weights may be negative.
-        """
-        normalizer = mechanism.normalizer
-        if normalizer.negative:
-            raise ValueError(
-                f"{type(normalizer).__name__} has negative weights, of which no share is kept. Choose another "
-                "normalizer."
-            )
-        count = inputs.queries if sample is None else min(max(1, sample), inputs.queries)
-        queries = (2 * torch.arange(count) + 1) * inputs.queries // (2 * count)
-        terms = normalizer.bind(inputs.queries, inputs.keys, inputs.heads).softmax_terms(head)
-        # A bias that counts the keys of a mask would give other scores under another one.
-        if terms is None or any(bias.with_mask(mechanism.mask) is not bias for bias in mechanism.biases):
-            return cls(inputs, mechanism, head, queries, None, engine)
-        softmax = replace(mechanism, normalizer=Softmax(terms.temperature))
-        lse = _lse(inputs, softmax, head, queries, engine, progress)
-        return cls(inputs, softmax, head, queries, lse, engine)
-
     def kept(self, sparse: Mask, progress: OnShare | None = None) -> MassKept:
         """Returns the mass that is kept under a sparse mask. Raises ValueError if it does not fit the inputs."""
         if self.lse is None:
@@ -108,6 +77,35 @@ class DenseHead:
             if progress:
                 progress(sum(map(len, shares)) / len(self.queries))
         return torch.cat(shares)
+
+
+def dense_head(
+    inputs: Inputs,
+    mechanism: Mechanism,
+    head: int = 0,
+    *,
+    sample: int | None = None,
+    engine: Engine | None = None,
+    progress: OnShare | None = None,
+) -> DenseHead:
+    """Returns a head with all its queries, or with so many that are evenly spread.
+
+    Raises ValueError if its weights may be negative.
+    """
+    normalizer = mechanism.normalizer
+    if normalizer.negative:
+        raise ValueError(
+            f"{type(normalizer).__name__} has negative weights, of which no share is kept. Choose another normalizer."
+        )
+    count = inputs.queries if sample is None else min(max(1, sample), inputs.queries)
+    queries = (2 * torch.arange(count) + 1) * inputs.queries // (2 * count)
+    terms = normalizer.bind(inputs.queries, inputs.keys, inputs.heads).softmax_terms(head)
+    # A bias that counts the keys of a mask would give other scores under another one.
+    if terms is None or any(bias.with_mask(mechanism.mask) is not bias for bias in mechanism.biases):
+        return DenseHead(inputs, mechanism, head, queries, None, engine)
+    softmax = replace(mechanism, normalizer=Softmax(terms.temperature))
+    lse = _lse(inputs, softmax, head, queries, engine, progress)
+    return DenseHead(inputs, softmax, head, queries, lse, engine)
 
 
 def mass_kept(
@@ -135,7 +133,7 @@ def mass_kept(
     halves: list[OnShare | None] = [None, None]
     if progress:
         halves = [lambda share, half=half: progress((half + share) / 2) for half in (0, 1)]  # type: ignore[misc]
-    dense = DenseHead.of(inputs, mechanism, head, sample=sample, engine=engine, progress=halves[0])
+    dense = dense_head(inputs, mechanism, head, sample=sample, engine=engine, progress=halves[0])
     return dense.kept(sparse, halves[1])
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from attnviz import Inputs, Mechanism
 from attnviz.analysis.engines import Local
-from attnviz.analysis.mass_kept import DenseHead, mass_kept, mass_kept_by_head
+from attnviz.analysis.mass_kept import dense_head, mass_kept, mass_kept_by_head
 from attnviz.biases import ALiBi, SSMax
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import (
@@ -100,7 +100,7 @@ def test_more_keys_keep_more_mass_and_all_keys_keep_all(queries, keys, seed):
     generator = torch.Generator().manual_seed(seed)
     few = torch.rand(queries, keys, generator=generator) < 0.3
     more = few | (torch.rand(queries, keys, generator=generator) < 0.3)
-    dense = DenseHead.of(inputs, Mechanism(mask=Causal("bottom right")))
+    dense = dense_head(inputs, Mechanism(mask=Causal("bottom right")))
     small, large, rest, whole = (
         dense.kept(mask).share for mask in (*map(Grid.from_array, (few, more, ~few)), Full())
     )  # fmt: skip
