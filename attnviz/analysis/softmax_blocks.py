@@ -40,7 +40,7 @@ class KeyStrips:
     """Keys in strips of one width, each within one column of cells; a strip that is narrower is padded."""
 
     positions: Int[Tensor, "strips width"]  # −1 where a strip is padded
-    vectors: Float[Tensor, "strips width d"]  # for a dot product, with a last 1 that a row's reference is multiplied by
+    vectors: Float[Tensor, "strips width d"]
     column: Int[Tensor, " strips"]  # of cells
     shown: bool
 
@@ -61,11 +61,14 @@ def _strips(
     index = index[(index >= 0).any(1)]
     column = torch.repeat_interleave(torch.arange(len(sizes)), sizes)[index[:, 0]]
     padding = index < 0
-    index = positions[index.clamp(min=0)].masked_fill(padding, -1)
-    copies = vectors.new_ones(*index.shape, vectors.shape[1] + 1)
+    index = positions[index.clamp(min=0)]
+    first, count = int(positions[0]), index.numel()
+    if count == len(positions) == int(positions[-1]) - first + 1:  # neighbors, and no strip is padded
+        return KeyStrips(index, vectors[first : first + count].reshape(*index.shape, -1), column, shown)
+    copies = vectors.new_empty(*index.shape, vectors.shape[1])
     for part, rows in zip(copies.split(COPIED), index.split(COPIED), strict=True):
-        part[..., :-1] = vectors[rows.clamp(min=0).to(vectors.device)]
-    return KeyStrips(index, copies, column, shown)
+        part[:] = vectors[rows.to(vectors.device)]
+    return KeyStrips(index.masked_fill_(padding, -1), copies, column, shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,16 +267,15 @@ class SoftmaxRows:
         """Returns the scores of some strips less the reference; −∞ where not allowed or padded."""
         vectors, keys = part.strips.vectors[tile].flatten(0, 1), part.strips.positions[tile].flatten()
         if self.head.is_dot_product:
-            rows = torch.cat([self.left, -reference[:, None]], 1)
-            scores = torch.mm(rows, vectors.mT, out=self.buffer[: len(rows) * len(vectors)].view(len(rows), -1))
+            buffer = self.buffer[: len(self.rows) * len(keys)].view(len(self.rows), -1)
+            scores = torch.addmm(-reference[:, None], self.left, vectors.mT, out=buffer)
         else:
             scores = self.other_scores(self.query, vectors, self.positions[:, None], keys) - reference[:, None]
         padded = (keys < 0).nonzero()[:, 0]
         partial = ((part.counts[tile].flatten() < len(self.rows)) & (keys >= 0)).nonzero()
         if len(partial):
             hull = slice(int(partial[0]), int(partial[-1]) + 1)
-            allowed = self.head.allowed.tile(self.positions, keys[hull].clamp(min=0))
-            scores[:, hull].masked_fill_(~allowed.to(self.device), -torch.inf)
+            self.head.allowed.hide(scores[:, hull], self.positions, keys[hull].clamp(min=0))
         return scores.index_fill_(1, padded.to(self.device), -torch.inf) if len(padded) else scores
 
     def other_scores(
@@ -284,7 +286,7 @@ class SoftmaxRows:
         keys: Int[Tensor, "..."],
     ) -> Float[Tensor, "*batch rows keys"]:
         """Returns scores with biases, in the unit of this block, at these positions."""
-        scores = self.head.mechanism.score(query, key[..., :-1])
+        scores = self.head.mechanism.score(query, key)
         q, k = queries.to(self.device), keys.clamp(min=0).to(self.device)
         zero = q.new_zeros(())
         for bias in self.head.mechanism.biases:
@@ -338,7 +340,7 @@ class SoftmaxRows:
             vectors, place = strips.vectors[part : part + most], rows.to(self.device)
             queries = self.positions[rows][..., None]
             if self.head.is_dot_product:
-                scores = torch.cat([self.left[place], -shift[place][..., None]], 2) @ vectors.mT
+                scores = torch.baddbmm(-shift[place][..., None], self.left[place], vectors.mT)
             else:
                 scores = self.other_scores(self.query[place], vectors, queries, positions) - shift[place][..., None]
             allowed = self.head.allowed.pairs(queries, positions.clamp(min=0)) & (positions >= 0)
