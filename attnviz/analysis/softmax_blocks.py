@@ -13,7 +13,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -153,27 +155,54 @@ def compute_block(head: SoftmaxHead, rows: Int[Tensor, " rows"]) -> SoftmaxBlock
     return SoftmaxRows(head, rows).block()
 
 
+class Tile(NamedTuple):
+    """Neighboring strips whose scores are held at a time, and the places of some of their keys."""
+
+    strips: slice
+    partial: slice | None  # between the first and the last key that only some of the rows may attend to
+    padded: Int[Tensor, " padded"]
+
+
 @dataclass(frozen=True, eq=False)
 class Occupied:
     """The strips between the first and the last that hold anything allowed for a block of rows."""
 
     strips: KeyStrips
     counts: Int[Tensor, "strips width"]  # how many rows may attend to each key
-    tiles: list[slice]  # of strips, all that hold anything allowed
+    tiles: list[Tile]  # of all strips that hold anything allowed
 
-    def pick(self, strip: Int[Tensor, " picked"], place: slice) -> "Occupied":
+    def pick(self, strip: Int[Tensor, " picked"], place: slice, rows: int) -> "Occupied":
         """Returns some places of some strips, as one tile."""
         strips, device = self.strips, self.strips.vectors.device
         vectors = strips.vectors[strip.to(device), place]
         few = KeyStrips(strips.positions[strip, place], vectors, strips.column[strip], strips.shown)
-        return Occupied(few, self.counts[strip, place], [slice(0, len(strip))] if len(strip) else [])
+        return _occupied(few, self.counts[strip, place], rows, strip.shape[0])
+
+
+def _occupied(strips: KeyStrips, counts: Int[Tensor, "strips width"], rows: int, most: int) -> Occupied:
+    """Returns strips, of which so many `rows` may attend to each key, in tiles of at most so many strips."""
+    width = counts.shape[1]
+    padding = strips.positions < 0
+    partial, padded = (one.flatten().nonzero()[:, 0].numpy() for one in ((counts < rows) & ~padding, padding))
+    index = (counts > 0).any(1).nonzero()[:, 0].numpy()
+    tiles = []
+    for run in np.split(index, (np.diff(index) > 1).nonzero()[0] + 1) if len(index) else ():
+        for first in range(int(run[0]), int(run[-1]) + 1, most):
+            stop = min(first + most, int(run[-1]) + 1)
+            (hidden, none) = (
+                one[slice(*np.searchsorted(one, (first * width, stop * width)))] - first * width
+                for one in (partial, padded)
+            )
+            hull = slice(int(hidden[0]), int(hidden[-1]) + 1) if len(hidden) else None
+            tiles.append(Tile(slice(first, stop), hull, torch.from_numpy(none)))
+    return Occupied(strips, counts, tiles)
 
 
 class SoftmaxRows:
     """The computation of one block of rows."""
 
     def __init__(self, head: SoftmaxHead, rows: Int[Tensor, " rows"]) -> None:
-        self.head, self.rows = head, rows
+        self.head, self.rows, self.count = head, rows, rows.shape[0]
         self.positions = head.rows.positions[rows]
         self.device = head.query.device
         self.allowed = head.allowed.counts(self.positions)
@@ -183,27 +212,18 @@ class SoftmaxRows:
         if isinstance(head.mechanism.score, DotProduct):
             no_keys = self.query.new_empty(0, head.key_width)
             self.left = head.mechanism.score.factors(self.query, no_keys)[0] / self.unit
-        self.buffer = self.query.new_empty(len(rows) * TILE)
+        self.buffer = self.query.new_empty(self.count * TILE)
         self.view, *self.others = map(self.occupied, (head.strips, *head.others))
 
     def occupied(self, strips: KeyStrips) -> Occupied:
-        """Returns the strips that hold anything allowed, in tiles."""
+        """Returns the strips that hold anything allowed."""
         low, high = strips.bounds
         first = int(torch.searchsorted(high, self.allowed.first))
         stop = int(torch.searchsorted(low, self.allowed.first + len(self.allowed.queries)))
-        counts = self.allowed.lookup(strips.positions[first : max(first, stop)])
-        index = (counts > 0).any(1).nonzero()[:, 0]
-        start, end = (int(index[0]), int(index[-1]) + 1) if len(index) else (0, 0)
-        most = max(1, TILE // strips.positions.shape[1])
-        runs = torch.tensor_split(index - start, ((index.diff() > 1).nonzero()[:, 0] + 1).tolist()) if end else ()
-        tiles = [
-            slice(tile, min(tile + most, int(run[-1]) + 1))
-            for run in runs
-            for tile in range(int(run[0]), int(run[-1]) + 1, most)
-        ]
-        part = slice(first + start, first + end)
+        part = slice(first, max(first, stop))
         some = KeyStrips(strips.positions[part], strips.vectors[part], strips.column[part], strips.shown)
-        return Occupied(some, counts[start:end], tiles)
+        counts = self.allowed.lookup(some.positions)
+        return _occupied(some, counts, self.count, max(1, TILE // counts.shape[1]))
 
     def block(self) -> SoftmaxBlock:
         """Returns the cells of these rows."""
@@ -215,7 +235,7 @@ class SoftmaxRows:
             sums, maxima = self.reduce(self.view, reference)
             scale = torch.where(lse.isinf(), 0, torch.ones_like(lse))
         else:
-            reference = self.largest([one.pick(*_few(one)) for one in (self.view, *self.others)])
+            reference = self.largest([one.pick(*_few(one), self.count) for one in (self.view, *self.others)])
             sums, maxima, total, shown = self.all_sums(reference)
             if not bool((total.isfinite() & (total >= LEAST_SUM)).all()):
                 reference = self.largest([self.view, *self.others])
@@ -232,7 +252,7 @@ class SoftmaxRows:
 
     def largest(self, parts: Sequence[Occupied]) -> Float[Tensor, " rows"]:
         """Returns the largest score of each row among some keys; 0 where nothing is allowed."""
-        zero = self.query.new_zeros(len(self.rows))
+        zero = self.query.new_zeros(self.count)
         best = zero + self.head.terms.sink / LN_2
         for part in parts:
             for tile in part.tiles:
@@ -253,30 +273,27 @@ class SoftmaxRows:
         self, part: Occupied, reference: Float[Tensor, " rows"]
     ) -> tuple[Float[Tensor, "rows strips"], Float[Tensor, "rows strips"]]:
         """Returns the sum of 2 ** (score − reference) over each strip, and the maximum of score − reference."""
-        sums = self.query.new_zeros(len(self.rows), len(part.strips.positions))
+        sums = self.query.new_zeros(self.count, part.counts.shape[0])
         maxima = torch.full_like(sums, -torch.inf)
         for tile in part.tiles:
-            scores = self.scores(part, tile, reference).view(len(self.rows), tile.stop - tile.start, -1)
-            maxima[:, tile] = scores.amax(-1)
-            sums[:, tile] = scores.exp2_().sum(-1)
+            scores = self.scores(part, tile, reference).unflatten(1, (-1, part.counts.shape[1]))
+            maxima[:, tile.strips] = scores.amax(-1)
+            sums[:, tile.strips] = scores.exp2_().sum(-1)
         return sums, maxima
 
     # Scores -----------------------------------------------------------------------------------------------------------
 
-    def scores(self, part: Occupied, tile: slice, reference: Float[Tensor, " rows"]) -> Float[Tensor, "rows keys"]:
+    def scores(self, part: Occupied, tile: Tile, reference: Float[Tensor, " rows"]) -> Float[Tensor, "rows keys"]:
         """Returns the scores of some strips less the reference; −∞ where not allowed or padded."""
-        vectors, keys = part.strips.vectors[tile].flatten(0, 1), part.strips.positions[tile].flatten()
+        vectors, keys = part.strips.vectors[tile.strips].flatten(0, 1), part.strips.positions[tile.strips].flatten()
         if self.head.is_dot_product:
-            buffer = self.buffer[: len(self.rows) * len(keys)].view(len(self.rows), -1)
+            buffer = self.buffer[: self.count * keys.shape[0]].view(self.count, -1)
             scores = torch.addmm(-reference[:, None], self.left, vectors.mT, out=buffer)
         else:
             scores = self.other_scores(self.query, vectors, self.positions[:, None], keys) - reference[:, None]
-        padded = (keys < 0).nonzero()[:, 0]
-        partial = ((part.counts[tile].flatten() < len(self.rows)) & (keys >= 0)).nonzero()
-        if len(partial):
-            hull = slice(int(partial[0]), int(partial[-1]) + 1)
-            self.head.allowed.hide(scores[:, hull], self.positions, keys[hull].clamp(min=0))
-        return scores.index_fill_(1, padded.to(self.device), -torch.inf) if len(padded) else scores
+        if tile.partial:
+            self.head.allowed.hide(scores[:, tile.partial], self.positions, keys[tile.partial].clamp(min=0))
+        return scores.index_fill_(1, tile.padded.to(self.device), -torch.inf) if tile.padded.shape[0] else scores
 
     def other_scores(
         self,

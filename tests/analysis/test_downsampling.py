@@ -287,7 +287,7 @@ def test_a_part_needs_no_other_keys_where_the_log_sum_exp_is_known(random_inputs
     tiles, scores = [], softmax_blocks.SoftmaxRows.scores
 
     def recorded(rows, part, tile, reference):
-        tiles.append(part.strips.positions[tile])
+        tiles.append(part.strips.positions[tile.strips])
         return scores(rows, part, tile, reference)
 
     monkeypatch.setattr(softmax_blocks.SoftmaxRows, "scores", recorded)
