@@ -78,20 +78,40 @@ class AllowedKeys:
         """Returns how many of these queries, which must be in order, may attend to each key."""
         if self.intervals is None:
             return KeyCounts(0, self._counts_by_pairs(queries))
+        start, stop, weight = self._intervals_of(queries)
+        if not len(start):
+            return KeyCounts(0, torch.zeros(0, dtype=torch.int64))
+        left, right = int(start.min()), int(stop.max())
+        steps = np.zeros(right - left + 1, np.int64)
+        np.add.at(steps, start - left, weight)
+        np.subtract.at(steps, stop - left, weight)
+        return KeyCounts(left, torch.from_numpy(steps.cumsum()[:-1]))
+
+    def group_sums(
+        self, queries: Int[Tensor, " queries"], keys: Int[Tensor, " keys"], starts: Int[Tensor, " edges"]
+    ) -> Int[Tensor, " groups"]:
+        """Returns how many pairs of these queries, in order, and of each group of keys are allowed.
+
+        Group i has the keys from index starts[i] to starts[i + 1].
+        """
+        first, stop = int(starts[0]), int(starts[-1])
+        if self.intervals is not None and int(keys[stop - 1] - keys[first]) == stop - first - 1:  # neighbors
+            edges = (starts - first + keys[first]).numpy()
+            left, right, weight = self._intervals_of(queries)
+            if len(left) * len(edges) <= MOST_PAIRS:
+                return torch.from_numpy(weight @ (edges.clip(left[:, None], right[:, None]))).diff()
+        sums = torch.nn.functional.pad(self.counts(queries).lookup(keys[first:stop]).cumsum(0), (1, 0))
+        return sums[starts - first].diff()
+
+    def _intervals_of(self, queries: Int[Tensor, " queries"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the start and stop of the intervals of these queries, and how many queries have each."""
+        assert self.intervals is not None
         rows, owner, start, stop = self.intervals
-        # How many of the queries have each distinct row.
         first, last = (int(np.searchsorted(rows, int(queries[i]), "right")) - 1 for i in (0, -1))
         count = np.diff(np.searchsorted(queries.numpy(), np.append(rows[first : last + 1], int(queries[-1]) + 1)))
         count[0] += int((queries < int(rows[first])).sum())
         part = slice(*np.searchsorted(owner, (rows[first], rows[last] + 1)))
-        if part.start == part.stop:
-            return KeyCounts(0, torch.zeros(0, dtype=torch.int64))
-        weight = count[np.searchsorted(rows[first : last + 1], owner[part])]
-        left, right = int(start[part].min()), int(stop[part].max())
-        steps = np.zeros(right - left + 1, np.int64)
-        np.add.at(steps, start[part] - left, weight)
-        np.subtract.at(steps, stop[part] - left, weight)
-        return KeyCounts(left, torch.from_numpy(steps.cumsum()[:-1]))
+        return start[part], stop[part], count[np.searchsorted(rows[first : last + 1], owner[part])]
 
     def _counts_by_pairs(self, queries: Int[Tensor, " queries"]) -> Int[Tensor, " keys"]:
         keys, rows = torch.arange(self.keys), max(1, MOST_PAIRS // self.keys)

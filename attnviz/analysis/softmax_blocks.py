@@ -28,7 +28,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.normalizers import SoftmaxTerms
 from attnviz.scores import DotProduct
 
-TILE = 1024  # keys
+TILE = 1 << 19  # scores
 STRIP = 256  # keys at most
 SAMPLE = 32  # keys whose scores say how large a row's scores are
 LEAST_SUM = 1e-20  # of 2 ** (score − reference): below it single precision has too few digits
@@ -208,11 +208,12 @@ class SoftmaxRows:
         self.allowed = head.allowed.counts(self.positions)
         self.query = head.query[self.positions.to(self.device)]
         self.unit = head.terms.temperature * LN_2
+        self.most_keys = max(STRIP, TILE // self.count)  # of a tile
         self.left = self.query
         if isinstance(head.mechanism.score, DotProduct):
             no_keys = self.query.new_empty(0, head.key_width)
             self.left = head.mechanism.score.factors(self.query, no_keys)[0] / self.unit
-        self.buffer = self.query.new_empty(self.count * TILE)
+        self.buffer = self.query.new_empty(self.count * self.most_keys)
         self.view, *self.others = map(self.occupied, (head.strips, *head.others))
 
     def occupied(self, strips: KeyStrips) -> Occupied:
@@ -223,7 +224,7 @@ class SoftmaxRows:
         part = slice(first, max(first, stop))
         some = KeyStrips(strips.positions[part], strips.vectors[part], strips.column[part], strips.shown)
         counts = self.allowed.lookup(some.positions)
-        return _occupied(some, counts, self.count, max(1, TILE // counts.shape[1]))
+        return _occupied(some, counts, self.count, max(1, self.most_keys // counts.shape[1]))
 
     def block(self) -> SoftmaxBlock:
         """Returns the cells of these rows."""
@@ -370,13 +371,11 @@ class SoftmaxRows:
         self, cell: Int[Tensor, " rows"], count: int, left: int, columns: int
     ) -> Int[Tensor, "cells columns"]:
         """Returns the number of allowed pairs in each cell; `cell` is the row of cells of each row, of so many."""
-        axis = self.head.columns
+        axis, allowed = self.head.columns, self.head.allowed
         starts = axis.starts[left : left + columns + 1]
-        keys = axis.positions[int(starts[0]) : int(starts[-1])]
-        parts = (self.positions[cell == i] for i in range(count))
-        counts = [(self.allowed if count == 1 else self.head.allowed.counts(part)).lookup(keys) for part in parts]
-        sums = torch.nn.functional.pad(torch.stack(counts).cumsum(1), (1, 0))
-        return sums[:, starts - starts[0]].diff()
+        return torch.stack(
+            [allowed.group_sums(self.positions[cell == i], axis.positions, starts) for i in range(count)]
+        )
 
 
 def _few(part: Occupied) -> tuple[Int[Tensor, " picked"], slice]:
