@@ -438,7 +438,9 @@ def test_what_is_picked_is_what_the_whole_has(random_inputs, normalizer):
     whole, part = how(inputs), how(inputs, heads=[2, 1], rows=[600, 3, 511])
     for stage in ("raw", "scores", "allowed", "weights", "output"):
         expected = getattr(whole, stage)[..., [2, 1], :, :][..., [600, 3, 511], :]
-        torch.testing.assert_close(getattr(part, stage), expected, rtol=1e-5, atol=1e-6)
+        # What adds up large numbers, as the output of Identity does, is rounded by their size.
+        rounding = 1e-6 * float(expected[expected.isfinite()].abs().max()) if expected.is_floating_point() else 0.0
+        torch.testing.assert_close(getattr(part, stage), expected, rtol=1e-5, atol=max(1e-6, rounding))
 
 
 @pytest.mark.parametrize("score", [ScaledDot(), Cosine(), General()], ids=repr)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnviz.masks.cost.normal_form import UnstructuredRule
@@ -17,6 +17,7 @@ PATIENCE = 1 << 26  # steps that are spent on finding intervals
 ROWS = 1 << 14  # whose intervals are found at a time
 MOST_INTERVALS = 1 << 23
 MOST_PAIRS = 1 << 22  # at which a mask is evaluated at a time
+FARTHEST = 1 << 22  # keys: single precision has halves up to here
 
 
 class KeyCounts(NamedTuple):
@@ -54,34 +55,63 @@ class AllowedKeys:
         zero = queries.new_zeros(())
         return self.mask(zero, zero + self.head, queries, keys)
 
-    def tile(self, queries: Int[Tensor, " rows"], keys: Int[Tensor, " keys"]) -> Bool[Tensor, "rows keys"]:
-        """Returns whether each of these queries may attend to each of these keys."""
+    def hide(
+        self, scores: Float[Tensor, "rows keys"], queries: Int[Tensor, " rows"], keys: Int[Tensor, " keys"]
+    ) -> None:
+        """Sets the scores of these queries and keys that are not allowed to −∞."""
         if self.intervals is None or not self.has_one_interval_a_row:
-            return self.pairs(queries[:, None], keys).expand(len(queries), len(keys))
+            scores.masked_fill_(~self.pairs(queries[:, None], keys).to(scores.device), -torch.inf)
+            return
         rows, _, start, stop = self.intervals
         index = np.searchsorted(rows, queries.numpy(), "right") - 1
-        first, end = (torch.from_numpy(one[index].astype(np.int32))[:, None] for one in (start, stop))
-        short = keys.int()
-        return (short >= first).logical_and_(short < end)
+        low, high = int(keys.min()), int(keys.max())
+        key = (keys - low).to(scores)
+        # A distance times ∞ is ±∞: on a CPU that takes a fifth of the time of comparing and filling.
+        if int(start[index].max()) > low:
+            first = torch.from_numpy((start[index] - low).clip(max=FARTHEST)).to(scores)
+            torch.minimum(scores, (key - (first - 0.5)[:, None]).mul_(torch.inf), out=scores)
+        if int(stop[index].min()) <= high:
+            end = torch.from_numpy((stop[index] - low).clip(min=-FARTHEST)).to(scores)
+            torch.minimum(scores, ((end - 0.5)[:, None] - key).mul_(torch.inf), out=scores)
 
     def counts(self, queries: Int[Tensor, " queries"]) -> KeyCounts:
         """Returns how many of these queries, which must be in order, may attend to each key."""
         if self.intervals is None:
             return KeyCounts(0, self._counts_by_pairs(queries))
+        start, stop, weight = self._intervals_of(queries)
+        if not len(start):
+            return KeyCounts(0, torch.zeros(0, dtype=torch.int64))
+        left, right = int(start.min()), int(stop.max())
+        steps = np.zeros(right - left + 1, np.int64)
+        np.add.at(steps, start - left, weight)
+        np.subtract.at(steps, stop - left, weight)
+        return KeyCounts(left, torch.from_numpy(steps.cumsum()[:-1]))
+
+    def group_sums(
+        self, queries: Int[Tensor, " queries"], keys: Int[Tensor, " keys"], starts: Int[Tensor, " edges"]
+    ) -> Int[Tensor, " groups"]:
+        """Returns how many pairs of these queries, in order, and of each group of keys are allowed.
+
+        Group i has the keys from index starts[i] to starts[i + 1].
+        """
+        first, stop = int(starts[0]), int(starts[-1])
+        if self.intervals is not None and int(keys[stop - 1] - keys[first]) == stop - first - 1:  # neighbors
+            edges = (starts - first + keys[first]).numpy()
+            left, right, weight = self._intervals_of(queries)
+            if len(left) * len(edges) <= MOST_PAIRS:
+                return torch.from_numpy(weight @ (edges.clip(left[:, None], right[:, None]))).diff()
+        sums = torch.nn.functional.pad(self.counts(queries).lookup(keys[first:stop]).cumsum(0), (1, 0))
+        return sums[starts - first].diff()
+
+    def _intervals_of(self, queries: Int[Tensor, " queries"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the start and stop of the intervals of these queries, and how many queries have each."""
+        assert self.intervals is not None
         rows, owner, start, stop = self.intervals
-        # How many of the queries have each distinct row.
         first, last = (int(np.searchsorted(rows, int(queries[i]), "right")) - 1 for i in (0, -1))
         count = np.diff(np.searchsorted(queries.numpy(), np.append(rows[first : last + 1], int(queries[-1]) + 1)))
         count[0] += int((queries < int(rows[first])).sum())
         part = slice(*np.searchsorted(owner, (rows[first], rows[last] + 1)))
-        if part.start == part.stop:
-            return KeyCounts(0, torch.zeros(0, dtype=torch.int64))
-        weight = count[np.searchsorted(rows[first : last + 1], owner[part])]
-        left, right = int(start[part].min()), int(stop[part].max())
-        steps = np.zeros(right - left + 1, np.int64)
-        np.add.at(steps, start[part] - left, weight)
-        np.subtract.at(steps, stop[part] - left, weight)
-        return KeyCounts(left, torch.from_numpy(steps.cumsum()[:-1]))
+        return start[part], stop[part], count[np.searchsorted(rows[first : last + 1], owner[part])]
 
     def _counts_by_pairs(self, queries: Int[Tensor, " queries"]) -> Int[Tensor, " keys"]:
         keys, rows = torch.arange(self.keys), max(1, MOST_PAIRS // self.keys)

@@ -13,7 +13,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -26,7 +28,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.normalizers import SoftmaxTerms
 from attnviz.scores import DotProduct
 
-TILE = 1024  # keys
+TILE = 1 << 19  # scores
 STRIP = 256  # keys at most
 SAMPLE = 32  # keys whose scores say how large a row's scores are
 LEAST_SUM = 1e-20  # of 2 ** (score − reference): below it single precision has too few digits
@@ -40,7 +42,7 @@ class KeyStrips:
     """Keys in strips of one width, each within one column of cells; a strip that is narrower is padded."""
 
     positions: Int[Tensor, "strips width"]  # −1 where a strip is padded
-    vectors: Float[Tensor, "strips width d"]  # for a dot product, with a last 1 that a row's reference is multiplied by
+    vectors: Float[Tensor, "strips width d"]
     column: Int[Tensor, " strips"]  # of cells
     shown: bool
 
@@ -61,11 +63,14 @@ def _strips(
     index = index[(index >= 0).any(1)]
     column = torch.repeat_interleave(torch.arange(len(sizes)), sizes)[index[:, 0]]
     padding = index < 0
-    index = positions[index.clamp(min=0)].masked_fill(padding, -1)
-    copies = vectors.new_ones(*index.shape, vectors.shape[1] + 1)
+    index = positions[index.clamp(min=0)]
+    first, count = int(positions[0]), index.numel()
+    if count == len(positions) == int(positions[-1]) - first + 1:  # neighbors, and no strip is padded
+        return KeyStrips(index, vectors[first : first + count].reshape(*index.shape, -1), column, shown)
+    copies = vectors.new_empty(*index.shape, vectors.shape[1])
     for part, rows in zip(copies.split(COPIED), index.split(COPIED), strict=True):
-        part[..., :-1] = vectors[rows.clamp(min=0).to(vectors.device)]
-    return KeyStrips(index, copies, column, shown)
+        part[:] = vectors[rows.to(vectors.device)]
+    return KeyStrips(index.masked_fill_(padding, -1), copies, column, shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,57 +155,76 @@ def compute_block(head: SoftmaxHead, rows: Int[Tensor, " rows"]) -> SoftmaxBlock
     return SoftmaxRows(head, rows).block()
 
 
+class Tile(NamedTuple):
+    """Neighboring strips whose scores are held at a time, and the places of some of their keys."""
+
+    strips: slice
+    partial: slice | None  # between the first and the last key that only some of the rows may attend to
+    padded: Int[Tensor, " padded"]
+
+
 @dataclass(frozen=True, eq=False)
 class Occupied:
     """The strips between the first and the last that hold anything allowed for a block of rows."""
 
     strips: KeyStrips
     counts: Int[Tensor, "strips width"]  # how many rows may attend to each key
-    tiles: list[slice]  # of strips, all that hold anything allowed
+    tiles: list[Tile]  # of all strips that hold anything allowed
 
-    def pick(self, strip: Int[Tensor, " picked"], place: slice) -> "Occupied":
+    def pick(self, strip: Int[Tensor, " picked"], place: slice, rows: int) -> "Occupied":
         """Returns some places of some strips, as one tile."""
         strips, device = self.strips, self.strips.vectors.device
         vectors = strips.vectors[strip.to(device), place]
         few = KeyStrips(strips.positions[strip, place], vectors, strips.column[strip], strips.shown)
-        return Occupied(few, self.counts[strip, place], [slice(0, len(strip))] if len(strip) else [])
+        return _occupied(few, self.counts[strip, place], rows, strip.shape[0])
+
+
+def _occupied(strips: KeyStrips, counts: Int[Tensor, "strips width"], rows: int, most: int) -> Occupied:
+    """Returns strips, of which so many `rows` may attend to each key, in tiles of at most so many strips."""
+    width = counts.shape[1]
+    padding = strips.positions < 0
+    partial, padded = (one.flatten().nonzero()[:, 0].numpy() for one in ((counts < rows) & ~padding, padding))
+    index = (counts > 0).any(1).nonzero()[:, 0].numpy()
+    tiles = []
+    for run in np.split(index, (np.diff(index) > 1).nonzero()[0] + 1) if len(index) else ():
+        for first in range(int(run[0]), int(run[-1]) + 1, most):
+            stop = min(first + most, int(run[-1]) + 1)
+            (hidden, none) = (
+                one[slice(*np.searchsorted(one, (first * width, stop * width)))] - first * width
+                for one in (partial, padded)
+            )
+            hull = slice(int(hidden[0]), int(hidden[-1]) + 1) if len(hidden) else None
+            tiles.append(Tile(slice(first, stop), hull, torch.from_numpy(none)))
+    return Occupied(strips, counts, tiles)
 
 
 class SoftmaxRows:
     """The computation of one block of rows."""
 
     def __init__(self, head: SoftmaxHead, rows: Int[Tensor, " rows"]) -> None:
-        self.head, self.rows = head, rows
+        self.head, self.rows, self.count = head, rows, rows.shape[0]
         self.positions = head.rows.positions[rows]
         self.device = head.query.device
         self.allowed = head.allowed.counts(self.positions)
         self.query = head.query[self.positions.to(self.device)]
         self.unit = head.terms.temperature * LN_2
+        self.most_keys = max(STRIP, TILE // self.count)  # of a tile
         self.left = self.query
         if isinstance(head.mechanism.score, DotProduct):
             no_keys = self.query.new_empty(0, head.key_width)
             self.left = head.mechanism.score.factors(self.query, no_keys)[0] / self.unit
-        self.buffer = self.query.new_empty(len(rows) * TILE)
+        self.buffer = self.query.new_empty(self.count * self.most_keys)
         self.view, *self.others = map(self.occupied, (head.strips, *head.others))
 
     def occupied(self, strips: KeyStrips) -> Occupied:
-        """Returns the strips that hold anything allowed, in tiles."""
+        """Returns the strips that hold anything allowed."""
         low, high = strips.bounds
         first = int(torch.searchsorted(high, self.allowed.first))
         stop = int(torch.searchsorted(low, self.allowed.first + len(self.allowed.queries)))
-        counts = self.allowed.lookup(strips.positions[first : max(first, stop)])
-        index = (counts > 0).any(1).nonzero()[:, 0]
-        start, end = (int(index[0]), int(index[-1]) + 1) if len(index) else (0, 0)
-        most = max(1, TILE // strips.positions.shape[1])
-        runs = torch.tensor_split(index - start, ((index.diff() > 1).nonzero()[:, 0] + 1).tolist()) if end else ()
-        tiles = [
-            slice(tile, min(tile + most, int(run[-1]) + 1))
-            for run in runs
-            for tile in range(int(run[0]), int(run[-1]) + 1, most)
-        ]
-        part = slice(first + start, first + end)
+        part = slice(first, max(first, stop))
         some = KeyStrips(strips.positions[part], strips.vectors[part], strips.column[part], strips.shown)
-        return Occupied(some, counts[start:end], tiles)
+        counts = self.allowed.lookup(some.positions)
+        return _occupied(some, counts, self.count, max(1, self.most_keys // counts.shape[1]))
 
     def block(self) -> SoftmaxBlock:
         """Returns the cells of these rows."""
@@ -212,7 +236,7 @@ class SoftmaxRows:
             sums, maxima = self.reduce(self.view, reference)
             scale = torch.where(lse.isinf(), 0, torch.ones_like(lse))
         else:
-            reference = self.largest([one.pick(*_few(one)) for one in (self.view, *self.others)])
+            reference = self.largest([one.pick(*_few(one), self.count) for one in (self.view, *self.others)])
             sums, maxima, total, shown = self.all_sums(reference)
             if not bool((total.isfinite() & (total >= LEAST_SUM)).all()):
                 reference = self.largest([self.view, *self.others])
@@ -229,7 +253,7 @@ class SoftmaxRows:
 
     def largest(self, parts: Sequence[Occupied]) -> Float[Tensor, " rows"]:
         """Returns the largest score of each row among some keys; 0 where nothing is allowed."""
-        zero = self.query.new_zeros(len(self.rows))
+        zero = self.query.new_zeros(self.count)
         best = zero + self.head.terms.sink / LN_2
         for part in parts:
             for tile in part.tiles:
@@ -250,31 +274,27 @@ class SoftmaxRows:
         self, part: Occupied, reference: Float[Tensor, " rows"]
     ) -> tuple[Float[Tensor, "rows strips"], Float[Tensor, "rows strips"]]:
         """Returns the sum of 2 ** (score − reference) over each strip, and the maximum of score − reference."""
-        sums = self.query.new_zeros(len(self.rows), len(part.strips.positions))
+        sums = self.query.new_zeros(self.count, part.counts.shape[0])
         maxima = torch.full_like(sums, -torch.inf)
         for tile in part.tiles:
-            scores = self.scores(part, tile, reference).view(len(self.rows), tile.stop - tile.start, -1)
-            maxima[:, tile] = scores.amax(-1)
-            sums[:, tile] = scores.exp2_().sum(-1)
+            scores = self.scores(part, tile, reference).unflatten(1, (-1, part.counts.shape[1]))
+            maxima[:, tile.strips] = scores.amax(-1)
+            sums[:, tile.strips] = scores.exp2_().sum(-1)
         return sums, maxima
 
     # Scores -----------------------------------------------------------------------------------------------------------
 
-    def scores(self, part: Occupied, tile: slice, reference: Float[Tensor, " rows"]) -> Float[Tensor, "rows keys"]:
+    def scores(self, part: Occupied, tile: Tile, reference: Float[Tensor, " rows"]) -> Float[Tensor, "rows keys"]:
         """Returns the scores of some strips less the reference; −∞ where not allowed or padded."""
-        vectors, keys = part.strips.vectors[tile].flatten(0, 1), part.strips.positions[tile].flatten()
+        vectors, keys = part.strips.vectors[tile.strips].flatten(0, 1), part.strips.positions[tile.strips].flatten()
         if self.head.is_dot_product:
-            rows = torch.cat([self.left, -reference[:, None]], 1)
-            scores = torch.mm(rows, vectors.mT, out=self.buffer[: len(rows) * len(vectors)].view(len(rows), -1))
+            buffer = self.buffer[: self.count * keys.shape[0]].view(self.count, -1)
+            scores = torch.addmm(-reference[:, None], self.left, vectors.mT, out=buffer)
         else:
             scores = self.other_scores(self.query, vectors, self.positions[:, None], keys) - reference[:, None]
-        padded = (keys < 0).nonzero()[:, 0]
-        partial = ((part.counts[tile].flatten() < len(self.rows)) & (keys >= 0)).nonzero()
-        if len(partial):
-            hull = slice(int(partial[0]), int(partial[-1]) + 1)
-            allowed = self.head.allowed.tile(self.positions, keys[hull].clamp(min=0))
-            scores[:, hull].masked_fill_(~allowed.to(self.device), -torch.inf)
-        return scores.index_fill_(1, padded.to(self.device), -torch.inf) if len(padded) else scores
+        if tile.partial:
+            self.head.allowed.hide(scores[:, tile.partial], self.positions, keys[tile.partial].clamp(min=0))
+        return scores.index_fill_(1, tile.padded.to(self.device), -torch.inf) if tile.padded.shape[0] else scores
 
     def other_scores(
         self,
@@ -284,7 +304,7 @@ class SoftmaxRows:
         keys: Int[Tensor, "..."],
     ) -> Float[Tensor, "*batch rows keys"]:
         """Returns scores with biases, in the unit of this block, at these positions."""
-        scores = self.head.mechanism.score(query, key[..., :-1])
+        scores = self.head.mechanism.score(query, key)
         q, k = queries.to(self.device), keys.clamp(min=0).to(self.device)
         zero = q.new_zeros(())
         for bias in self.head.mechanism.biases:
@@ -338,7 +358,7 @@ class SoftmaxRows:
             vectors, place = strips.vectors[part : part + most], rows.to(self.device)
             queries = self.positions[rows][..., None]
             if self.head.is_dot_product:
-                scores = torch.cat([self.left[place], -shift[place][..., None]], 2) @ vectors.mT
+                scores = torch.baddbmm(-shift[place][..., None], self.left[place], vectors.mT)
             else:
                 scores = self.other_scores(self.query[place], vectors, queries, positions) - shift[place][..., None]
             allowed = self.head.allowed.pairs(queries, positions.clamp(min=0)) & (positions >= 0)
@@ -351,13 +371,11 @@ class SoftmaxRows:
         self, cell: Int[Tensor, " rows"], count: int, left: int, columns: int
     ) -> Int[Tensor, "cells columns"]:
         """Returns the number of allowed pairs in each cell; `cell` is the row of cells of each row, of so many."""
-        axis = self.head.columns
+        axis, allowed = self.head.columns, self.head.allowed
         starts = axis.starts[left : left + columns + 1]
-        keys = axis.positions[int(starts[0]) : int(starts[-1])]
-        parts = (self.positions[cell == i] for i in range(count))
-        counts = [(self.allowed if count == 1 else self.head.allowed.counts(part)).lookup(keys) for part in parts]
-        sums = torch.nn.functional.pad(torch.stack(counts).cumsum(1), (1, 0))
-        return sums[:, starts - starts[0]].diff()
+        return torch.stack(
+            [allowed.group_sums(self.positions[cell == i], axis.positions, starts) for i in range(count)]
+        )
 
 
 def _few(part: Occupied) -> tuple[Int[Tensor, " picked"], slice]:

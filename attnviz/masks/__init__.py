@@ -7,7 +7,7 @@ from attnviz.masks.grid import Grid
 from attnviz.masks.language import MaskError, parse
 from attnviz.masks.mask import And, Bound, Compare, Mask, Not, Or, Shifted
 from attnviz.masks.segments import BlockCausal, Chunked, Documents, Padding, SharedPrefix
-from attnviz.masks.sparse import BigBird, Fixed, Logarithmic, Strided
+from attnviz.masks.sparse import BigBird, Fixed, Logarithmic, Strided, VerticalSlash
 from attnviz.masks.vision import Axial, CrossToImage, ImageAndText, Neighborhood2D, ShiftedWindow2D
 from attnviz.masks.window import Band, DilatedWindow, Longformer, SlidingWindow
 
@@ -47,5 +47,6 @@ __all__ = [
     "SlidingWindow",
     "Strided",
     "Tree",
+    "VerticalSlash",
     "parse",
 ]

@@ -3,15 +3,17 @@
 import io
 import math
 import re
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Bool
 
 from attnviz.formatting import quoted
-from attnviz.masks.mask import Array, Mask
+from attnviz.masks.mask import Array, Mask, require_at_least
 from attnviz.masks.terms import take
 from attnviz.npy import read_npy
 
@@ -26,7 +28,8 @@ Bits = Annotated[int, "cells"]  # a number that the language writes as 0x…, ho
 class Grid(Mask):
     """Each pair as it was painted: a query sees the keys whose cells in its row are set.
 
-    `cells` is one number, whose binary digits are the cells, row by row. Outside the grid nothing is allowed.
+    `cells` is one number, whose binary digits are the cells, row by row. Outside the grid nothing is allowed. A cell
+    stands for a `block` of neighboring queries and as many keys: a block-sparse mask, if it is more than one.
 
     Example:
         >>> Grid.from_array([[1, 0], [1, 1]]).matrix(2, 2).long()
@@ -37,16 +40,18 @@ class Grid(Mask):
     rows: int
     columns: int
     cells: Bits
+    block: int = field(default=1, metadata={"min": 1, "max": 131072})
 
     def __post_init__(self) -> None:
         _check_size(self.rows, self.columns)
+        require_at_least(self, "block", self.block, 1)
         count = self.rows * self.columns
         if not 0 <= self.cells < 1 << count:
             raise ValueError(f"A grid of {self.rows} × {self.columns} has {count:,} cells; the number gives more.")
 
     @classmethod
-    def from_array(cls, array: Any) -> "Grid":
-        """Returns the grid of a matrix (queries, keys) of True and False, or of 1 and 0.
+    def from_array(cls, array: Any, block: int = 1) -> "Grid":
+        """Returns the grid of a matrix (queries, keys) of True and False, or of 1 and 0, a cell for each block.
 
         Raises ValueError if it is no matrix, is too large, or holds anything else.
         """
@@ -61,7 +66,7 @@ class Grid(Mask):
             raise ValueError(_refusal(row, column, str(matrix[row, column])))
         rows, columns = matrix.shape
         spare = -rows * columns % 8
-        return cls(rows, columns, int.from_bytes(np.packbits(matrix != 0).tobytes(), "big") >> spare)
+        return cls(rows, columns, int.from_bytes(np.packbits(matrix != 0).tobytes(), "big") >> spare, block)
 
     @classmethod
     def read(cls, name: str | None, data: bytes | str) -> "Grid":
@@ -92,12 +97,19 @@ class Grid(Mask):
         return np.unpackbits(np.frombuffer(packed, np.uint8), count=count).reshape(self.rows, self.columns).astype(bool)
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
+        if self.block > 1:
+            q, k = q // self.block, k // self.block
         inside = (q >= 0) & (q < self.rows) & (k >= 0) & (k < self.columns)
         place = q.clamp(min=0, max=self.rows - 1) * self.columns + k.clamp(min=0, max=self.columns - 1)
-        return inside & (take(self.array().reshape(-1).astype(int).tolist(), place) == 1)
+        return inside & (take(_table(self), place) == 1)
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
-        if (queries, keys) != (self.rows, self.columns):
+        if (-(-queries // self.block), -(-keys // self.block)) != (self.rows, self.columns):
+            if self.block > 1:
+                raise ValueError(
+                    f"The grid is {self.rows} × {self.columns} blocks of {self.block}; here there are {queries:,} "
+                    f"queries and {keys:,} keys. Take a grid that was made for so many."
+                )
             raise ValueError(
                 f"The grid is {self.rows} × {self.columns}; here there are {queries} queries and {keys} keys. "
                 f"Paint or upload one of {queries} × {keys}, or take an example of {self.rows} queries and "
@@ -107,17 +119,25 @@ class Grid(Mask):
 
     def condition(self) -> str:
         count = self.cells.bit_count()
-        return f"their cell is one of the {count:,} that are set in a grid of {self.rows} × {self.columns}"
+        blocks = f" blocks of {self.block} × {self.block}" if self.block > 1 else ""
+        return f"their cell is one of the {count:,} that are set in a grid of {self.rows} × {self.columns}{blocks}"
 
     def __str__(self) -> str:
-        return f"grid({self.rows}, {self.columns}, {self._hexadecimal()})"
+        return f"grid({self._arguments()})"
 
     def __repr__(self) -> str:
         # Python refuses to write so long a number in decimal.
-        return f"Grid({self.rows}, {self.columns}, {self._hexadecimal()})"
+        return f"Grid({self._arguments()})"
 
-    def _hexadecimal(self) -> str:
-        return f"0x{self.cells:0{(self.rows * self.columns + 3) // 4}x}"
+    def _arguments(self) -> str:
+        cells = f"0x{self.cells:0{(self.rows * self.columns + 3) // 4}x}"
+        return f"{self.rows}, {self.columns}, {cells}" + f", {self.block}" * (self.block > 1)
+
+
+@lru_cache(maxsize=16)
+def _table(grid: Grid) -> array:
+    """Returns the cells, row by row."""
+    return array("b", grid.array().tobytes())
 
 
 def _check_size(rows: int, columns: int) -> None:

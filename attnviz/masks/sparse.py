@@ -76,6 +76,7 @@ class Fixed(Mask):
         )
 
 
+MOST_LISTED = 8  # numbers in a sentence
 # Random blocks are drawn for so many heads, and head h has those of head h % HEADS;
 HEADS = 64
 # for fewer heads where there are very many rows of blocks, so that a table has at most so many numbers.
@@ -171,4 +172,58 @@ class Logarithmic(LengthDependent):
         return "the key stands at its own position, or 1, 2, 4, 8 or another power of two before it"
 
 
-MASKS = (Strided, Fixed, BigBird, Logarithmic)
+@dataclass(frozen=True)
+class VerticalSlash(Mask):
+    """Each query sees some keys that all queries see, and those at some distances before it.
+
+    k is one of `columns`, or q − k one of `slashes`: on a map, vertical lines and diagonals. With a causal mask, as in
+    `causal & vertical_slash([0], [0, 1])`, the vertical-slash pattern of MInference (Jiang et al. 2024), which chooses
+    the lines for each head and text. A negative slash lies after the query.
+
+    Example:
+        >>> VerticalSlash((0,), (0, 2)).matrix(4, 4).long()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 0, 0],
+                [1, 0, 1, 0],
+                [1, 1, 0, 1]])
+    """
+
+    columns: tuple[int, ...] = field(default=(0, 5), metadata={"min": 0, "max": 1048575, "many": 4096})
+    slashes: tuple[int, ...] = field(default=(0, 1, 4), metadata={"min": -1048575, "max": 1048575, "many": 4096})
+
+    def __post_init__(self) -> None:
+        for column in self.columns:
+            require_at_least(self, "every column", column, 0)
+
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
+        return _is_one_of(k, self.columns) | _is_one_of(q - k, self.slashes)
+
+    def condition(self) -> str:
+        return (
+            f"the key is one of {_few(self.columns)}, or the query stands so many positions after it: "
+            f"{_few(self.slashes)}"
+        )
+
+
+def _is_one_of(position: Array, numbers: tuple[int, ...]) -> Array:
+    """Returns where a position is one of these numbers."""
+    if not numbers:
+        return position != position
+    first, last = min(numbers), max(numbers)
+    return take(_membership(numbers), (position - (first - 1)).clamp(min=0, max=last - first + 2)) == 1
+
+
+@lru_cache(maxsize=64)
+def _membership(numbers: tuple[int, ...]) -> array:
+    """Returns 1 for each of these numbers and 0 for those between them, for the one before and for the one after."""
+    table = np.zeros(max(numbers) - min(numbers) + 3, "i1")
+    table[np.array(numbers) - min(numbers) + 1] = 1
+    return array("b", table.tobytes())
+
+
+def _few(numbers: tuple[int, ...]) -> str:
+    listed = ", ".join(map(str, numbers[:MOST_LISTED])) or "none"
+    return f"{listed} and {len(numbers) - MOST_LISTED} more" if len(numbers) > MOST_LISTED else listed
+
+
+MASKS = (Strided, Fixed, BigBird, Logarithmic, VerticalSlash)

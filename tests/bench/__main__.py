@@ -22,6 +22,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
 from tests.bench.clusters import clusters
 from tests.bench.first_paint import first_paint
+from tests.bench.long_maps import long_maps
 from tests.bench.masks import masks
 from tests.bench.models import models
 from tests.bench.traces import traces
@@ -38,6 +39,7 @@ def main() -> None:
     core()
     capture()
     masks()
+    long_maps(table, row)
     clusters(table, row)
     models()
     traces()

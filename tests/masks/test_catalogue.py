@@ -48,6 +48,7 @@ from attnviz.masks import (
     SlidingWindow,
     Strided,
     Tree,
+    VerticalSlash,
 )
 from attnviz.masks.mask import rule
 
@@ -222,6 +223,10 @@ RULES = [
     (BigBird(3, 0, 0), big_bird(3, 0, 0)),
     (BigBird(2, 8, 1), big_bird(2, 8, 1)),
     (Logarithmic(), lambda i, j, n, m: i - j in POWERS),
+    (VerticalSlash((0, 4), (0, 2)), lambda i, j, n, m: j in (0, 4) or i - j in (0, 2)),
+    (VerticalSlash((9, 2, 5), (-3, 1, 40)), lambda i, j, n, m: j in (9, 2, 5) or i - j in (-3, 1, 40)),
+    (VerticalSlash((), (3,)) & Causal(), lambda i, j, n, m: i - j == 3),
+    (VerticalSlash((), ()), lambda i, j, n, m: False),
     (Padding(0), lambda i, j, n, m: False),
     (Padding(3), lambda i, j, n, m: j < 3),
     (Documents((4, 3, 5)), documents((4, 3, 5), lambda i, j: j <= i)),

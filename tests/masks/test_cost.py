@@ -40,6 +40,7 @@ from attnviz.masks import (
     SlidingWindow,
     Strided,
     Tree,
+    VerticalSlash,
 )
 from attnviz.masks import cost as module
 from attnviz.masks.cost import Cost, attention_flops, cost, layer_cost, row_intervals
@@ -71,6 +72,8 @@ SAMPLES = [
     Fixed(140, 3),
     BigBird(4, 2),
     Logarithmic(),
+    VerticalSlash(),
+    Causal() & VerticalSlash((3, 40, 41), (0, 7, 90)),
     Padding(11),
     Padding(0),
     Documents((4, 13, 1, 6)),

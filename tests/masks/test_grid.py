@@ -43,6 +43,24 @@ def test_a_grid_is_its_matrix_in_every_form(matrix):
     assert grid.describe().startswith(f"A query sees a key if their cell is one of the {array.sum()} that are set")
 
 
+@given(MATRIX, st.integers(1, 5), st.integers(0, 4), st.integers(0, 4))
+def test_a_cell_of_a_block_sparse_grid_is_a_block_of_pairs(matrix, block, fewer_queries, fewer_keys):
+    array = np.array(matrix)
+    queries, keys = (count * block - min(fewer, block - 1) for count, fewer in
+                     zip(array.shape, (fewer_queries, fewer_keys), strict=True))  # fmt: skip
+    grid = Grid.from_array(array, block)
+    expected = array.repeat(block, 0).repeat(block, 1)[:queries, :keys]
+    assert np.array_equal(cells(grid.bind(queries, keys, 1), queries, keys).numpy(), expected)
+    assert np.array_equal(cells(rule(grid, queries, keys), queries, keys).numpy(), expected)
+    assert parse(str(grid)) == grid
+    assert eval(repr(grid), {"Grid": Grid}) == grid
+
+
+def test_a_block_sparse_grid_of_other_lengths_is_refused_in_words():
+    with pytest.raises(ValueError, match="2 × 2 blocks of 64; here there are 129 queries and 100 keys"):
+        Grid.from_array(np.ones((2, 2)), 64).bind(129, 100, 1)
+
+
 @given(MATRIX, MATRIX)
 def test_grids_are_equal_where_their_matrices_are(a, b):
     assert (Grid.from_array(a) == Grid.from_array(b)) == (a == b)

@@ -171,11 +171,11 @@ def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn_in_fewer_cells(
 
 
 def fewer(weights: np.ndarray, most: int = 5) -> list[list[float]]:
-    """The largest weight in each of at most so many cells a side."""
+    """The largest weight in each of at most so many disjoint cells a side."""
 
     def ends(count: int) -> list[slice]:
         size = min(most, count)
-        return [slice(i * count // size, -(-(i + 1) * count // size)) for i in range(size)]
+        return [slice(i * count // size, (i + 1) * count // size) for i in range(size)]
 
     height, width = weights.shape
     return [[weights[rows, keys].max() for keys in ends(width)] for rows in ends(height)]

@@ -37,8 +37,8 @@ def wait_once(folder: Path, task: int) -> int:
 
 
 def wait_after_first(folder: Path, task: int) -> int:
-    (folder / str(task)).touch()
     try:
+        (folder / str(task)).touch()
         if task:
             wait_forever()
     except KeyboardInterrupt:

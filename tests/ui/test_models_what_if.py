@@ -336,7 +336,7 @@ def test_a_long_text_is_drawn_in_fewer_cells(drawn, monkeypatch):
     for key, layers in (("if-before", minilm().layers(EXAMPLE)), ("if-after", None)):
         layers = layers or run_with_interventions(minilm(), [TRIES["Temperature 4"]], EXAMPLE).layers
         whole = head_map(layers[3].inputs, layers[3].mechanism, 1).numpy()
-        ends = [slice(i * 16 // 5, -(-(i + 1) * 16 // 5)) for i in range(5)]
+        ends = [slice(i * 16 // 5, (i + 1) * 16 // 5) for i in range(5)]
         np.testing.assert_allclose(cells(drawn[key]), [[whole[a, b].max() for b in ends] for a in ends], atol=2e-6)
         assert drawn[key].spec.link == "what-if"
 
