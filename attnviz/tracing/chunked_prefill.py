@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -64,7 +64,7 @@ class ChunkedCalls:
         if layer.problem:
             raise NotCaptured(layer.problem)
         queries = call.lengths[0]
-        layer.options, layer.mask, layer.dtype = call.options, call.mask, call.query.dtype
+        layer.options, layer.mask, layer.dtype = call.options, cast(LazyMask, call.mask), call.query.dtype
         for row in self.sampled_rows:
             if layer.tokens <= row < layer.tokens + queries:
                 layer.rows[row] = output[0, row - layer.tokens].float().cpu()
@@ -104,7 +104,7 @@ class ChunkedCalls:
     def _append(self, path: Path, part: Tensor) -> None:
         try:
             with path.open("ab") as file:
-                file.write(part.view(torch.uint8).numpy())
+                file.write(part.view(torch.uint8).numpy().data)
         except OSError as error:
             raise ValueError(f"The chunks of the text cannot be written: {error.strerror}. Make room first.") from error
 

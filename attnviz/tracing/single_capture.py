@@ -106,7 +106,7 @@ def capture(
             if rows is None or chunk is None:
                 _run_with(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
                 return recording
-            with TemporaryDirectory(prefix="chunks-", dir=writer and writer.folder) as parts:
+            with TemporaryDirectory(prefix="chunks-", dir=writer.folder if writer else None) as parts:
                 calls = recording.chunked = ChunkedCalls(Path(parts), rows, selected)
                 _run_with(recording, model, lambda: run_chunks(model, arguments, chunk, calls))
                 recording.record_chunked_calls(calls)
