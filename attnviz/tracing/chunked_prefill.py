@@ -127,8 +127,8 @@ def run_chunks(model: nn.Module, arguments: ForwardArguments, size: int, calls: 
 
 def token_count(model: nn.Module, arguments: ForwardArguments) -> int:
     """Returns the number of tokens of the text. Raises ValueError if a model does not read one text with a cache."""
-    given = (arguments.by_name.get(name) for name in ("input_ids", "inputs_embeds"))
-    text = next((one for one in given if isinstance(one, Tensor)), None)
+    ids = (arguments.by_name.get(name) for name in ("input_ids", "inputs_embeds"))
+    text = next((one for one in ids if isinstance(one, Tensor)), None)
     if text is None or len(text) != 1:
         raise ValueError("Chunks are those of one text: give its token ids, as input_ids of the shape (1, tokens).")
     if "past_key_values" not in inspect.signature(model.forward).parameters or arguments.by_name.get("past_key_values"):
