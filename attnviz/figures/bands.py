@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from attnviz.figures.heatmap import OUTLINE
+from attnviz.figures.mosaic import ACCENT
 
 Band = tuple[int, int]  # the first row or column, and the last
 
@@ -17,14 +17,13 @@ def add_bands(
     Example:
         >>> figure = go.Figure()
         >>> add_bands(figure, (4, 6), rows=[(3, 3)], columns=[(1, 2)])
-        >>> [(one.x0, one.x1, one.y0, one.y1) for one in figure.layout.shapes[::2]]
+        >>> [(one.x0, one.x1, one.y0, one.y1) for one in figure.layout.shapes]
         [(-0.5, 5.5, 2.5, 3.5), (0.5, 2.5, -0.5, 3.5)]
     """
     height, width = shape
     boxes = [(0, width - 1, *band) for band in rows] + [(*band, 0, height - 1) for band in columns]
     for left, right, top, bottom in boxes:
-        for color, thickness in OUTLINE:
-            figure.add_shape(
-                type="rect", line={"color": color, "width": thickness},
-                x0=left - 0.5, x1=right + 0.5, y0=top - 0.5, y1=bottom + 0.5,
-            )  # fmt: skip
+        figure.add_shape(
+            type="rect", line={"color": ACCENT, "width": 1.5},
+            x0=left - 0.5, x1=right + 0.5, y0=top - 0.5, y1=bottom + 0.5,
+        )  # fmt: skip

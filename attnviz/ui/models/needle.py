@@ -28,7 +28,8 @@ STEP = 20  # words
 START = Haystack()
 LENGTH, DEPTH = "needle-words", "needle-depth"  # in the link
 TABLE = "needle-table"
-HEIGHT, WIDTH = 470, 128  # of the map and the table, and of a column
+MASS, UNIFORM = "Mass on the fact", "× uniform"  # columns
+HEIGHT, WIDTH = 470, 120  # of the map and the table, and of a column
 TEXT_ONLY = "A needle is hidden in a text, and this model sees pictures. Choose a model that reads text."
 SHORT = "{name} reads at most {limit} tokens, too few for a text with a fact hidden in it. Choose another model."
 
@@ -59,7 +60,7 @@ def show(selection: ModelSelection) -> None:
         st.error(plain(str(problem)), icon=":material/error:")
         return
     st.html(html.paragraphs([f"Hidden in the text: “{haystack.fact}” At its end: “{haystack.question}”"]))
-    left, right = st.columns([0.4, 0.6], gap="medium")
+    left, right = st.columns([0.44, 0.56], gap="medium")
     with left:
         _show_table(found, masses, selection)
     with right:
@@ -69,6 +70,8 @@ def show(selection: ModelSelection) -> None:
 
 
 def _choose_haystack(most: int) -> Haystack:
+    if st.session_state.get(LENGTH, 0) > most:  # chosen for a model that reads more
+        st.session_state[LENGTH] = most
     places = st.columns(2, gap="medium")
     with places[0]:
         words = st.slider(
@@ -109,8 +112,8 @@ def _show_table(found: Found, masses: PassageMass, selection: ModelSelection) ->
         {
             "Layer": [found.layers[index].name for index, _ in heads],
             "Head": [head for _, head in heads],
-            "Mass on the fact": mass,
-            "Times uniform": mass / np.maximum(masses.uniform[order].numpy(), 1e-9),
+            MASS: mass,
+            UNIFORM: mass / np.maximum(masses.uniform[order].numpy(), 1e-9),
         }
     )
     opened = selection.layer.name, selection.head
@@ -129,13 +132,14 @@ def _show_table(found: Found, masses: PassageMass, selection: ModelSelection) ->
         on_select=select,
         selection_mode="single-row",
         column_config={
-            "Head": st.column_config.NumberColumn(width=56),
-            "Mass on the fact": st.column_config.ProgressColumn(
+            "Layer": st.column_config.TextColumn(width=84),
+            "Head": st.column_config.NumberColumn(width=48),
+            MASS: st.column_config.ProgressColumn(
                 width=WIDTH, format="%.3f", min_value=0.0, max_value=float(mass.max(initial=0)) or 1.0,
                 help="How much of its attention the question gives to the fact, averaged over the question’s tokens.",
             ),
-            "Times uniform": st.column_config.NumberColumn(
-                format="%.1f×", help="1 is what a head gives to the fact if it attends to all tokens equally."
+            UNIFORM: st.column_config.NumberColumn(
+                width=84, format="%.1f×", help="1 is what a head gives to the fact if it attends to all tokens equally."
             ),
         },
         alt="Heads by their mass on the fact",
@@ -165,7 +169,7 @@ def _show_map(found: Found, masses: PassageMass, selection: ModelSelection) -> N
         name=f"attention {head_map.title} needle",
         description=_sentence(masses, index, selection, head_map),
         height=HEIGHT,
-        hint="Marked: the fact’s rows and columns, and the question’s rows.",
+        hint="Marked: the fact, and the question’s rows.",
         on_view=head_map.on_view,
     )
     st.html(html.summary(_sentence(masses, index, selection, head_map)))
