@@ -319,10 +319,8 @@ export class HeatmapController extends ReadingController {
     const { chart, spec } = this;
     const { sentences, downsampled, difference } = spec;
     const weight = this.weights[row][column];
-    // The cell of a downsampled map names the tokens of its largest weight.
-    const [query, key] = downsampled
-      ? [downsampled.queryNames[downsampled.queryPositions[row][column]], downsampled.keyNames[downsampled.keyPositions[row][column]]]
-      : [spec.queryTokens[row], spec.keyTokens[column]];
+    if (downsampled && !difference) return this.#tellCell(downsampled, row, column);
+    const [query, key] = [spec.queryTokens[row], spec.keyTokens[column]];
     const words = { query, key, weight: spec.wholeNumbers ? String(weight) : number(weight) };
     if (!difference) {
       const template = this.cellSentences.get(`${row} ${column}`);
@@ -333,6 +331,26 @@ export class HeatmapController extends ReadingController {
     if (before === undefined || after === undefined) return chart.say("");
     const change = difference.sentences[changeOf(before, after)];
     chart.say(change, false, { ...words, before: number(before), after: number(after) });
+  }
+
+  /**
+   * The cell of a downsampled map: its largest weight with the tokens that have it, and its other numbers.
+   * @param {NonNullable<import("./types").HeatmapSpec["downsampled"]>} cells
+   * @param {number} row
+   * @param {number} column
+   */
+  #tellCell(cells, row, column) {
+    const { sentences } = this.spec;
+    const pairs = cells.allowed[row][column];
+    if (!pairs) return this.chart.say(sentences.masked);
+    this.chart.say(sentences.allowed + (pairs > 1 ? cells.several : ""), false, {
+      query: `${cells.tokens[cells.queryTokens[row][column]]} (${cells.queryPositions[row][column]})`,
+      key: `${cells.tokens[cells.keyTokens[row][column]]} (${cells.keyPositions[row][column]})`,
+      weight: number(cells.maximum[row][column]),
+      pairs: pairs.toLocaleString("en-US"),
+      mass: number(cells.mass[row][column]),
+      mean: number(cells.mean[row][column]),
+    });
   }
 
   // Over the map ---------------------------------------------------------------------------------------------------
