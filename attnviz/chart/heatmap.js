@@ -49,6 +49,7 @@ export class HeatmapController extends ReadingController {
   close() {
     super.close();
     open.delete(this);
+    this.chart.root.classList.remove("attnviz-cells");
     clearTimeout(this.waiting);
   }
 
@@ -58,6 +59,7 @@ export class HeatmapController extends ReadingController {
     this.cellSentences = new Map(this.spec.cellSentences.map(([row, column, text]) => [`${row} ${column}`, text]));
     const { row = 0, column = 0 } = this.cursor ?? {};
     if (row >= this.weights.length || (column ?? 0) >= this.weights[0].length) this.cursor = null;
+    this.chart.root.classList.toggle("attnviz-cells", Boolean(this.spec.downsampled));
     this.viewed = String([0, this.size.rows - 1, 0, this.size.columns - 1]);
   }
 

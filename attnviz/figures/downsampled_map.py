@@ -17,7 +17,7 @@ from attnviz.figures.sentences import GIVES, CellSentences
 from attnviz.formatting import significant, visible
 
 MASKED = "Nothing here may be looked at."
-OF_SEVERAL = " It is the largest of {pairs} weights here; mass {mass}, mean {mean}."
+OF_SEVERAL = " The most of {pairs} pairs here; mass {mass}, mean weight {mean}."
 DECADES = 4  # of a logarithmic scale; what is less has its first color
 
 
