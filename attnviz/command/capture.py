@@ -42,7 +42,7 @@ def capture_text(options: Namespace) -> "Trace":
     except UnicodeDecodeError as error:
         raise ValueError(f"{options.text} is not text in UTF-8. Save it as UTF-8.") from error
     model = _model_folder(options).load()
-    return model.save_trace(options.output, text, options.layers)
+    return model.save_trace(options.output, text, options.layers, options.chunk)
 
 
 def _model_folder(options: Namespace) -> "ModelFolder":
@@ -74,6 +74,10 @@ def _options(arguments: Sequence[str]) -> Namespace:
     parser.add_argument("--text", metavar="FILE", required=True, help="the text, in UTF-8")
     parser.add_argument("-o", "--output", metavar="TRACE", required=True, help="the new folder of the trace")
     parser.add_argument("--layers", type=_indices, help="the layers that are kept, such as 0,5,11 (by default all)")
+    parser.add_argument(
+        "--chunk", metavar="TOKENS", type=_token_count,
+        help="a decoder reads so many tokens at a time, such as 4096, which takes less memory (by default all)",
+    )  # fmt: skip
     parser.add_argument("--dtype", choices=TYPES, help="in which the model computes (by default as it is stored)")
     parser.add_argument("--device-map", metavar="MAP", help="which devices hold the model, such as auto (accelerate)")
     return parser.parse_args(arguments)
@@ -83,3 +87,9 @@ def _indices(text: str) -> list[int]:
     if not all(part.isdecimal() for part in text.split(",")):
         raise ArgumentTypeError(f"layers are whole numbers with commas between them, such as 0,5,11; it is {text!r}")
     return [int(part) for part in text.split(",")]
+
+
+def _token_count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"a chunk is a whole number of tokens, such as 4096; it is {text!r}")
+    return int(text)

@@ -115,16 +115,18 @@ class Model:
             self._store(key, inputs, trace)
             return trace
 
-    def save_trace(self, folder: str | Path, text: str, layers: Sequence[int] | None = None) -> Trace:
+    def save_trace(
+        self, folder: str | Path, text: str, layers: Sequence[int] | None = None, chunk: int | None = None
+    ) -> Trace:
         """Writes the attention of a text into a folder while the model runs, and returns it, mapped from there.
 
-        `layers` are the indices of those that are kept. Raises ValueError if the model cannot read the text, or the
-        folder cannot be written.
+        `layers` are the indices of those that are kept; a decoder reads `chunk` tokens at a time, if that is given.
+        Raises ValueError if the model cannot read the text, or the folder cannot be written.
         """
         with self.lock:
             with self._refusals():
                 inputs = self._encode(text, None, None)
-            return self._capture(inputs, folder=folder, layers=layers)
+            return self._capture(inputs, folder=folder, layers=layers, chunk=chunk)
 
     def has_captured(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> bool:
         """Returns whether the attention of an example is in the cache."""

@@ -46,6 +46,18 @@ class LazyMask(Tensor):
         other.first = self if self.first is None else self.first
         return other
 
+    @property
+    def query_range(self) -> tuple[int, int]:
+        """The position of its first query in the text, and the one after its last."""
+        first = self.arguments["q_offset"]
+        return first, first + self.shape[2]
+
+    def of_all(self, tokens: int) -> "LazyMask":
+        """Returns the mask that the last chunk of a text shows the last rows of: of all its tokens, on the CPU."""
+        padding = self.arguments["attention_mask"]
+        whole = {"q_length": tokens, "kv_length": tokens, "q_offset": 0, "kv_offset": 0, "device": "cpu"}
+        return LazyMask(self.arguments | whole | {"attention_mask": None if padding is None else padding.cpu()})
+
     def rows(self, first: int, last: int) -> Tensor:
         """Returns these rows, as numbers that are added to scores."""
         arguments = self.arguments

@@ -19,6 +19,7 @@ from attnviz.scores import Dot
 from attnviz.trace import Trace, TraceWriter
 from attnviz.trace.mechanism_parts import NotSaved
 from attnviz.tracing.call import INDICES, Call
+from attnviz.tracing.chunked_prefill import ChunkedCalls
 from attnviz.tracing.fp16_values import with_fp16_values
 from attnviz.tracing.layer_naming import LayerNames, with_unique_ids
 from attnviz.tracing.mechanism_builder import MechanismBuilder
@@ -48,6 +49,7 @@ class Recording:
     intervene: Intervene | None = None
     writer: TraceWriter | None = None  # writes layers as they come, so that no more than one is in memory
     selected: frozenset[int] | None = None  # the layers that are kept, counted as they run; None: all
+    chunked: ChunkedCalls | None = None  # where the calls of a forward pass over a chunk go
     layers: list[tuple[Layer, str]] = field(default_factory=list)  # with the paths of their modules
     missing: dict[str, tuple[str, str]] = field(default_factory=dict)  # by its module's path, a layer's name, and why
     chose_keys: bool = False  # the model chose keys in a form that its own attention alone understands
@@ -78,7 +80,7 @@ class Recording:
             with self.nested(), torch.inference_mode(False), torch.no_grad():
                 yield
         except NotCaptured as reason:
-            self.missing[self.names.modules[module]] = str(self.names.layer_id(module)), str(reason)
+            self.missing.setdefault(self.names.modules[module], (str(self.names.layer_id(module)), str(reason)))
 
     def capture_call(self, call: Call) -> Tensor:
         """Records a call of the attention interface, and returns its output (sequences, queries, heads, width)."""
@@ -89,6 +91,9 @@ class Recording:
             sample = SampledRows.from_call(call, sequences) if call.own_function() else None
             if sample and not sample.matches_output(output, sequences):
                 output = torch.cat([call.rows(*part)[0] for part in blocks(call.lengths[0])], dim=1)
+            if self.chunked is not None:
+                self.chunked.append(call, output)
+                return output
             inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
             comparison = sample.comparison(mechanism, inputs) if sample else ""
             if comparison or not sample:
@@ -97,6 +102,24 @@ class Recording:
             else:
                 self._capture_own_weights(call, sequences)
         return output
+
+    def record_chunked_calls(self, chunked: ChunkedCalls) -> None:
+        """Records the calls over the whole text that chunks make together."""
+        sequences = slice(0, 1)
+        for whole in chunked.whole_calls():
+            if whole is None:
+                self._count += 1
+                continue
+            call, rows = whole
+            with self.recording_layer(call.module):
+                sample = SampledRows.from_call(call, sequences) if call.own_function() else None
+                if sample is None or not sample.matches_rows(rows):
+                    raise NotCaptured("its chunks give another output than the whole text. Capture it without chunks")
+                inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
+                comparison = sample.comparison(mechanism, inputs)
+                if not comparison:
+                    raise NotCaptured("its weights are not what its queries and keys give. Capture it without chunks")
+                self._add(call, inputs, mechanism, comparison)
 
     def observe(self, call: Call, output: Tensor, implementation: str = "") -> None:
         """Records a call of the attention interface that has run, with its output (sequences, queries, heads, width).
@@ -276,6 +299,8 @@ class Recording:
 
     def _keep(self, module: nn.Module, layer: Layer) -> None:
         """Adds a layer if it is selected, mapped from a file where there is a writer."""
+        if self.chunked is not None and not self.chunked.is_complete:
+            raise NotCaptured("its attention is not one that can be captured in chunks. Capture it whole")
         self._count += 1
         if self.selected is not None and self._count - 1 not in self.selected:
             return

@@ -1,14 +1,16 @@
 """The capture of one forward pass."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import nn
 
 from attnviz.trace import Trace, TraceWriter
+from attnviz.tracing.chunked_prefill import ChunkedCalls, run_chunks, token_count
 from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments, forward_arguments
 from attnviz.tracing.layer_naming import AxisTokens, LayerNames, named_modules
@@ -18,6 +20,7 @@ from attnviz.tracing.optional_transformers import transformers_models
 from attnviz.tracing.recording import Intervene, Recording, check_example, current_recording
 from attnviz.tracing.refusal import no_attention
 from attnviz.tracing.torch_interception import TorchInterception, head_counts, tracked_modules, uncompiled
+from attnviz.tracing.verification import sampled_rows
 
 
 @torch.no_grad()
@@ -33,6 +36,7 @@ def capture(
     intervene: Intervene | None = None,
     folder: str | Path | None = None,
     layers: Sequence[int] | None = None,
+    chunk: int | None = None,
     **kwargs: Any,
 ) -> Trace:
     """Returns every attention of one forward pass of `model`, for one example, in the order in which they ran.
@@ -64,6 +68,10 @@ def capture(
     returned (`attnviz.Trace`): no more than one is in memory, nothing is rounded, and what a capture that is killed has
     written can be opened. `layers` are the indices of those that are kept, in the order in which they run.
 
+    With a `chunk`, a decoder of transformers reads one text in forward passes of so many tokens, each of which
+    continues the cache of those before: the activations of one chunk are in memory. The trace is that of the whole
+    text, up to rounding. Raises ValueError if the model keeps no cache.
+
     One forward pass of a model object runs at a time, in evaluation mode, and the model is restored. Raises ValueError
     for arguments without tensors, such as a text, and for a model in which no attention is seen.
 
@@ -87,6 +95,7 @@ def capture(
         AxisTokens(tuple(decoder_tokens), tuple(decoder_special), arguments.ids("decoder_input_ids", example)),
     )
 
+    rows = None if chunk is None else _sampled_rows_of_text(model, arguments, chunk, intervene)
     writer = None if folder is None else TraceWriter(folder, _model_name(model))
     selected = None if layers is None else frozenset(layers)
 
@@ -94,12 +103,18 @@ def capture(
         recording = Recording(names, counts, example, MemoryBudget(), intervene, writer, selected)
         attention = transformers.attention_of_capture(model, implementation) if transformers else nullcontext()
         with attention, tracked_modules(model), zeros_for_padding(model):
-            _forward(model, arguments, recording)
+            if rows is None or chunk is None:
+                _run_with(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
+                return recording
+            with TemporaryDirectory(prefix="chunks-", dir=writer.folder if writer else None) as parts:
+                calls = recording.chunked = ChunkedCalls(Path(parts), rows, selected)
+                _run_with(recording, model, lambda: run_chunks(model, arguments, chunk, calls))
+                recording.record_chunked_calls(calls)
         return recording
 
     with model_lock(model), _evaluation_mode(model), uncompiled:
         recording = run()
-        if recording.chose_keys:  # it uses the keys that it chose only in its own attention
+        if recording.chose_keys and chunk is None:  # it uses the keys that it chose only in its own attention
             if writer is not None:
                 writer.restart()
             recording = run("eager")
@@ -117,13 +132,24 @@ def _model_name(model: nn.Module) -> str:
     return Path(path).name if Path(path).is_absolute() else str(path)
 
 
-def _forward(model: nn.Module, arguments: ForwardArguments, recording: Recording) -> None:
+def _sampled_rows_of_text(
+    model: nn.Module, arguments: ForwardArguments, chunk: int, intervene: Intervene | None
+) -> list[int]:
+    """Returns the rows of a text that are compared in the end. Raises ValueError if it cannot be read in chunks."""
+    if chunk < 1 or intervene is not None:
+        reason = "with intervene" if chunk >= 1 else f"of {chunk} tokens"
+        raise ValueError(f"A text is not read in chunks {reason}. Give a chunk of a few thousand tokens, or none.")
+    return sampled_rows(token_count(model, arguments))
+
+
+def _run_with(recording: Recording, model: nn.Module, forward: Callable[[], object]) -> None:
+    """Runs a forward pass of a model and records it."""
     transformers = transformers_models()
     heads = head_counts(transformers.configs_of(model)) if transformers else frozenset()
     token = current_recording.set(recording)
     try:
         with TorchInterception(recording, heads):
-            model(*arguments.args, **arguments.kwargs)
+            forward()
     finally:
         current_recording.reset(token)
 

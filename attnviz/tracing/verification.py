@@ -58,8 +58,12 @@ class SampledRows:
 
     def matches_output(self, output: Tensor, sequences: slice) -> bool:
         """Returns whether an output of all rows (sequences, queries, heads, width) equals the sampled rows."""
+        return self.matches_rows(output[sequences].flatten(0, 1)[self.rows].float().cpu())
+
+    def matches_rows(self, rows: Tensor) -> bool:
+        """Returns whether an output of these rows (rows, heads, width) equals the sampled rows."""
         tolerance = torch.tensor(max(LEAST, 4 * torch.finfo(self.number_type).eps))
-        return _near(output[sequences].flatten(0, 1)[self.rows].float().cpu(), self.output, self._size, tolerance)
+        return _near(rows, self.output, self._size, tolerance)
 
     def comparison(self, mechanism: Mechanism, inputs: Inputs) -> str:
         """Returns what was compared with a mechanism and how much it may have differed, as a sentence; an empty text
@@ -91,10 +95,15 @@ class SampledRows:
         return self.output.abs().max()
 
 
+def sampled_rows(count: int) -> list[int]:
+    """Returns which of so many rows are compared: the first, the last and some between."""
+    return sorted({round(i * (count - 1) / (ROWS - 1)) for i in range(ROWS)})
+
+
 def _sampled_places(call: Call, sequences: slice) -> tuple[list[int], list[tuple[int, int]]]:
     """Returns the sampled rows of all sequences together, and the sequence and row that each of them is."""
     queries, count = call.lengths[0], (sequences.stop - sequences.start) * call.lengths[0]
-    rows = sorted({round(i * (count - 1) / (ROWS - 1)) for i in range(ROWS)})
+    rows = sampled_rows(count)
     return rows, [(sequences.start + row // queries, row % queries) for row in rows]
 
 

@@ -36,7 +36,9 @@ def streamlit_options(arguments: Sequence[str]) -> list[str]:
     parser = ArgumentParser(
         "attnviz",
         allow_abbrev=False,
-        description="Opens attnviz in the browser: see how attention works, and what it does.",
+        description="Opens attnviz in the browser: see how attention works, and what it does. "
+        "attnviz capture writes the attention of a text into a trace, and attnviz map computes a map from one; "
+        "each has a --help of its own.",
         epilog="All other options are those of “streamlit run”, such as --server.baseUrlPath attn.",
     )
     parser.add_argument("--version", action="version", version=f"attnviz {__version__}")

@@ -1,4 +1,5 @@
-"""Capturing a long text into a trace, against the plain forward: time and memory, each side in a process of its own.
+"""Capturing a long text into a trace, whole and in chunks, against the plain forward: processor time and memory, each
+side in a process of its own.
 
 `python -m tests.bench.traces forward 131072` measures one side of a tiny random Llama; `minilm` after it takes MiniLM
 with its positions repeated.
@@ -19,7 +20,7 @@ from attnviz.tracing import capture
 from tests.bench.models import RESET, STATUS, _of_status
 
 LENGTHS = {"llama": (16_384, 131_072), "minilm": (16_384,)}
-VOCABULARY = 512
+VOCABULARY, CHUNK = 512, 4_096
 
 
 def traces() -> None:
@@ -27,13 +28,24 @@ def traces() -> None:
     from tests.bench.__main__ import row, table
 
     table(
-        "Capturing into a trace", ("model", "tokens", "forward ms", "captured ms", "ratio", "forward MB", "captured MB")
+        "Capturing into a trace (processor time)",
+        (
+            "model",
+            "tokens",
+            "forward ms",
+            "captured ms",
+            "ratio",
+            "in chunks ms",
+            "forward MB",
+            "captured MB",
+            "in chunks MB",
+        ),
     )
     for name, lengths in LENGTHS.items():
         for tokens in lengths:
-            sides = [_in_process(side, tokens, name) for side in ("forward", "captured")]
-            (plain, less), (captured, more) = sides
-            row(name, tokens, plain, captured, captured / plain, less, more)
+            (plain, less), (captured, more) = (_in_process(side, tokens, name) for side in ("forward", "captured"))
+            chunked, least = _in_process("chunked", tokens, name) if name == "llama" else ("", "")
+            row(name, tokens, plain, captured, captured / plain, chunked, less, more, least)
 
 
 def _in_process(side: str, tokens: int, name: str) -> tuple[float, float]:
@@ -66,20 +78,24 @@ def long_minilm(tokens: int) -> Any:
 
 @torch.no_grad()
 def measured(side: str, tokens: int, name: str) -> tuple[float, float]:
-    """Milliseconds, and the most megabytes above the loaded model."""
+    """Milliseconds of the processor, and the most megabytes above the loaded model."""
     model = {"llama": llama, "minilm": long_minilm}[name](tokens)
     ids = torch.randint(5, VOCABULARY, (1, tokens))
     with tempfile.TemporaryDirectory() as folder:
-        sides = {"forward": lambda ids, _: model(ids), "captured": lambda ids, part: _captured(model, ids, part)}
+        sides = {
+            "forward": lambda ids, _: model(ids),
+            "captured": lambda ids, part: _captured(model, ids, part),
+            "chunked": lambda ids, part: _captured(model, ids, part, CHUNK),
+        }
         sides[side](ids[:, :16], f"{folder}/short")  # what is done but once
         RESET.write_text("5")  # Linux forgets the largest size so far
-        before, start = _of_status("VmRSS", STATUS), time.perf_counter()
+        before, start = _of_status("VmRSS", STATUS), time.process_time()
         sides[side](ids, f"{folder}/long")
-        return 1000 * (time.perf_counter() - start), (_of_status("VmHWM", STATUS) - before) / 1e6
+        return 1000 * (time.process_time() - start), (_of_status("VmHWM", STATUS) - before) / 1e6
 
 
-def _captured(model: Any, ids: torch.Tensor, folder: str) -> None:
-    trace = capture(model, ids, folder=folder)
+def _captured(model: Any, ids: torch.Tensor, folder: str, chunk: int | None = None) -> None:
+    trace = capture(model, ids, folder=folder, chunk=chunk)
     assert len(trace) == model.config.num_hidden_layers
     assert not trace.missing
 

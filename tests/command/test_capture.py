@@ -39,6 +39,16 @@ def test_layers_and_the_type_are_chosen(saved: Path, text: Path, tmp_path: Path)
     assert layer.inputs.query.dtype == torch.bfloat16
 
 
+def test_a_text_is_read_in_chunks(saved: Path, text: Path, tmp_path: Path) -> None:
+    for name, options in (("whole", []), ("chunks", ["--chunk", "4"])):
+        command.main(["capture", str(saved / "llama"), "--text", str(text), "-o", str(tmp_path / name), *options])
+    whole, chunks = (Trace.load(tmp_path / name) for name in ("whole", "chunks"))
+    assert repr(whole) == repr(chunks)
+    for one, other in zip(whole, chunks, strict=True):
+        torch.testing.assert_close(other.inputs.key, one.inputs.key)
+        assert other.inputs.key_tokens == one.inputs.key_tokens
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -68,7 +78,11 @@ def test_what_cannot_be_captured_is_said(
     assert not (tmp_path / "trace").exists()
 
 
-def test_layers_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [("--layers=first", "such as 0,5,11; it is 'first'"), ("--chunk=0", "such as 4096; it is '0'")],
+)
+def test_options_are_numbers(option: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        command.main(["capture", "model", "--text", "a", "-o", "b", "--layers", "first"])
-    assert "such as 0,5,11; it is 'first'" in capsys.readouterr().err
+        command.main(["capture", "model", "--text", "a", "-o", "b", option])
+    assert sentence in capsys.readouterr().err

@@ -1,0 +1,156 @@
+"""Forward passes of a decoder over chunks of a text, each of which continues the cache of those before.
+
+The activations of one chunk are in memory at a time. The queries, keys and values of each layer are appended to files,
+from which the call of attention over the whole text is put together in the end.
+"""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from attnviz.tracing.call import INDICES, Call
+from attnviz.tracing.forward_arguments import ForwardArguments
+from attnviz.tracing.lazy_mask import LazyMask
+from attnviz.tracing.memory_budget import NotCaptured
+
+VECTORS = ("query", "key", "value")
+WHOLE = "Capture the text whole, without chunks"
+
+
+@dataclass
+class ChunkedLayer:
+    """One layer: what all its calls have in common, and the rows of its output that are compared in the end."""
+
+    module: nn.Module
+    tokens: int = 0  # in its files
+    heads: dict[str, tuple[int, int]] = field(default_factory=dict)  # heads and width of queries, keys and values
+    options: dict[str, Any] = field(default_factory=dict)
+    mask: LazyMask | None = None  # of the last chunk
+    dtype: torch.dtype = torch.float32
+    rows: dict[int, Tensor] = field(default_factory=dict)  # outputs (heads, width)
+    problem: str = ""  # why it is not captured
+
+
+class ChunkedCalls:
+    """The calls of attention of all layers, which come chunk by chunk, in files of a folder."""
+
+    def __init__(self, folder: Path, sampled_rows: Sequence[int], selected: frozenset[int] | None) -> None:
+        self.folder, self.sampled_rows, self.selected = folder, sampled_rows, selected
+        self.layers: list[ChunkedLayer] = []
+        self.is_complete = False  # all chunks have been read
+        self._next = 0  # the layer that is called next
+        self._masks: dict[LazyMask, LazyMask] = {}  # of the whole text, by that of the last chunk
+
+    def begin_chunk(self) -> None:
+        self._next = 0
+
+    def append(self, call: Call, output: Tensor) -> None:
+        """Appends the call of the next layer, with its output (1, queries, heads, width).
+
+        Raises NotCaptured if it is no part of a call over the whole text.
+        """
+        index, self._next = self._next, self._next + 1
+        if index == len(self.layers):
+            self.layers.append(ChunkedLayer(call.module))
+        layer = self.layers[index]
+        if self.selected is not None and index not in self.selected:
+            return
+        layer.problem = layer.problem or _problem(call, layer)
+        if layer.problem:
+            raise NotCaptured(layer.problem)
+        queries = call.lengths[0]
+        layer.options, layer.mask, layer.dtype = call.options, cast(LazyMask, call.mask), call.query.dtype
+        for row in self.sampled_rows:
+            if layer.tokens <= row < layer.tokens + queries:
+                layer.rows[row] = output[0, row - layer.tokens].float().cpu()
+        for name in VECTORS:
+            # The keys that are new are the last: a cache may hold those of a window alone.
+            part = getattr(call, name)[0, :, -queries:].transpose(0, 1).cpu().contiguous()
+            layer.heads[name] = part.shape[1], part.shape[2]
+            self._append(self._file(index, name), part)
+        layer.tokens += queries
+
+    def whole_calls(self) -> Iterator[tuple[Call, Tensor] | None]:
+        """Yields each layer's call over the whole text, on the CPU, with the sampled rows of its output (rows, heads,
+        width); None for a layer that is not selected or cannot be captured. Files are removed when they are used."""
+        self.is_complete = True
+        for index, layer in enumerate(self.layers):
+            if layer.mask is None or layer.problem:
+                yield None
+                continue
+            query, key, value = (self._mapped(index, name, layer) for name in VECTORS)
+            options = {name: one.cpu() if isinstance(one, Tensor) else one for name, one in layer.options.items()}
+            rows = torch.stack([layer.rows[row] for row in self.sampled_rows])
+            yield Call(layer.module, query, key, value, self._whole_mask(layer.mask, layer.tokens), options), rows
+            for name in VECTORS:
+                self._file(index, name).unlink()
+
+    def _whole_mask(self, mask: LazyMask, tokens: int) -> LazyMask:
+        """Returns the mask of the whole text; one for all layers that share theirs, since reading it takes time."""
+        mask = mask if mask.first is None else mask.first
+        return self._masks.setdefault(mask, mask.of_all(tokens))
+
+    def _mapped(self, index: int, name: str, layer: ChunkedLayer) -> Tensor:
+        """Returns the vectors (1, heads, tokens, width), mapped from their file."""
+        shape = layer.tokens, *layer.heads[name]
+        path, size = str(self._file(index, name)), layer.tokens * shape[1] * shape[2]
+        return torch.from_file(path, size=size, dtype=layer.dtype).view(shape).transpose(0, 1)[None]
+
+    def _append(self, path: Path, part: Tensor) -> None:
+        try:
+            with path.open("ab") as file:
+                file.write(part.view(torch.uint8).numpy().data)
+        except OSError as error:
+            raise ValueError(f"The chunks of the text cannot be written: {error.strerror}. Make room first.") from error
+
+    def _file(self, index: int, name: str) -> Path:
+        return self.folder / f"{index}-{name}"
+
+
+def run_chunks(model: nn.Module, arguments: ForwardArguments, size: int, calls: ChunkedCalls) -> None:
+    """Runs a decoder over chunks of at most `size` tokens. Raises ValueError if it does not continue its cache."""
+    tokens, cache = token_count(model, arguments), None
+    for first in range(0, tokens, size):
+        last = min(first + size, tokens)
+        calls.begin_chunk()
+        part = {name: _part(name, value, first, last, tokens) for name, value in arguments.by_name.items()}
+        result = model(**part | {"past_key_values": cache, "use_cache": True, "return_dict": True})
+        cache = getattr(result, "past_key_values", None)
+        if cache is None or not hasattr(cache, "get_seq_length") or cache.get_seq_length() != last:
+            raise ValueError(f"{type(model).__name__} keeps no cache of what it has read. {WHOLE}.")
+
+
+def token_count(model: nn.Module, arguments: ForwardArguments) -> int:
+    """Returns the number of tokens of the text. Raises ValueError if a model does not read one text with a cache."""
+    ids = (arguments.by_name.get(name) for name in ("input_ids", "inputs_embeds"))
+    text = next((one for one in ids if isinstance(one, Tensor)), None)
+    if text is None or len(text) != 1:
+        raise ValueError("Chunks are those of one text: give its token ids, as input_ids of the shape (1, tokens).")
+    if "past_key_values" not in inspect.signature(model.forward).parameters or arguments.by_name.get("past_key_values"):
+        raise ValueError(f"{type(model).__name__} cannot read a text in chunks. {WHOLE}.")
+    return text.shape[1]
+
+
+def _part(name: str, value: Any, first: int, last: int, tokens: int) -> Any:
+    """Returns the part of an argument that a chunk needs: a mask of padding is for all keys so far."""
+    if not isinstance(value, Tensor) or value.ndim < 2 or value.shape[1] != tokens:
+        return value
+    return value[:, :last] if name == "attention_mask" else value[:, first:last]
+
+
+def _problem(call: Call, layer: ChunkedLayer) -> str:
+    """Returns why a call is no part of one over the whole text, as the end of a sentence; or an empty text."""
+    by_query = any(isinstance(one, Tensor) and one.ndim == 4 for one in call.options.values())
+    if by_query or any(call.options.get(name) is not None for name in INDICES):
+        return f"its scores depend on more than a rule of positions. {WHOLE}"
+    continued = isinstance(call.mask, LazyMask) and call.mask.query_range == (
+        layer.tokens, layer.tokens + call.lengths[0]
+    )  # fmt: skip
+    if not continued or call.module is not layer.module:
+        return f"its calls in one chunk do not continue those in the chunk before. {WHOLE}"
+    return ""
