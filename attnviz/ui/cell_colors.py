@@ -9,7 +9,7 @@ from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, S
 from attnviz.inputs import Inputs
 from attnviz.ui.viewport import is_long
 
-Member = TypeVar("Member", bound=StrEnum)
+ColorChoice = TypeVar("ColorChoice", bound=StrEnum)
 HELP = {
     "Quantity": "A cell stands for several queries and keys. **Mass**: how much of its queries' attention its keys "
     "get, so that a row of cells adds up to 1. **Largest weight**: of a query and a key. **Mean weight**: of the pairs "
@@ -26,7 +26,7 @@ def choose_cell_colors(inputs: Inputs) -> CellColors:
         return CellColors(_menu("Quantity", Quantity, CELL_COLORS.quantity), _menu("Scale", Scale, CELL_COLORS.scale))
 
 
-def _menu(label: str, choices: type[Member], default: Member) -> Member:
+def _menu(label: str, choices: type[ColorChoice], default: ColorChoice) -> ColorChoice:
     names = [str(choice) for choice in choices]
     chosen = st.selectbox(label, names, names.index(default), key=label.lower(), bind="query-params", help=HELP[label])
     return choices(chosen)
