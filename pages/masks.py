@@ -15,6 +15,7 @@ from attnviz.ui.masks import (
     export,
     gallery,
     mask_editor,
+    mass_kept,
     mass_shift,
     receptive_field,
 )
@@ -58,6 +59,7 @@ if comparison:
         charts.show(comparison, arrangement, row, lambda clicked: pinned_query.toggle(names, clicked))
     views: dict[str, Callable[[], None]] = {
         "Where it went": partial(mass_shift.show, comparison, row),
+        "Mass kept": partial(mass_kept.show, comparison),
         "Cost": partial(cost.show, comparison),
         "Empty rows": partial(empty_rows.show, comparison),
         "Conventions": conventions.show,

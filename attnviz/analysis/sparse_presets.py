@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.analysis.downsampling import downsample
-from attnviz.analysis.mass_kept import DenseHead, MassKept, OnShare
+from attnviz.analysis.mass_kept import DenseHead, MassKept
 from attnviz.inputs import Inputs
 from attnviz.masks import Band, Causal, Grid, Mask, Padding, SinksAndWindow, SlidingWindow, VerticalSlash, parse
 from attnviz.masks.cost import cost
@@ -55,12 +55,16 @@ class SparsePreset:
     kept: MassKept
 
 
-def sparse_presets(dense: DenseHead, budget: float, progress: OnShare | None = None) -> list[SparsePreset]:
+OnPresets = Callable[[float, list[SparsePreset]], None]
+
+
+def sparse_presets(dense: DenseHead, budget: float, progress: OnPresets | None = None) -> list[SparsePreset]:
     """Returns the patterns of which some size keeps at most a share `budget` of the pairs that the head's own mask
     allows, those that keep most mass first.
 
-    Each leaves the largest number of pairs within the budget. Raises ValueError if the own mask's pairs are too many
-    to count.
+    Each leaves the largest number of pairs within the budget. `progress` is called after each with the share that is
+    done and the patterns so far; what it raises cancels. Raises ValueError if the own mask's pairs are too many to
+    count.
 
     Example:
         >>> from attnviz.analysis.mass_kept import dense_head
@@ -80,8 +84,12 @@ def sparse_presets(dense: DenseHead, budget: float, progress: OnShare | None = N
             mask = make(size)
             results.append(SparsePreset(name, mask, patterns.cost(mask), dense.kept(mask)))
         if progress:
-            progress((i + 1) / len(every))
-    return sorted(results, key=lambda one: -one.kept.mean)
+            progress((i + 1) / len(every), _best_first(results))
+    return _best_first(results)
+
+
+def _best_first(presets: list[SparsePreset]) -> list[SparsePreset]:
+    return sorted(presets, key=lambda one: -one.kept.mean)
 
 
 def _largest(pairs: Callable[[int], int], most: int, budget: int) -> int:

@@ -116,7 +116,7 @@ def test_patterns_of_long_inputs_are_within_the_budget(monkeypatch):
     monkeypatch.setattr(module, "LONG", 100)
     dense = dense_head(inputs_of(300), Mechanism(mask=Causal()), sample=20)
     shares: list[float] = []
-    presets = sparse_presets(dense, 0.3, shares.append)
+    presets = sparse_presets(dense, 0.3, lambda share, _: shares.append(share))
     assert {preset.name for preset in presets} >= CAUSAL_NAMES
     assert all(preset.cost.pairs <= 0.3 * 300 * 301 / 2 for preset in presets)
     assert shares[-1] == 1

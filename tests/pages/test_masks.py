@@ -14,7 +14,7 @@ from attnviz.masks.language import parse
 from tests.support.app import contents, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
-TABS = ("Where it went", "Cost", "Empty rows", "Conventions", "Stacked layers", "Code", "Gallery")
+TABS = ("Where it went", "Mass kept", "Cost", "Empty rows", "Conventions", "Stacked layers", "Code", "Gallery")
 
 
 page = partial(open_page, "masks")
@@ -270,3 +270,25 @@ def test_a_pasted_mask_mod_is_a_mask() -> None:
     app = with_charts(page(mask_b="lambda b, h, q, kv: (q >= kv) & (q - kv < 4)"))
     assert not app.error
     assert parse("q >= k & q - k < 4").describe() in contents(app)
+
+
+def test_mass_kept_names_the_queries_that_lose_most_and_takes_a_pattern_at_equal_cost() -> None:
+    app = page(look="Mass kept", mask_a="causal", mask_b="sliding_window(2)", budget="30%")
+    text = contents(healthy(app, charts=4))
+    assert "of its attention under B, on average over its queries" in text
+    assert all(name in text for name in ("Vertical-slash", "Block-sparse top-k", "blocks of 128"))
+    assert "Take this layer’s own mask" in app.button(key="own-mask").label
+    app.button(key="take-0").click().run()
+    taken = in_words(app, "b").value
+    assert taken != "sliding_window(2)"
+    assert repr(parse(taken)) != ""
+    app.button(key="own-mask").click().run()
+    assert in_words(healthy(app, charts=4), "a").value == "full"
+    assert not app.error
+
+
+def test_mass_kept_of_several_heads_and_of_negative_weights_says_why_not() -> None:
+    app = page(look="Mass kept", head="Mean of heads")
+    assert "Choose one head" in contents(healthy(app, charts=4))
+    app = page(look="Mass kept", normalizer="Differential")
+    assert "negative weights" in contents(app)

@@ -19,14 +19,11 @@ SIDES = ("A", "B")
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """The maps of the selected head under mechanisms A and B, and their difference."""
+class MaskPair:
+    """The selected head, and the mechanisms A and B."""
 
     selection: Selection
     mechanisms: tuple[Mechanism, Mechanism]
-    maps: tuple[HeadMap, HeadMap]
-    change: Float[np.ndarray, "queries keys"]  # B − A
-    outcomes: UInt8[np.ndarray, "queries keys"]  # indices in difference.OUTCOMES
 
     @property
     def inputs(self) -> Inputs:
@@ -35,6 +32,15 @@ class Comparison:
     @property
     def head(self) -> HeadChoice:
         return self.selection.head
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(MaskPair):
+    """The maps of the selected head under mechanisms A and B, and their difference."""
+
+    maps: tuple[HeadMap, HeadMap]
+    change: Float[np.ndarray, "queries keys"]  # B − A
+    outcomes: UInt8[np.ndarray, "queries keys"]  # indices in difference.OUTCOMES
 
     @property
     def allowed(self) -> tuple[Bool[np.ndarray, "queries keys"], Bool[np.ndarray, "queries keys"]]:

@@ -11,7 +11,7 @@ from attnviz.masks.cost import LayerCost, attention_flops, layer_cost
 from attnviz.ui import cache
 from attnviz.ui.html import Markup, table
 from attnviz.ui.markdown import plain
-from attnviz.ui.masks.comparison import SIDES, Comparison
+from attnviz.ui.masks.comparison import SIDES, MaskPair
 from attnviz.ui.masks.length import choose_length
 
 BLOCKS = ("64", "128", "256")
@@ -19,7 +19,7 @@ NUMBER_BYTES = {"fp32": 4, "fp16 or bf16": 2, "fp8 or int8": 1}  # of a number i
 MOST_LISTED = 6  # heads of a rule, and rules
 
 
-def show(comparison: Comparison) -> None:
+def show(comparison: MaskPair) -> None:
     """Draws what each mask computes in all heads, and what a decoder has to cache."""
     inputs = comparison.inputs
     queries, keys = choose_length(inputs)

@@ -8,13 +8,13 @@ from attnviz.export import EXPORTS
 from attnviz.formatting import byte_size
 from attnviz.ui import cache
 from attnviz.ui.markdown import plain
-from attnviz.ui.masks.comparison import SIDES, Comparison
+from attnviz.ui.masks.comparison import SIDES, MaskPair
 from attnviz.ui.masks.length import choose_length
 
 LONGEST = 100_000  # characters that are shown
 
 
-def show(comparison: Comparison) -> None:
+def show(comparison: MaskPair) -> None:
     """Draws a script for one of the two mechanisms, in one of three libraries, at the length that is chosen."""
     inputs = comparison.inputs
     queries, keys = choose_length(inputs)
