@@ -50,7 +50,8 @@ class Haystack:
     @property
     def text(self) -> str:
         """The sentences before the fact, the fact, those after it, and the question."""
-        sentences, left = [], self.words - len(f"{self.fact} {self.question}".split())
+        sentences: list[str] = []
+        left = self.words - len(f"{self.fact} {self.question}".split())
         while left > 0:
             sentences.append(FILLER[len(sentences) % len(FILLER)])
             left -= len(sentences[-1].split())
