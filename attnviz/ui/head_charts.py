@@ -48,10 +48,12 @@ def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
     if row is not None:
         quantities.publish(partial(row_quantities, head_map.key_tokens, row_weights(selection, head_map, row).numpy()))
     head_map, thumbnails = without_row(head_map, thumbnails, hidden)
-    end = selection.colors.end([head_map.weights], [thumbnails])
+    is_whole = head_map.downsampled is None  # the cells of others show something else than the mosaic does
+    end = selection.colors.end([head_map.weights] if is_whole else [], [thumbnails])
     with left:
         show_mosaic(selection, thumbnails, end)
     with right:
+        end = end if is_whole else selection.colors.end([head_map.weights])
         return show_map(selection, head_map, row, end), head_map
 
 
@@ -92,9 +94,7 @@ def show_map(
         description=_description(head_map, row) if is_whole else f"{head_map.title}: {head_map.size}.",
         height=HEIGHT,
         pinned=row if is_whole else None,
-        hint="Point at a cell to read it, click to pin its query."
-        if is_whole
-        else "Each cell: its largest weight. Click to pin.",
+        hint="Point at a cell to read it, click to pin its query.",
         on_click=on_click if is_whole else click_cell,
         on_view=head_map.on_view,
     )
