@@ -27,6 +27,7 @@ from attnviz.ui.head_map import (
     selected_thumbnails,
     thumbnail_sample,
 )
+from attnviz.ui.minimap import minimap
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import numbered_token
 
@@ -138,12 +139,22 @@ def show_mosaic(
             y0=spec.tile_height - spec.height - 0.5, y1=heads * spec.tile_height - 0.5,
         )  # fmt: skip
 
+    part = minimap(selection, spec)
+    if part:
+        picture.figure.add_shape(part.frame())
+
     def click_tile(row: int, column: int) -> None:
         tile = spec.head_at(row, column)
-        if tile is not None:
+        if part and tile == part.tile:
+            part.move(row, column)
+        elif tile is not None:
             layer, head = tile_place(tile, count)
             on_click(indices[layer], head)
 
+    if part:
+        hint = f"{hint} The frame is the part in view.".strip()
+    if sample:
+        hint = f"{hint} Each row of its cells: {sample} queries."
     chart(
         picture,
         key,
@@ -151,7 +162,7 @@ def show_mosaic(
         name="attention heads",
         description=f"{len(thumbnails)} small maps of attention weights, one for each head; {about}.",
         height=height,
-        hint=hint if sample is None else f"{hint} Each row of its cells: {sample} queries.",
+        hint=hint,
         on_click=click_tile,
     )
 
