@@ -6,11 +6,13 @@ import plotly.graph_objects as go
 
 from attnviz.figures.mosaic import ACCENT
 
-Band = tuple[int, int]  # the first row or column, and the last
-
 
 def add_bands(
-    figure: go.Figure, shape: tuple[int, int], *, rows: Sequence[Band] = (), columns: Sequence[Band] = ()
+    figure: go.Figure,
+    shape: tuple[int, int],
+    *,
+    rows: Sequence[tuple[int, int]] = (),
+    columns: Sequence[tuple[int, int]] = (),
 ) -> None:
     """Outlines bands of a heatmap of so many rows and columns.
 

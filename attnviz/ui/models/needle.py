@@ -9,7 +9,7 @@ import streamlit as st
 
 from attnviz.analysis.needle import PassageMass, find_passage, passage_mass
 from attnviz.analysis.work import check_heads
-from attnviz.figures.bands import Band, add_bands
+from attnviz.figures.bands import add_bands
 from attnviz.formatting import number
 from attnviz.layer import Layer
 from attnviz.sources.haystack import LEAST_WORDS, Haystack
@@ -35,7 +35,7 @@ SHORT = "{name} reads at most {limit} tokens, too few for a text with a fact hid
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class HaystackLayers:
     """The layers of a haystack through the model, and where the fact and the question stand among its tokens."""
 
     source: ModelSource
@@ -54,17 +54,17 @@ def show(selection: ModelSelection) -> None:
         return
     haystack = _choose_haystack(most)
     try:
-        found = _find(selection, haystack)
-        masses = _masses(found)
+        example = _find(selection, haystack)
+        masses = _masses(example)
     except ValueError as problem:
         st.error(plain(str(problem)), icon=":material/error:")
         return
     st.html(html.paragraphs([f"Hidden in the text: “{haystack.fact}” At its end: “{haystack.question}”"]))
     left, right = st.columns([0.44, 0.56], gap="medium")
     with left:
-        _show_table(found, masses, selection)
+        _show_table(example, masses, selection)
     with right:
-        _show_map(found, masses, selection)
+        _show_map(example, masses, selection)
     with st.expander("The text"):
         st.text(haystack.text)
 
@@ -85,7 +85,7 @@ def _choose_haystack(most: int) -> Haystack:
     return Haystack(words, depth)
 
 
-def _find(selection: ModelSelection, haystack: Haystack) -> Found:
+def _find(selection: ModelSelection, haystack: Haystack) -> HaystackLayers:
     """Returns the layers in which all tokens of the haystack attend to each other. Raises ValueError if there are none.
 
     The decoder of an encoder–decoder model gets the question, so that it does not write an answer.
@@ -96,32 +96,32 @@ def _find(selection: ModelSelection, haystack: Haystack) -> Found:
     tokens = layers[0].inputs.key_tokens
     own = [layer for layer in layers if layer.inputs.query_tokens == layer.inputs.key_tokens == tokens]
     check_heads(own, [layer.mechanism for layer in own])
-    return Found(source, own, find_passage(tokens, haystack.fact), find_passage(tokens, haystack.question))
+    return HaystackLayers(source, own, find_passage(tokens, haystack.fact), find_passage(tokens, haystack.question))
 
 
-def _masses(found: Found) -> PassageMass:
-    return cache.once(lambda: passage_mass(found.layers, found.question, found.needle), "needle", found.source)
+def _masses(example: HaystackLayers) -> PassageMass:
+    return cache.once(lambda: passage_mass(example.layers, example.question, example.needle), "needle", example.source)
 
 
-def _show_table(found: Found, masses: PassageMass, selection: ModelSelection) -> None:
+def _show_table(example: HaystackLayers, masses: PassageMass, selection: ModelSelection) -> None:
     """Draws all heads, the largest mass first; a click on one opens it."""
     order = masses.mass.argsort(descending=True, stable=True).tolist()
     heads = [(int(masses.layers[i]), int(masses.heads[i])) for i in order]
     mass = masses.mass[order].numpy()
     frame = pd.DataFrame(
         {
-            "Layer": [found.layers[index].name for index, _ in heads],
+            "Layer": [example.layers[index].name for index, _ in heads],
             "Head": [head for _, head in heads],
             MASS: mass,
             UNIFORM: mass / np.maximum(masses.uniform[order].numpy(), 1e-9),
         }
     )
     opened = selection.layer.name, selection.head
-    row = next((i for i, (index, head) in enumerate(heads) if (found.layers[index].name, head) == opened), None)
+    row = next((i for i, (index, head) in enumerate(heads) if (example.layers[index].name, head) == opened), None)
 
     def select() -> None:
         if clicked := st.session_state[TABLE]["selection"]["rows"]:
-            open_head(found.layers, *heads[clicked[0]])
+            open_head(example.layers, *heads[clicked[0]])
 
     st.session_state[TABLE] = {"selection": {"rows": [] if row is None else [row], "columns": [], "cells": []}}
     st.dataframe(
@@ -146,20 +146,20 @@ def _show_table(found: Found, masses: PassageMass, selection: ModelSelection) ->
     )  # fmt: skip
 
 
-def _show_map(found: Found, masses: PassageMass, selection: ModelSelection) -> None:
+def _show_map(example: HaystackLayers, masses: PassageMass, selection: ModelSelection) -> None:
     """Draws the selected head, with the rows and columns of the fact and the rows of the question."""
-    index = next((i for i, layer in enumerate(found.layers) if layer.name == selection.layer.name), None)
+    index = next((i for i, layer in enumerate(example.layers) if layer.name == selection.layer.name), None)
     if index is None:
         st.info(plain(f"The text does not attend to itself in {selection.layer.name}. Open a head of the table."))
         return
-    mechanisms = [layer.mechanism for layer in found.layers]
+    mechanisms = [layer.mechanism for layer in example.layers]
     here = replace(
-        selection, source=found.source, layers=found.layers, mechanisms=mechanisms, index=index, viewport=WHOLE
+        selection, source=example.source, layers=example.layers, mechanisms=mechanisms, index=index, viewport=WHOLE
     )
     head_map = selected_map(here)
     picture = head_map.chart(largest=selection.colors.end([head_map.weights]))
-    needle_rows, needle_columns = _band(head_map.queries, found.needle), _band(head_map.keys, found.needle)
-    rows = [needle_rows, _band(head_map.queries, found.question)]
+    needle_rows, needle_columns = _band(head_map.queries, example.needle), _band(head_map.keys, example.needle)
+    rows = [needle_rows, _band(head_map.queries, example.question)]
     add_bands(picture.figure, head_map.weights.shape, rows=rows, columns=[needle_columns])
     chart(
         picture,
@@ -175,7 +175,7 @@ def _show_map(found: Found, masses: PassageMass, selection: ModelSelection) -> N
     st.html(html.summary(_sentence(masses, index, selection, head_map)))
 
 
-def _band(positions: Sequence[int], passage: slice) -> Band:
+def _band(positions: Sequence[int], passage: slice) -> tuple[int, int]:
     """Returns the first and last row or column of a passage among those that are shown."""
     shown = [i for i, position in enumerate(positions) if passage.start <= position < passage.stop]
     return shown[0], shown[-1]
