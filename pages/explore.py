@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, presentation, source_picker, viewport
+from attnviz.ui.cell_colors import choose_cell_colors
 from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
 from attnviz.ui.head_map import check_maps
 from attnviz.ui.heading import heading
@@ -24,7 +25,7 @@ with st.sidebar:
 mechanisms = [layer.mechanism.updated(own, chosen) for layer in selection.layers]
 selection = replace(
     selection, mechanisms=mechanisms, special=special, all_layers=all_layers, colors=colors,
-    viewport=viewport.choose_viewport(selection.layer.inputs),
+    viewport=viewport.choose_viewport(selection.layer.inputs), cell_colors=choose_cell_colors(selection.layer.inputs),
 )  # fmt: skip
 places.show_locked(selection.layer)
 title = st.empty()

@@ -1,12 +1,14 @@
 """Masks: what do two masks do to the same scores, and where do they disagree?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
 
-from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, source_picker
+from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, source_picker, viewport
 from attnviz.ui.heading import heading
+from attnviz.ui.markdown import plain
 from attnviz.ui.masks import (
     charts,
     conventions,
@@ -14,23 +16,25 @@ from attnviz.ui.masks import (
     empty_rows,
     export,
     gallery,
+    long_charts,
     mask_editor,
     mass_kept,
     mass_shift,
     receptive_field,
 )
 from attnviz.ui.masks.arrangement import choose_arrangement
-from attnviz.ui.masks.comparison import SIDES, compare
+from attnviz.ui.masks.comparison import SIDES, Comparison, MaskPair, compare
 
 heading("Masks", "What do two masks do to the same scores, and where do they disagree?")
 
-selection, places = source_picker.choose_selection()
+selection, places = source_picker.choose_selection(long=True)
 with st.sidebar:
     shared = (
         selection.mechanism
         if selection.layer.locked
         else mechanism_controls.choose_score_and_normalizer(selection.mechanism)
     )
+selection = replace(selection, viewport=viewport.choose_viewport(selection.layer.inputs))
 if places.show_locked(selection.layer, "A mask would only hide some of them. Bring queries and keys to compare masks."):
     st.stop()
 
@@ -38,15 +42,16 @@ mechanisms = []
 for side, column in zip(SIDES, st.columns(2, gap="medium"), strict=True):
     with column:
         mechanisms.append(mask_editor.choose_side(side, shared))
-summary = st.container(horizontal=True, vertical_alignment="center", key="summary")
 
-comparison = cache.or_last_good(
-    "comparison",
-    lambda: compare(selection, (mechanisms[0], mechanisms[1])),
-    lambda: None,
-    places.notes,
-)
-if comparison:
+
+def show_whole(pair: MaskPair) -> Mapping[str, Callable[[], None]]:
+    """Draws the maps of a text whose cells are all on the screen; returns the tabs below them."""
+    summary = st.container(horizontal=True, vertical_alignment="center", key="summary")
+    comparison: Comparison | None = cache.or_last_good(
+        "comparison", lambda: compare(pair.selection, pair.mechanisms), lambda: None, places.notes
+    )
+    if comparison is None:
+        return {}
     names = comparison.selection.query_names
     with summary:
         charts.show_legend(comparison)
@@ -57,7 +62,7 @@ if comparison:
     quantities.publish(partial(comparison.quantities, row))
     with maps:
         charts.show(comparison, arrangement, row, lambda clicked: pinned_query.toggle(names, clicked))
-    views: dict[str, Callable[[], None]] = {
+    return {
         "Where it went": partial(mass_shift.show, comparison, row),
         "Mass kept": partial(mass_kept.show, comparison),
         "Cost": partial(cost.show, comparison),
@@ -67,6 +72,26 @@ if comparison:
         "Code": partial(export.show, comparison),
         "Gallery": gallery.show,
     }
+
+
+def show_long(pair: MaskPair) -> Mapping[str, Callable[[], None]]:
+    """Draws the maps of a long text in fewer cells; returns the tabs that need no map of all cells."""
+    try:
+        long_charts.show(pair)
+    except ValueError as problem:
+        places.notes.error(plain(str(problem)), icon=":material/error:")
+    return {
+        "Mass kept": partial(mass_kept.show, pair),
+        "Cost": partial(cost.show, pair),
+        "Conventions": conventions.show,
+        "Code": partial(export.show, pair),
+        "Gallery": gallery.show,
+    }
+
+
+pair = MaskPair(selection, (mechanisms[0], mechanisms[1]))
+views = (show_long if viewport.is_long(pair.inputs) else show_whole)(pair)
+if views:
     with st.container(key="views"):
         tabs = st.tabs(list(views), key="look", bind="query-params")
     for tab, show in zip(tabs, views.values(), strict=True):

@@ -98,7 +98,7 @@ def pack(header: dict[str, Any], *, half: bool = False) -> bytes:
 def _sent_type(dtype: np.dtype, half: bool) -> str:
     if half and dtype.kind == "f":
         return "f2"
-    return dtype.str[1:] if dtype.str[1:] in ("f4", "f8", "u1") else SENT_AS[dtype.kind]
+    return dtype.str[1:] if dtype.str[1:] in ("f4", "f8", "i4", "u1") else SENT_AS[dtype.kind]
 
 
 def _as_json(spec: Any) -> dict[str, Any]:

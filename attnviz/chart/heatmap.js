@@ -49,6 +49,7 @@ export class HeatmapController extends ReadingController {
   close() {
     super.close();
     open.delete(this);
+    this.chart.root.classList.remove("attnviz-cells");
     clearTimeout(this.waiting);
   }
 
@@ -58,6 +59,7 @@ export class HeatmapController extends ReadingController {
     this.cellSentences = new Map(this.spec.cellSentences.map(([row, column, text]) => [`${row} ${column}`, text]));
     const { row = 0, column = 0 } = this.cursor ?? {};
     if (row >= this.weights.length || (column ?? 0) >= this.weights[0].length) this.cursor = null;
+    this.chart.root.classList.toggle("attnviz-cells", Boolean(this.spec.downsampled));
     this.viewed = String([0, this.size.rows - 1, 0, this.size.columns - 1]);
   }
 
@@ -319,10 +321,8 @@ export class HeatmapController extends ReadingController {
     const { chart, spec } = this;
     const { sentences, downsampled, difference } = spec;
     const weight = this.weights[row][column];
-    // The cell of a downsampled map names the tokens of its largest weight.
-    const [query, key] = downsampled
-      ? [downsampled.queryNames[downsampled.queryPositions[row][column]], downsampled.keyNames[downsampled.keyPositions[row][column]]]
-      : [spec.queryTokens[row], spec.keyTokens[column]];
+    if (downsampled && !difference) return this.#tellCell(downsampled, row, column);
+    const [query, key] = [spec.queryTokens[row], spec.keyTokens[column]];
     const words = { query, key, weight: spec.wholeNumbers ? String(weight) : number(weight) };
     if (!difference) {
       const template = this.cellSentences.get(`${row} ${column}`);
@@ -333,6 +333,26 @@ export class HeatmapController extends ReadingController {
     if (before === undefined || after === undefined) return chart.say("");
     const change = difference.sentences[changeOf(before, after)];
     chart.say(change, false, { ...words, before: number(before), after: number(after) });
+  }
+
+  /**
+   * The cell of a downsampled map: its largest weight with the tokens that have it, and its other numbers.
+   * @param {NonNullable<import("./types").HeatmapSpec["downsampled"]>} cells
+   * @param {number} row
+   * @param {number} column
+   */
+  #tellCell(cells, row, column) {
+    const { sentences } = this.spec;
+    const pairs = cells.allowed[row][column];
+    if (!pairs) return this.chart.say(sentences.masked);
+    this.chart.say(sentences.allowed + (pairs > 1 ? cells.several : ""), false, {
+      query: `${cells.tokens[cells.queryTokens[row][column]]} (${cells.queryPositions[row][column]})`,
+      key: `${cells.tokens[cells.keyTokens[row][column]]} (${cells.keyPositions[row][column]})`,
+      weight: number(cells.maximum[row][column]),
+      pairs: pairs.toLocaleString("en-US"),
+      mass: number(cells.mass[row][column]),
+      mean: number(cells.mean[row][column]),
+    });
   }
 
   // Over the map ---------------------------------------------------------------------------------------------------

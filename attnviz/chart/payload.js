@@ -1,6 +1,6 @@
 // The format of the data: a header of JSON, then the arrays it mentions as raw bytes, each at a multiple of eight.
 
-const TYPES = { f2: Uint16Array, f4: Float32Array, f8: Float64Array, u1: Uint8Array };
+const TYPES = { f2: Uint16Array, f4: Float32Array, f8: Float64Array, i4: Int32Array, u1: Uint8Array };
 
 /**
  * @param {Uint8Array} bytes

@@ -42,10 +42,16 @@ export interface HeatmapSpec {
   fan: boolean;
   difference: { charts: [string, string]; sentences: Record<Change, string> } | null;
   downsampled: {
-    queryNames: string[];
-    keyNames: string[];
-    queryPositions: Row[];
-    keyPositions: Row[];
+    tokens: string[];
+    queryTokens: Int32Array[];
+    keyTokens: Int32Array[];
+    queryPositions: Int32Array[];
+    keyPositions: Int32Array[];
+    mass: Row[];
+    maximum: Row[];
+    mean: Row[];
+    allowed: Int32Array[];
+    several: string;
     viewport: boolean;
   } | null;
 }

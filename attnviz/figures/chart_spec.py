@@ -85,15 +85,24 @@ class DifferenceSpec:
 
 @dataclass(frozen=True, eq=False)
 class DownsampledSpec:
-    """The positions that the cells of a downsampled map name: those of their largest weight, −1 where none is allowed.
+    """The numbers of each cell of a downsampled map, and the query and key of its largest weight, −1 where none is
+    allowed.
 
-    `viewport` tells whether it is a part of a larger map, to which the chart can go back.
+    `tokens` has the text of the queries and keys that a cell names, by the numbers in `query_tokens` and `key_tokens`.
+    A cell of several weights says `several` of them, too. `viewport` tells whether it is a part of a larger map, to
+    which the chart can go back.
     """
 
-    query_names: tuple[str, ...]  # of all positions
-    key_names: tuple[str, ...]
+    tokens: tuple[str, ...]
+    query_tokens: Int[np.ndarray, "rows columns"]
+    key_tokens: Int[np.ndarray, "rows columns"]
     query_positions: Int[np.ndarray, "rows columns"]
     key_positions: Int[np.ndarray, "rows columns"]
+    mass: Float[np.ndarray, "rows columns"]
+    maximum: Float[np.ndarray, "rows columns"]
+    mean: Float[np.ndarray, "rows columns"]
+    allowed: Int[np.ndarray, "rows columns"]  # the number of pairs
+    several: str  # the sentence, with {pairs}, {mass} and {mean}
     viewport: bool = False
 
 

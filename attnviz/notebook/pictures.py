@@ -21,7 +21,7 @@ from attnviz.notebook.layer_maps import LayerMaps
 
 HEIGHT = 420
 MOST_CELLS = 1 << 20  # of a map that is sent whole: 4 MB to a browser
-CELLS = 320  # of a downsampled map, along each side
+CELLS = 256  # of a downsampled map, along each side
 THUMBNAIL_CELLS = 768  # a side of a mosaic of several layers has about so many, shared by the heads along it
 THUMBNAIL = 128  # a side of a head in the mosaic of one layer
 HINT = "Point at a cell to read it, click to pin its query."
@@ -160,7 +160,6 @@ class Pictures:
             downsample_map(partial(layer.compute, head), layer.inputs, cells=(cells, cells), queries=rows, keys=keys),
             layer.inputs.query_tokens,
             layer.inputs.key_tokens,
-            largest=self._scales[self.overview[index]["group"]],
             zoom_key=f"{self.key} {view}",
             viewport=span is not None,
         )

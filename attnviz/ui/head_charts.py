@@ -27,6 +27,7 @@ from attnviz.ui.head_map import (
     selected_thumbnails,
     thumbnail_sample,
 )
+from attnviz.ui.minimap import minimap
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import numbered_token
 
@@ -48,10 +49,12 @@ def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
     if row is not None:
         quantities.publish(partial(row_quantities, head_map.key_tokens, row_weights(selection, head_map, row).numpy()))
     head_map, thumbnails = without_row(head_map, thumbnails, hidden)
-    end = selection.colors.end([head_map.weights], [thumbnails])
+    is_whole = head_map.downsampled is None  # the cells of others show something else than the mosaic does
+    end = selection.colors.end([head_map.weights] if is_whole else [], [thumbnails])
     with left:
         show_mosaic(selection, thumbnails, end)
     with right:
+        end = end if is_whole else selection.colors.end([head_map.weights])
         return show_map(selection, head_map, row, end), head_map
 
 
@@ -92,9 +95,7 @@ def show_map(
         description=_description(head_map, row) if is_whole else f"{head_map.title}: {head_map.size}.",
         height=HEIGHT,
         pinned=row if is_whole else None,
-        hint="Point at a cell to read it, click to pin its query."
-        if is_whole
-        else "Each cell: its largest weight. Click to pin.",
+        hint="Point at a cell to read it, click to pin its query.",
         on_click=on_click if is_whole else click_cell,
         on_view=head_map.on_view,
     )
@@ -138,12 +139,22 @@ def show_mosaic(
             y0=spec.tile_height - spec.height - 0.5, y1=heads * spec.tile_height - 0.5,
         )  # fmt: skip
 
+    part = minimap(selection, spec)
+    if part:
+        picture.figure.add_shape(part.frame())
+
     def click_tile(row: int, column: int) -> None:
         tile = spec.head_at(row, column)
-        if tile is not None:
+        if part and tile == part.tile:
+            part.move(row, column)
+        elif tile is not None:
             layer, head = tile_place(tile, count)
             on_click(indices[layer], head)
 
+    if part:
+        hint = f"{hint} The frame is the part in view.".strip()
+    if sample:
+        hint = f"{hint} Each row of its cells: {sample} queries."
     chart(
         picture,
         key,
@@ -151,7 +162,7 @@ def show_mosaic(
         name="attention heads",
         description=f"{len(thumbnails)} small maps of attention weights, one for each head; {about}.",
         height=height,
-        hint=hint if sample is None else f"{hint} Each row of its cells: {sample} queries.",
+        hint=hint,
         on_click=click_tile,
     )
 

@@ -15,7 +15,7 @@ from attnviz.analysis.head_maps import Aggregate, HeadChoice, Map, head_map
 from attnviz.analysis.work import check_heads, check_map, check_work, heads_work, is_affordable
 from attnviz.figures import Chart, downsampled_map, heatmap
 from attnviz.figures.chart_spec import HeatmapSpec
-from attnviz.figures.downsampled_map import cell_names
+from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, cell_names
 from attnviz.figures.sentences import CELL_SENTENCES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.inputs import Inputs
 from attnviz.ui import cache, long_maps, viewport
@@ -23,7 +23,7 @@ from attnviz.ui.chart import Cells
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import WHOLE, Viewport
 
-CELLS = 320  # of a downsampled map, along each side
+CELLS = 256  # of a downsampled map, along each side
 THUMBNAIL_SAMPLE = 2  # queries of each row of cells, where all would take too long
 THUMBNAIL_CELLS = 768  # a side of the mosaic has about so many, shared by the heads along it
 SENTENCES: dict[HeadChoice, CellSentences] = {
@@ -41,11 +41,12 @@ class HeadMap:
     sentences: CellSentences
     queries: Sequence[int]  # the positions in view
     keys: Sequence[int]
-    weights: Float[np.ndarray, "rows columns"]  # NaN where not allowed
+    weights: Float[np.ndarray, "rows columns"]  # NaN where not allowed; of a downsampled map what its colors show
     compute: Callable[[slice], Map]  # the exact weights of the queries in a slice at all keys that are shown
     cache_key: tuple[object, ...]  # what tells it from other maps
     downsampled: Downsampled | None = None  # of a long text: which positions each cell stands for
     viewport: Viewport = WHOLE
+    cell_colors: CellColors = CELL_COLORS  # of a downsampled map
 
     @property
     def query_tokens(self) -> list[str]:
@@ -99,6 +100,7 @@ class HeadMap:
             self.downsampled,
             self.inputs.query_tokens,
             self.inputs.key_tokens,
+            colors=self.cell_colors,
             largest=largest,
             allowed=self.sentences.allowed,
             zoom_key=f"{zoom_key(self.inputs)} {self.viewport}",
@@ -167,7 +169,8 @@ def compute_map(
     downsampled = long_maps.cached_map(make, "downsampled map", part, *key, work=work)
     queries, keys_in_view = downsampled.queries.tolist(), downsampled.keys.tolist()
     return HeadMap(
-        inputs, title, sentences, queries, keys_in_view, downsampled.maximum.numpy(), compute, key, downsampled, part
+        inputs, title, sentences, queries, keys_in_view, selection.cell_colors.quantity.of_cells(downsampled), compute,
+        key, downsampled, part, selection.cell_colors,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.analysis.head_maps import HeadChoice, Special, shown_positions
+from attnviz.figures.downsampled_map import CELL_COLORS, CellColors
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
@@ -29,6 +30,7 @@ class Selection:
     colors: ColorRange = ColorRange.SHOWN
     all_layers: bool = False  # whether the mosaic has all layers that fit into it, or this one alone
     viewport: Viewport | None = None  # None: maps are drawn whole, however long the text is
+    cell_colors: CellColors = CELL_COLORS  # of a long map
 
     @property
     def layer(self) -> Layer:

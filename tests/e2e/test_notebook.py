@@ -197,16 +197,16 @@ def test_a_long_map_is_zoomed_by_python_in_marimo(browser: Browser, tmp_path: Pa
         try:
             page.goto(f"http://127.0.0.1:{port}")
             chart = head_map(page)
-            assert (chart.get_attribute("data-rows"), chart.get_attribute("data-columns")) == ("320", "320")
+            assert (chart.get_attribute("data-rows"), chart.get_attribute("data-columns")) == ("256", "256")
             box = chart.locator(".nsewdrag").first.bounding_box() or {}
             x, y = box["x"] + 20, box["y"] + 20
             page.mouse.move(x, y)
             page.mouse.down()
             page.mouse.move(x + 60, y + 30, steps=5)
             page.mouse.up()
-            expect(page.locator('.attnviz-chart[data-ready="true"]:not([data-rows="320"])').first).to_be_visible()
+            expect(page.locator('.attnviz-chart[data-ready="true"]:not([data-rows="256"])').first).to_be_visible()
             chart = head_map(page)
-            assert int(chart.get_attribute("data-rows") or 0) < 320
+            assert int(chart.get_attribute("data-rows") or 0) < 256
             weights = torch.rand(1100, 1100, generator=torch.Generator().manual_seed(0))
             stage = chart.locator(".attnviz-stage")
             stage.focus()

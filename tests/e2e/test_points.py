@@ -133,7 +133,9 @@ def test_a_head_of_the_grid_is_named_and_clicked_and_an_empty_cell_is_nothing(po
 
 def test_a_cell_of_a_downsampled_map_says_where_its_largest_weight_stands(points: Points) -> None:
     points.point("long", 1, 1)
-    expect(points.sentence_of("long")).to_have_text("d (3) gives 1.00 of its attention to c (2).")
+    expect(points.sentence_of("long")).to_have_text(
+        "d (3) gives 1.00 of its attention to c (2). The most of 4 pairs here; mass 0.50, mean weight 0.25."
+    )
     points.point("long", 1, 0)
     expect(points.sentence_of("long")).to_have_text("Nothing here may be looked at.")
 

@@ -9,7 +9,7 @@ from attnviz.inputs import Inputs
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
 from attnviz.notebook.layer_maps import apply, layer_maps
-from attnviz.notebook.pictures import MOST_CELLS, Pictures
+from attnviz.notebook.pictures import CELLS, MOST_CELLS, Pictures
 
 RANDOM = torch.Generator().manual_seed(0)
 WEIGHTS = torch.randn(3, 4, 6, 6, generator=RANDOM).softmax(-1)
@@ -61,12 +61,13 @@ def test_a_long_map_is_downsampled_and_its_parts_are_exact() -> None:
     assert whole["views"]
     spec, z = whole["spec"].downsampled, whole["figure"]["data"][0]["z"]
     rows, columns = z.shape
-    assert rows == columns == 320
+    assert rows == columns == CELLS
     row, column = 17, 200
     best = weights[0, spec.query_positions[row, column], spec.key_positions[row, column]]
-    assert z[row, column] == pytest.approx(float(best))
+    assert spec.maximum[row, column] == pytest.approx(float(best))
+    np.testing.assert_allclose(z, np.sqrt(spec.mass / spec.mass.max()), rtol=1e-5)
     [part] = pictures.maps(0, 0, (100, 150, 300, 380))
-    np.testing.assert_allclose(part["figure"]["data"][0]["z"], weights[0, 100:150, 300:380], rtol=1e-6)
+    np.testing.assert_allclose(part["spec"].downsampled.maximum, weights[0, 100:150, 300:380], rtol=1e-6)
     assert part["spec"].downsampled.viewport
     with pytest.raises(ValueError, match="cannot be compared"):
         Pictures(layer_maps(weights), layer_maps(weights))

@@ -338,21 +338,27 @@ def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
     assert count > 10
     parts = [slice(i * count // 5, (i + 1) * count // 5) for i in range(5)]
     expected = [[weights[rows, keys].max() for keys in parts] for rows in parts]
-    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), expected, atol=1e-5)
+    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].spec.downsampled.maximum), expected, atol=1e-5)
+    mass = np.array([[weights[rows, keys].sum() / len(weights[rows]) for keys in parts] for rows in parts])
+    np.testing.assert_allclose(mass.sum(1), 1, rtol=1e-5)
+    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), (mass / mass.max()) ** 0.5, atol=1e-5)
     best = f"({count - 1}) gives {number(float(weights[-1].max()))} of its attention to "  # the last query is pinned
     assert best in contents(app)
     assert f"({int(weights[-1].argmax())})." in contents(app).partition(best)[2].splitlines()[0]
     np.testing.assert_allclose(drawn["products"].figure.data[0].y.sum(), weights_score(saved, weights), atol=1e-4)
     app = ok(app.slider[0].set_value((2, 4)).run())
     app = ok(app.slider[1].set_value((0, 3)).run())
-    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), weights[2:5, :4], atol=1e-5)
+    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].spec.downsampled.maximum), weights[2:5, :4], atol=1e-5)
+    colors = {"quantity": "Largest weight", "scale": "Linear", "colors": "0 to 1"}
+    ok(page(model=saved / "gpt2", text=LONGER, layer="layer 1", head="Head 1", **colors))
+    np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), expected, atol=1e-5)
     app = ok(page(model=saved / "gpt2", text=LONGER, part_of_queries=["9", "11"], part_of_keys=["0", "9"]))
     assert drawn["heatmap"].figure.data[0].z.shape == (3, 5)
     app = ok(app.text_area(key="text").set_value(TEXT).run())  # with fewer tokens than there were
     assert drawn["heatmap"].figure.data[0].z.shape == (5, 5)
     app = ok(app.selectbox(key="head").select("Mean of heads").run())
     mean = own(saved / "gpt2", TEXT).attentions[1][0].mean(0).numpy()
-    assert np.nanmax(drawn["heatmap"].figure.data[0].z) == pytest.approx(mean.max(), abs=1e-5)
+    assert np.nanmax(drawn["heatmap"].spec.downsampled.maximum) == pytest.approx(mean.max(), abs=1e-5)
 
 
 def test_a_map_that_takes_long_is_drawn_from_a_sample_and_then_whole(saved, drawn, monkeypatch) -> None:

@@ -43,11 +43,29 @@ def test_without_a_name_it_asks_for_one(root: Path) -> None:
     assert "Name a trace to see its attention. Here are “long” and “short”." in contents(app)
 
 
-@pytest.mark.parametrize("page", ["masks", "scores"])
-def test_a_page_without_long_maps_says_so(page: str, root: Path) -> None:
-    app = open_page(page, source="Trace", trace="long")
+def test_a_page_without_long_maps_says_so(root: Path) -> None:
+    app = open_page("scores", source="Trace", trace="long")
     assert "This text is too long for this page. Open it on Explore" in errors(app)
     assert not app.exception
+
+
+@pytest.mark.parametrize("tab", ["Mass kept", "Cost", "Conventions", "Code", "Gallery"])
+def test_masks_are_compared_on_a_long_text(tab: str, root: Path) -> None:
+    app = healthy(open_page("masks", source="Trace", trace="long", mask_a="causal", look=tab), charts=2)
+    assert not errors(app)
+    assert "Where it went" not in [one.label for one in app.tabs]
+
+
+def test_mass_kept_of_a_long_text_is_of_queries_that_are_evenly_spread(root: Path) -> None:
+    link = {"source": "Trace", "trace": "long", "mask_a": "causal", "look": "Mass kept"}
+    app = healthy(open_page("masks", **link, mask_b="sliding_window(1500)"), charts=3)
+    assert "keeps 100% of its attention under B, on average over 512 of its 1,500 queries" in contents(app)
+    assert "No query loses anything." in contents(app)
+    app = healthy(open_page("masks", **link, mask_b="sliding_window(5)"), charts=3)
+    assert "mass lost" in contents(app)
+    app.button(key="take-0").click().run()
+    assert app.text_input(key="mask-b").value != "sliding_window(5)"
+    assert not errors(app)
 
 
 def test_a_number_that_is_not_finite_is_said_and_the_last_picture_stays(root: Path) -> None:

@@ -114,8 +114,11 @@ def _sentence(selection: Selection, kept: MassKept) -> str:
     if np.isnan(kept.mean):
         return f"{name}: under A no query may look at anything, so there is nothing to keep."
     many = len(kept.queries) < selection.layer.inputs.queries
-    queries = f"of {len(kept.queries):,} of its {selection.layer.inputs.queries:,} queries, evenly spread" * many
-    return f"{name} keeps {percent(kept.mean)} of its attention under B, on average {queries or 'over its queries'}."
+    queries = f"{len(kept.queries):,} of its {selection.layer.inputs.queries:,} queries, evenly spread"
+    return (
+        f"{name} keeps {percent(kept.mean)} of its attention under B, on average over "
+        f"{queries if many else 'its queries'}."
+    )
 
 
 def _show_queries(pair: MaskPair, kept: MassKept) -> None:

@@ -4,6 +4,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.ui import head_controls, viewport
+from attnviz.ui.cell_colors import choose_cell_colors
 from attnviz.ui.models import model_picker, stale_parameters
 from attnviz.ui.models.selection import ModelSelection
 
@@ -24,6 +25,7 @@ def choose_model_selection(notes: DeltaGenerator) -> ModelSelection:
         special=special,
         colors=colors,
         viewport=viewport.choose_viewport(layers[index].inputs),
+        cell_colors=choose_cell_colors(layers[index].inputs),
     )
     stale_parameters.clear(selection)
     return selection

@@ -28,7 +28,7 @@ from attnviz.ui.widgets import help_text
 MOST_MOSAICS = 3  # that fit side by side
 LOW = 320  # pixels of a mosaic above the large map
 MAPS = "Attention maps"
-DOWNSAMPLED = "The part in view, in the cells that are drawn: each has the largest weight of those it stands for."
+DOWNSAMPLED = "The part in view, in the cells that are drawn: the number of each that its color shows."
 
 
 def show(selection: ModelSelection) -> None:
@@ -92,7 +92,7 @@ def _show_heads(
     # Of a long text most weights are small among thousands of keys: its map has a range of colors of its own.
     is_whole = head_map.downsampled is None
     head_map, thumbnails[selection.index] = head_charts.without_row(head_map, thumbnails[selection.index], hidden)
-    end = selection.colors.end([head_map.weights], [thumbnails[selection.index]])
+    end = selection.colors.end([head_map.weights] if is_whole else [], [thumbnails[selection.index]])
     for i, (place, one) in enumerate(zip(above, every, strict=True)):
         key, height = (f"heads-{i}", LOW) if others else ("heads", head_charts.HEIGHT)
         is_selected = one is selection

@@ -1,0 +1,32 @@
+"""The controls of what the colors of a long map show."""
+
+from enum import StrEnum
+from typing import TypeVar
+
+import streamlit as st
+
+from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, Scale
+from attnviz.inputs import Inputs
+from attnviz.ui.viewport import is_long
+
+ColorChoice = TypeVar("ColorChoice", bound=StrEnum)
+HELP = {
+    "Quantity": "A cell stands for several queries and keys. **Mass**: how much of its queries' attention its keys "
+    "get, so that a row of cells adds up to 1. **Largest weight**: of a query and a key. **Mean weight**: of the pairs "
+    "that the mask allows.",
+    "Scale": "Of the colors. A square root or a logarithm shows small numbers beside large ones.",
+}
+
+
+def choose_cell_colors(inputs: Inputs) -> CellColors:
+    """Draws the menus, if the map is long, and returns what its colors show."""
+    if not is_long(inputs):
+        return CELL_COLORS
+    with st.sidebar:
+        return CellColors(_menu("Quantity", Quantity, CELL_COLORS.quantity), _menu("Scale", Scale, CELL_COLORS.scale))
+
+
+def _menu(label: str, choices: type[ColorChoice], default: ColorChoice) -> ColorChoice:
+    names = [str(choice) for choice in choices]
+    chosen = st.selectbox(label, names, names.index(default), key=label.lower(), bind="query-params", help=HELP[label])
+    return choices(chosen)
