@@ -16,7 +16,7 @@ from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import SPACE, number, visible
 from attnviz.lessons.checks import row_quantities
-from attnviz.ui import html, pinned_query, prediction, quantities
+from attnviz.ui import html, pinned_query, prediction, quantities, query_row
 from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_map import (
@@ -27,6 +27,7 @@ from attnviz.ui.head_map import (
     selected_thumbnails,
     thumbnail_sample,
 )
+from attnviz.ui.minimap import minimap
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import numbered_token
 
@@ -122,6 +123,8 @@ def show_mosaic(
         framed = [(selection.index, selection.head)] if isinstance(selection.head, int) else []
     on_click = on_click or (lambda index, head: open_head(selection.layers, index, head))
     count, sample = len(layers), thumbnail_sample(selection)
+    if selection.is_long:
+        thumbnails, largest = selection.cell_colors.scale.place(thumbnails, largest), 1.0
     # A layer of which all heads are framed has one frame around them, and so have layers side by side.
     whole = {index for index in indices if count > 1 and heads > 1 and {(index, i) for i in range(heads)} <= {*framed}}
     picture = layer_mosaic(
@@ -138,12 +141,22 @@ def show_mosaic(
             y0=spec.tile_height - spec.height - 0.5, y1=heads * spec.tile_height - 0.5,
         )  # fmt: skip
 
+    part = minimap(selection, spec)
+    if part:
+        picture.figure.add_shape(part.frame())
+
     def click_tile(row: int, column: int) -> None:
         tile = spec.head_at(row, column)
-        if tile is not None:
+        if part and tile == part.tile:
+            part.move(row, column)
+        elif tile is not None:
             layer, head = tile_place(tile, count)
             on_click(indices[layer], head)
 
+    if part:
+        hint = f"{hint} The frame is the part in view.".strip()
+    if sample:
+        hint = f"{hint} Each row of its cells: {sample} queries."
     chart(
         picture,
         key,
@@ -151,7 +164,7 @@ def show_mosaic(
         name="attention heads",
         description=f"{len(thumbnails)} small maps of attention weights, one for each head; {about}.",
         height=height,
-        hint=hint if sample is None else f"{hint} Each row of its cells: {sample} queries.",
+        hint=hint,
         on_click=click_tile,
     )
 
@@ -164,8 +177,8 @@ def neighbors(places: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None]:
-    """Draws the menu of the pinned query, and what that query attends to. Returns the pinned row among the shown
-    queries, and a row that is still to be predicted; one of them is None."""
+    """Draws the menu of the pinned query, and what that query attends to, of a long map also as a curve. Returns the
+    pinned row among the shown queries, and a row that is still to be predicted; one of them is None."""
     is_whole = head_map.downsampled is None
     menu, reading = st.columns([0.32, 0.68], gap="medium")
     with menu:
@@ -187,6 +200,8 @@ def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None
             text += html.paragraphs(_notes(selection, head_map) or [""])
         if text:
             st.html(text)
+    if not is_whole and row is not None:
+        query_row.show(selection, head_map, row, row_weights(selection, head_map, row))
     return row, hidden
 
 

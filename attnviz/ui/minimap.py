@@ -1,0 +1,63 @@
+"""The viewport of a long map, framed in the small map of its head. A click there moves it."""
+
+from dataclasses import dataclass
+
+from attnviz.figures.chart_spec import MosaicSpec
+from attnviz.figures.mosaic import ACCENT
+from attnviz.inputs import Inputs
+from attnviz.ui import viewport
+from attnviz.ui.selection import Selection
+from attnviz.ui.viewport import WHOLE, Span, Viewport
+
+LEAST = 2.0  # cells that the frame is high and wide, however small the viewport is
+
+
+@dataclass(frozen=True, eq=False)
+class Minimap:
+    """One tile of a mosaic, the head of which is shown in part."""
+
+    spec: MosaicSpec
+    tile: int
+    inputs: Inputs
+    part: Viewport
+
+    def frame(self) -> dict[str, object]:
+        """Returns the shape that shows where the viewport is."""
+        top, left = self.spec.corner(self.tile)
+        y0, y1 = _framed(self.part.queries, self.inputs.queries, self.spec.height)
+        x0, x1 = _framed(self.part.keys, self.inputs.keys, self.spec.width)
+        return {
+            "type": "rect", "line": {"color": ACCENT, "width": 2},
+            "x0": left + x0 - 0.5, "x1": left + x1 - 0.5, "y0": top + y0 - 0.5, "y1": top + y1 - 0.5,
+        }  # fmt: skip
+
+    def move(self, row: int, column: int) -> None:
+        """Moves the viewport, as large as it is, to a cell of the mosaic."""
+        top, left = self.spec.corner(self.tile)
+        queries = _moved(self.part.queries, self.inputs.queries, (row - top + 0.5) / self.spec.height)
+        viewport.move(queries, _moved(self.part.keys, self.inputs.keys, (column - left + 0.5) / self.spec.width))
+
+
+def minimap(selection: Selection, spec: MosaicSpec) -> Minimap | None:
+    """Returns the tile of the selected head in a mosaic of this specification; None if all of its map is in view."""
+    inputs, indices = selection.layer.inputs, selection.mosaic_layers
+    if selection.viewport is None or not isinstance(selection.head, int) or not selection.is_long:
+        return None
+    part = selection.viewport.within(inputs)
+    if part == WHOLE:
+        return None
+    return Minimap(spec, selection.head * len(indices) + indices.index(selection.index), inputs, part)
+
+
+def _framed(span: Span, count: int, cells: int) -> tuple[float, float]:
+    """Returns the ends of a span along so many cells, within them and at least LEAST apart."""
+    first, end = (end * cells / count for end in (span[0], count if span[1] is None else span[1]))
+    first = min(first, max(0.0, (first + end - LEAST) / 2), cells - LEAST)
+    return first, max(end, first + LEAST)
+
+
+def _moved(span: Span, count: int, share: float) -> slice:
+    """Returns a span of the same length around a share of the positions."""
+    length = (count if span[1] is None else span[1]) - span[0]
+    first = min(max(0, round(share * count - length / 2)), count - length)
+    return slice(first, first + length)
