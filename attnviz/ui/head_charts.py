@@ -16,7 +16,7 @@ from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import SPACE, number, visible
 from attnviz.lessons.checks import row_quantities
-from attnviz.ui import html, pinned_query, prediction, quantities
+from attnviz.ui import html, pinned_query, prediction, quantities, query_row
 from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_map import (
@@ -123,6 +123,8 @@ def show_mosaic(
         framed = [(selection.index, selection.head)] if isinstance(selection.head, int) else []
     on_click = on_click or (lambda index, head: open_head(selection.layers, index, head))
     count, sample = len(layers), thumbnail_sample(selection)
+    if selection.is_long:
+        thumbnails, largest = selection.cell_colors.scale.place(thumbnails, largest), 1.0
     # A layer of which all heads are framed has one frame around them, and so have layers side by side.
     whole = {index for index in indices if count > 1 and heads > 1 and {(index, i) for i in range(heads)} <= {*framed}}
     picture = layer_mosaic(
@@ -175,8 +177,8 @@ def neighbors(places: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None]:
-    """Draws the menu of the pinned query, and what that query attends to. Returns the pinned row among the shown
-    queries, and a row that is still to be predicted; one of them is None."""
+    """Draws the menu of the pinned query, and what that query attends to, of a long map also as a curve. Returns the
+    pinned row among the shown queries, and a row that is still to be predicted; one of them is None."""
     is_whole = head_map.downsampled is None
     menu, reading = st.columns([0.32, 0.68], gap="medium")
     with menu:
@@ -198,6 +200,8 @@ def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None
             text += html.paragraphs(_notes(selection, head_map) or [""])
         if text:
             st.html(text)
+    if not is_whole and row is not None:
+        query_row.show(selection, head_map, row, row_weights(selection, head_map, row))
     return row, hidden
 
 

@@ -8,6 +8,7 @@ import streamlit as st
 from attnviz.inputs import Inputs
 
 MOST_CELLS = 1 << 20  # of a map that is sent whole: 4 MB to a browser
+CLOSE = 512  # positions of each axis in view around one of them
 Span = tuple[int, int | None]  # the first position, and the one after the last; None is the end
 SLIDERS = "part-of-queries", "part-of-keys"  # and in the link
 
@@ -49,6 +50,12 @@ def move(queries: slice, keys: slice) -> None:
     """Sets the sliders to these positions."""
     for key, part in zip(SLIDERS, (queries, keys), strict=True):
         st.session_state[key] = part.start, part.stop - 1
+
+
+def around(position: int, count: int) -> slice:
+    """Returns the CLOSE positions with this one in their middle, or nearest to it, of a text of `count`."""
+    first = max(0, min(position - CLOSE // 2, count - CLOSE))
+    return slice(first, min(first + CLOSE, count))
 
 
 def _slider(label: str, count: int, key: str) -> Span:

@@ -1,13 +1,17 @@
 """A trace as the source of a page: short, long, and damaged."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from attnviz import Inputs, Layer, Mechanism, Trace
+from attnviz.formatting import number
 from attnviz.layer import Kind, LayerId
 from attnviz.masks import Causal
+from attnviz.ui import query_row
 from tests.support.app import contents, errors, healthy, open_page
 
 FILE = "layer-0000.safetensors"
@@ -81,3 +85,52 @@ def test_a_damaged_trace_is_said_and_the_last_picture_stays(root: Path) -> None:
     (root / "short" / FILE).write_bytes(b"nothing")
     app = healthy(open_page("explore", source="Trace", trace="short"), charts=1)
     assert f"{FILE} cannot be opened" in errors(app)
+
+
+@pytest.fixture
+def curve(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The curve that is drawn, with what a click on it does."""
+    drawn: dict[str, Any] = {}
+
+    def chart(picture: Any, key: str, **options: Any) -> None:
+        drawn.update(picture=picture, click=options["on_click"])
+        show(picture, key, **options)
+
+    show = query_row.chart
+    monkeypatch.setattr(query_row, "chart", chart)
+    return drawn
+
+
+def test_the_pinned_query_of_a_long_map_is_a_curve_over_all_keys(root: Path, curve: dict[str, Any]) -> None:
+    app = healthy(open_page("explore", source="Trace", trace="long", pinned="700 · t700"), charts=3)
+    assert not errors(app)
+    [layer] = Trace.load(root / "long")
+    row = layer.mechanism(layer.inputs, heads=0, rows=slice(700, 701)).weights[0, 0]
+    best = int(row.argmax())
+    line, ring = curve["picture"].figure.data
+    assert len(line.x) == 1000
+    assert (ring.x[0], ring.y[0]) == (best, pytest.approx(float(row.max()), abs=1e-5))
+    assert np.isfinite(line.y[np.asarray(line.x) <= 700]).all()
+    assert np.isnan(line.y[np.asarray(line.x) > 701]).all()
+    sentences = curve["picture"].spec.sentences
+    assert f"t700 (700) gives {number(float(row.max()))} of its attention to t{best} ({best})." in sentences
+    assert sentences[-1].startswith("t700 (700) may not look at t149")
+    app = healthy(app.slider[1].set_value((100, 300)).run())
+    [shape] = curve["picture"].figure.layout.shapes
+    assert (shape.x0, shape.x1) == (99.5, 300.5)
+    assert len(curve["picture"].figure.data[0].x) == 1000
+
+
+def test_a_click_on_the_curve_moves_the_viewport(curve: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    open_page("explore", source="Trace", trace="long", pinned="700 · t700")
+    state: dict[str, Any] = {}
+    monkeypatch.setattr("streamlit.session_state", state)
+    curve["click"](0, 0)
+    assert state == {"part-of-queries": (444, 955), "part-of-keys": (0, 511)}
+    curve["click"](999, 0)
+    assert state["part-of-keys"] == (988, 1499)
+
+
+def test_a_short_map_has_no_curve(curve: dict[str, Any]) -> None:
+    healthy(open_page("explore", source="Trace", trace="short"), charts=2)
+    assert not curve

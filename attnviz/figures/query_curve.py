@@ -1,0 +1,68 @@
+"""The weights of one query as a curve over the positions of the keys."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float, Int
+
+from attnviz.figures.chart_spec import Chart, PointsSpec
+from attnviz.figures.maps import Array, as_array
+from attnviz.figures.mosaic import ACCENT
+from attnviz.figures.sentences import GIVES, cell_sentence
+from attnviz.figures.themes import light_figure
+
+COLOR = "#1c7ed6"  # seen on both themes
+SHADE = "rgba(128,128,128,0.16)"
+
+
+def query_curve(
+    weights: Float[Array, " points"],
+    positions: Int[Array, " points"],
+    query: str,
+    keys: Sequence[str],
+    *,
+    shaded: tuple[int, int] | None = None,
+    allowed: str = GIVES,
+) -> Chart[PointsSpec]:
+    """Draws the weights of one query at keys in ascending positions. NaN, a masked key, is a gap.
+
+    `query` and `keys` are the names in the points' sentences, `allowed` the sentence of a key that is not masked. The
+    largest weight has a ring. The positions from the first to before the second of `shaded` have a background.
+
+    Example:
+        >>> query_curve(np.array([0.25, np.nan]), np.array([0, 7]), "it", ["animal", "road"]).spec.sentences
+        ('it gives 0.25 of its attention to animal.', 'it may not look at road.')
+    """
+    x, y = as_array(positions).astype("f8"), as_array(weights).astype("f8")
+    line = {"color": COLOR, "width": 1.5, "simplify": False}
+    figure = light_figure(
+        go.Scatter(x=x, y=y, mode="lines+markers", line=line, marker={"color": COLOR, "size": 3}, hoverinfo="skip")
+    )
+    if np.isfinite(y).any():
+        best = int(np.nanargmax(y))
+        ring = {"symbol": "circle-open", "size": 13, "color": ACCENT, "line": {"width": 2}}
+        figure.add_scatter(x=x[[best]], y=y[[best]], mode="markers", marker=ring, hoverinfo="skip", cliponaxis=False)
+    if shaded is not None:
+        figure.add_shape(
+            type="rect", x0=shaded[0] - 0.5, x1=shaded[1] - 0.5, y0=0, y1=1, yref="y domain", layer="below",
+            line={"width": 0}, fillcolor=SHADE,
+        )  # fmt: skip
+    figure.update_layout(
+        plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": 8, "r": 14, "t": 12, "b": 8},
+        dragmode=False,
+        hovermode=False,
+        showlegend=False,
+    )
+    first, last = (x[0], x[-1]) if len(x) else (0, 0)
+    figure.update_xaxes(
+        range=[first - 0.5, last + 0.5], nticks=9, tickformat=",d", tickangle=0, automargin=True,
+        title={"text": "key", "standoff": 4},
+    )  # fmt: skip
+    figure.update_yaxes(rangemode="tozero", nticks=4, automargin=True, title={"text": "weight", "standoff": 14})
+    sentences = (
+        cell_sentence(query, key, None if np.isnan(weight) else float(weight), allowed)
+        for key, weight in zip(keys, y, strict=True)
+    )
+    return Chart(figure, PointsSpec(tuple(sentences), bars=True))
