@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 
 import torch
 from jaxtyping import Float, Int
@@ -201,8 +202,10 @@ def thumbnails(
     size: int,
     special: Special = Special.SHOWN,
     sample: int | None = None,
+    number: Callable[[Downsampled], Float[Tensor, "height width"]] = attrgetter("maximum"),
 ) -> Float[Tensor, "heads height width"]:
-    """Returns the maps of all heads of all layers in at most `size` × `size` cells, each with its largest weight.
+    """Returns the maps of all heads of all layers in at most `size` × `size` cells, each with one number, by default
+    its largest weight.
 
     A `sample` takes at most so many queries of each row of cells.
     """
@@ -212,6 +215,6 @@ def thumbnails(
         if max(inputs.queries, inputs.keys) <= size:  # each cell is one query and one key
             return maps_of_heads(inputs, mechanism, special=special)
         downsample_one = partial(downsample, inputs, mechanism, cells=(size, size), special=special, sample=sample)
-        return torch.stack([downsample_one(head).maximum for head in range(inputs.heads)])
+        return torch.stack([number(downsample_one(head)) for head in range(inputs.heads)])
 
     return torch.cat([layer_maps(*one) for one in zip(layers, mechanisms, strict=True)])

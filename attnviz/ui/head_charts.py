@@ -123,6 +123,8 @@ def show_mosaic(
         framed = [(selection.index, selection.head)] if isinstance(selection.head, int) else []
     on_click = on_click or (lambda index, head: open_head(selection.layers, index, head))
     count, sample = len(layers), thumbnail_sample(selection)
+    if selection.is_long:
+        thumbnails, largest = selection.cell_colors.scale.place(thumbnails, largest), 1.0
     # A layer of which all heads are framed has one frame around them, and so have layers side by side.
     whole = {index for index in indices if count > 1 and heads > 1 and {(index, i) for i in range(heads)} <= {*framed}}
     picture = layer_mosaic(

@@ -15,7 +15,7 @@ from attnviz.analysis.head_maps import Aggregate, HeadChoice, Map, head_map
 from attnviz.analysis.work import check_heads, check_map, check_work, heads_work, is_affordable
 from attnviz.figures import Chart, downsampled_map, heatmap
 from attnviz.figures.chart_spec import HeatmapSpec
-from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, cell_names
+from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, cell_names
 from attnviz.figures.sentences import CELL_SENTENCES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.inputs import Inputs
 from attnviz.ui import cache, long_maps, viewport
@@ -122,8 +122,7 @@ class HeadMap:
 def selected_map(selection: Selection) -> HeadMap:
     """Returns the map of the selected head. Raises ValueError if it takes too much work, or nothing is left to show."""
     inputs, mechanism, head = selection.layer.inputs, selection.mechanism, selection.head
-    is_long = selection.viewport is not None and viewport.is_long(inputs)
-    if is_long and isinstance(head, int):
+    if selection.is_long and isinstance(head, int):
         place = selection.source, selection.index, head
         cache.once(lambda: check_map(inputs, mechanism, head), "work of a map", mechanism, *place)
     else:
@@ -152,7 +151,7 @@ def compute_map(
     """
     inputs, special = selection.layer.inputs, selection.special
     key = (selection.source, special, *key)
-    if selection.viewport is None or not viewport.is_long(inputs):
+    if selection.viewport is None or not selection.is_long:
         weights = cache.once(lambda: compute(slice(None)).numpy(), "map", *key, work=work)
         return HeadMap(inputs, title, sentences, selection.queries, selection.keys, weights, compute, key)
     part = selection.viewport.within(inputs)
@@ -185,18 +184,25 @@ def selected_thumbnails(selection: Selection) -> Float[np.ndarray, "heads height
     else:
         work = work * size * sample // selection.layer.inputs.queries
         check_work(work, "To sample all these heads", "Bring fewer tokens or heads.")
+    quantity = selection.cell_colors.quantity if selection.is_long else Quantity.MAXIMUM
     return cache.once(
-        lambda: thumbnails(layers, mechanisms, size, selection.special, sample).numpy(),
-        *("thumbnails", selection.source, selection.special, indices, mechanisms, size),
+        lambda: thumbnails(
+            layers,
+            mechanisms,
+            size,
+            selection.special,
+            sample,
+            number=lambda small: torch.from_numpy(quantity.of_cells(small)),
+        ).numpy(),
+        *("thumbnails", selection.source, selection.special, indices, mechanisms, size, quantity),
         work=work,
     )
 
 
 def thumbnail_sample(selection: Selection) -> int | None:
     """Returns of how many queries each row of a thumbnail is, if not of all: a long layer would take too long."""
-    is_long = selection.viewport is not None and viewport.is_long(selection.layer.inputs)
     whole = is_affordable(heads_work([selection.layer], [selection.mechanism]))
-    return THUMBNAIL_SAMPLE if is_long and not selection.all_layers and not whole else None
+    return THUMBNAIL_SAMPLE if selection.is_long and not selection.all_layers and not whole else None
 
 
 def check_maps(selection: Selection) -> Selection:

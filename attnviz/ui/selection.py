@@ -10,7 +10,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.ui import pinned_query
 from attnviz.ui.color_range import ColorRange
-from attnviz.ui.viewport import Viewport
+from attnviz.ui.viewport import Viewport, is_long
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,6 +40,11 @@ class Selection:
     def mechanism(self) -> Mechanism:
         """The mechanism of the layer."""
         return self.mechanisms[self.index]
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the map is drawn in fewer cells."""
+        return self.viewport is not None and is_long(self.layer.inputs)
 
     @property
     def mosaic_layers(self) -> list[int]:
