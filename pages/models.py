@@ -4,7 +4,7 @@ import streamlit as st
 
 from attnviz.ui import presentation
 from attnviz.ui.heading import heading
-from attnviz.ui.models import aggregation, controls, head_metrics, overview, side_by_side, what_if
+from attnviz.ui.models import aggregation, controls, head_metrics, needle, overview, side_by_side, what_if
 
 heading(
     "Models", "What do the heads of any Hugging Face model do? Take one that is here, or name another, and type a text."
@@ -21,6 +21,7 @@ tabs = {
     "Together": aggregation.show,
     "What if": what_if.show,
     "Side by side": side_by_side.show,
+    "Needle": needle.show,
 }
 for tab, show in zip(st.tabs(list(tabs), key="inspect", bind="query-params"), tabs.values(), strict=True):
     if tab.open:

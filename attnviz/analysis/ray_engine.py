@@ -41,12 +41,14 @@ class Ray:
     """The machines of a Ray cluster, which have the same versions of attnviz, Ray and Python as this one.
 
     `address` is that of Ray: host:port on a machine of the cluster, ray://host:port elsewhere, or auto. `shared` is
-    sent once; a task has one CPU and one thread, and one GPU if `shared` has tensors on a GPU. A task whose machine or
-    process is lost is done again by Ray. Closing the iterator of `map` cancels its tasks. `map` raises ImportError
-    without Ray, ConnectionError if the cluster is not reached, and ClusterError if it cannot do a task.
+    sent once; a task has one CPU and one thread, and `gpus` GPUs, by default one if `shared` has tensors on a GPU. A
+    task whose machine or process is lost is done again by Ray. Closing the iterator of `map` cancels its tasks. `map`
+    raises ImportError without Ray, ConnectionError if the cluster is not reached, and ClusterError if it cannot do a
+    task.
     """
 
     address: str = "auto"
+    gpus: int | None = None
 
     def map(
         self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task]
@@ -54,15 +56,19 @@ class Ray:
         connect(self.address)
         import ray
 
-        resource = "GPU" if _has_gpu_tensors(shared) else "CPU"
-        if resource == "GPU" and not ray.cluster_resources().get("GPU"):
+        gpus = int(_has_gpu_tensors(shared)) if self.gpus is None else self.gpus
+        there = int(ray.cluster_resources().get("GPU", 0))
+        if gpus and self.gpus is None and not there:
             raise ClusterError("The tensors are on a GPU, and the Ray cluster has none. Move them to the CPU first.")
-        compute = ray.remote(_compute).options(name=function.__name__, num_cpus=1, num_gpus=int(resource == "GPU"))
+        if gpus > there:
+            raise ClusterError(f"A task has {gpus} GPUs, and the Ray cluster has {there}. Ask for fewer.")
+        resource, share = ("GPU", gpus) if gpus else ("CPU", 1)
+        compute = ray.remote(_compute).options(name=function.__name__, num_cpus=1, num_gpus=gpus)
         sent = ray.put(shared)
         remaining, running = iter(tasks), deque[Any]()
         try:
             while True:
-                most = AHEAD * max(1, int(ray.cluster_resources().get(resource, 0)))  # machines come and go
+                most = AHEAD * max(1, int(ray.cluster_resources().get(resource, 0)) // share)  # machines come and go
                 running.extend(
                     compute.remote(function, sent, task) for task in islice(remaining, max(0, most - len(running)))
                 )
@@ -109,6 +115,14 @@ def connect(address: str = "auto") -> None:
         if _connection.is_alive() or problems:
             detail = str(problems[0]).splitlines()[0] if problems else "Nothing there answers as Ray does."
             raise ConnectionError(f"There is no Ray cluster at {quoted(address)}. {detail}")
+
+
+def cluster_gpus(address: str = "auto") -> int:
+    """Returns the number of GPUs of a Ray cluster. Raises what `connect` does."""
+    connect(address)
+    import ray
+
+    return int(ray.cluster_resources().get("GPU", 0))
 
 
 def ray_or_local(address: str = "auto") -> tuple[Engine, str]:

@@ -1,68 +1,84 @@
-"""attnviz capture: the attention of a text in a model, written into a trace while the model runs."""
+"""attnviz capture: the attention of texts in a model, written into traces while the model runs."""
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Sequence
-from dataclasses import replace
-from importlib.util import find_spec
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnviz.command.engine import add_engine_option, named_engine
+from attnviz.command.text_capture import CaptureOptions, TextResult, TextTask, capture_text
 from attnviz.extras import check_installed
+from attnviz.formatting import quoted
 
 if TYPE_CHECKING:
-    from attnviz.models.loading import ModelFolder
-    from attnviz.trace import Trace
+    from attnviz.analysis.engines import Engine
 
-MOST_TOKENS = 1 << 20  # as many positions as masks are made for
 TYPES = ("float32", "bfloat16", "float16")
 
 
 def main(arguments: Sequence[str]) -> None:
     """Captures with the arguments of the command line, and says what was written; ends the process if it cannot."""
     options = _options(arguments)
+    problems = []
     try:
         check_installed("models", "A capture")
-        trace = capture_text(options)
+        for result in captures(options):
+            for sentence in result.missing:
+                print(sentence, file=sys.stderr)
+            if result.problem:
+                problems.append(result.problem if len(options.text) == 1 else f"{result.output}: {result.problem}")
+            else:
+                print(f"{result.layers} layers of {result.tokens:,} tokens are in {result.output}.", flush=True)
     except (ImportError, OSError, RuntimeError, ValueError) as error:
-        sys.exit(f"attnviz capture: {error}")
+        problems.append(str(error))
     except KeyboardInterrupt:
         sys.exit("attnviz capture: stopped. The layers that were written can be opened.")
-    for sentence in trace.missing:
-        print(sentence, file=sys.stderr)
-    if not trace:
-        sys.exit("attnviz capture: No layer was written.")
-    print(f"{len(trace)} layers of {trace[0].inputs.queries:,} tokens are in {options.output}.")
+    if problems:
+        sys.exit("\n".join(f"attnviz capture: {problem}" for problem in problems))
 
 
-def capture_text(options: Namespace) -> "Trace":
-    """Returns the trace that was written. Raises ValueError if the model or the text cannot be read."""
+def captures(options: Namespace) -> Iterator[TextResult]:
+    """Yields what is written of each text, in their order. Raises ValueError if a text cannot be read, or a folder is
+    not new, before anything is written."""
+    output = Path(options.output).expanduser().absolute()
+    outputs = [output] if len(options.text) == 1 else [output / Path(file).stem for file in options.text]
+    if twice := [folder.name for folder, count in Counter(outputs).items() if count > 1]:
+        raise ValueError(f"Two texts are called {quoted(twice[0])}, as their traces would be. Rename one of them.")
+    for folder in outputs:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ValueError(f"{quoted(folder.name)} has files already. Give a new folder for the trace.")
+    tasks = [TextTask(_read(file), str(folder)) for file, folder in zip(options.text, outputs, strict=True)]
+    engine, gpus = _engine(options)
+    shared = CaptureOptions(
+        _absolute(options.model), options.layers, options.dtype or "", options.device_map or "", options.chunk, gpus
+    )
+    yield from engine.map(capture_text, shared, tasks)
+
+
+def _engine(options: Namespace) -> "tuple[Engine, int]":
+    """Returns the engine, and how many GPUs each of its tasks has."""
+    from attnviz.analysis.ray_engine import Ray, cluster_gpus
+
+    engine = named_engine(options.engine, threads=1)  # a model reads one text at a time
+    if not isinstance(engine, Ray):
+        return engine, 0
+    gpus = min(1, cluster_gpus(engine.address)) if options.gpus is None else options.gpus
+    return Ray(engine.address, gpus), gpus
+
+
+def _read(file: str) -> str:
     try:
-        text = Path(options.text).read_text(encoding="utf-8")
+        return Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{options.text} is not text in UTF-8. Save it as UTF-8.") from error
-    model = _model_folder(options).load()
-    return model.save_trace(options.output, text, options.layers, options.chunk)
+        raise ValueError(f"{file} is not text in UTF-8. Save it as UTF-8.") from error
 
 
-def _model_folder(options: Namespace) -> "ModelFolder":
-    import torch
-
-    from attnviz.models import model_cache
-    from attnviz.models.hub import is_minilm, model_id
-    from attnviz.models.loading import inspect_folder
-    from attnviz.models.minilm import minilm_folder
-
-    if options.device_map and find_spec("accelerate") is None:
-        raise ValueError("--device-map needs accelerate, which is not installed. Install it: pip install accelerate")
-    name = model_id(options.model)
-    is_path, hub = model_cache.is_path(name), model_cache.HUB
-    folder = name if is_path else minilm_folder(hub) if is_minilm(name) else hub.folder(name)
-    if folder is None:
-        raise ValueError(f"{name} is not on this computer yet. Download it first: hf download {name}")
-    model_folder = inspect_folder(folder, "" if is_path else name)
-    dtype = getattr(torch, options.dtype) if options.dtype else model_folder.dtype
-    return replace(model_folder, dtype=dtype, device_map=options.device_map, most_tokens=MOST_TOKENS)
+def _absolute(model: str) -> str:
+    """Returns the path of a folder as it is for processes that begin elsewhere; an id as it is."""
+    path = Path(model).expanduser()
+    return str(path.absolute()) if path.is_dir() and model.startswith((".", "~")) else model
 
 
 def _options(arguments: Sequence[str]) -> Namespace:
@@ -71,25 +87,36 @@ def _options(arguments: Sequence[str]) -> Namespace:
         description="Writes the queries, keys and values of all attention into a folder while a model reads a text.",
     )
     parser.add_argument("model", metavar="MODEL", help="an id on the Hugging Face hub, or the path of a folder")
-    parser.add_argument("--text", metavar="FILE", required=True, help="the text, in UTF-8")
-    parser.add_argument("-o", "--output", metavar="TRACE", required=True, help="the new folder of the trace")
+    parser.add_argument(
+        "--text", metavar="FILE", required=True, action="append",
+        help="the text, in UTF-8; may be given several times",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", metavar="TRACE", required=True,
+        help="the new folder of the trace; of several texts, one with a trace for each, named as its file is",
+    )  # fmt: skip
     parser.add_argument("--layers", type=_indices, help="the layers that are kept, such as 0,5,11 (by default all)")
     parser.add_argument(
-        "--chunk", metavar="TOKENS", type=_token_count,
+        "--chunk", metavar="TOKENS", type=_count,
         help="a decoder reads so many tokens at a time, such as 4096, which takes less memory (by default all)",
     )  # fmt: skip
     parser.add_argument("--dtype", choices=TYPES, help="in which the model computes (by default as it is stored)")
     parser.add_argument("--device-map", metavar="MAP", help="which devices hold the model, such as auto (accelerate)")
+    add_engine_option(parser)
+    parser.add_argument(
+        "--gpus", metavar="NUMBER", type=_count,
+        help="GPUs of the cluster for each text, with --engine ray (by default 1, where there are some)",
+    )  # fmt: skip
     return parser.parse_args(arguments)
 
 
-def _indices(text: str) -> list[int]:
+def _indices(text: str) -> tuple[int, ...]:
     if not all(part.isdecimal() for part in text.split(",")):
         raise ArgumentTypeError(f"layers are whole numbers with commas between them, such as 0,5,11; it is {text!r}")
-    return [int(part) for part in text.split(",")]
+    return tuple(int(part) for part in text.split(","))
 
 
-def _token_count(text: str) -> int:
+def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"a chunk is a whole number of tokens, such as 4096; it is {text!r}")
+        raise ArgumentTypeError(f"it is a whole number from 1, such as 4096; it is {text!r}")
     return int(text)

@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnviz.command.engine import add_engine_option, named_engine
 from attnviz.formatting import enumeration, quoted
 
 if TYPE_CHECKING:
     from attnviz.analysis.downsampling import Downsampled
-    from attnviz.analysis.engines import Engine
     from attnviz.layer import Layer
     from attnviz.trace import Trace
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
             layer.mechanism,
             options.head,
             cells=(options.cells, options.cells),
-            engine=_engine(options.engine),
+            engine=named_engine(options.engine),
             progress=progress_report(f"{layer.name}, head {options.head}"),
         )
         write(downsampled, options.output)
@@ -97,19 +97,6 @@ def write(downsampled: "Downsampled", path: Path) -> None:
             part.unlink()
 
 
-def _engine(name: str) -> "Engine":
-    from attnviz.analysis.engines import Local
-    from attnviz.analysis.ray_engine import ray_or_local
-    from attnviz.settings import ray_address
-
-    if name == "local":
-        return Local()
-    engine, reason = ray_or_local(ray_address() or "auto")
-    if reason:
-        print(reason, file=sys.stderr)
-    return engine
-
-
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         "attnviz map", allow_abbrev=False, description="Writes the map of a head, in fewer cells, to an .npz file."
@@ -119,10 +106,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--head", required=True, type=int, help="a head's number, counted from 0")
     parser.add_argument("--cells", type=_cells, default=256, help="rows and columns of cells (256 by default)")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", type=Path, help="the .npz file to write")
-    parser.add_argument(
-        "--engine", choices=("local", "ray"), default="local",
-        help="where it is computed: on this machine (the default), or on the Ray cluster at ATTNVIZ_RAY",
-    )  # fmt: skip
+    add_engine_option(parser)
     return parser
 
 

@@ -12,10 +12,12 @@ from attnviz.scores import Score
 
 @dataclass(frozen=True)
 class Intervention:
-    """Another mask, score or normalizer in some layers of a running model, and ablated heads.
+    """Another mask, score or normalizer in some layers of a running model, a sparse mask laid over theirs, and ablated
+    heads.
 
-    A part that is None is not changed. The output of an ablated head is zero (zero ablation, Michel et al. 2019, "Are
-    Sixteen Heads Really Better than One?"). Layers are indices into the layers of the trace.
+    A part that is None is not changed. Under a sparse mask a query sees what it and the mask of the layer both allow.
+    The output of an ablated head is zero (zero ablation, Michel et al. 2019, "Are Sixteen Heads Really Better than
+    One?"). Layers are indices into the layers of the trace.
 
     Example:
         >>> from attnviz.mechanism import Mechanism
@@ -31,12 +33,14 @@ class Intervention:
     score: Score | None = None
     normalizer: Normalizer | None = None
     ablated: tuple[tuple[int, int], ...] = ()  # heads, each with its layer: (layer, head)
-    layers: tuple[int, ...] | None = None  # where mask, score and normalizer are replaced; None is everywhere
+    layers: tuple[int, ...] | None = None  # where masks, score and normalizer are changed; None is everywhere
+    sparse: Mask | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is changed."""
-        return not self.ablated and self.mask is None and self.score is None and self.normalizer is None
+        parts = self.mask, self.score, self.normalizer, self.sparse
+        return not self.ablated and all(part is None for part in parts)
 
     def apply(self, mechanism: Mechanism, layer: int) -> Mechanism:
         """Returns the mechanism of a layer under this intervention."""
@@ -47,6 +51,8 @@ class Intervention:
                 score=self.score or mechanism.score,
                 normalizer=self.normalizer or mechanism.normalizer,
             )
+            if self.sparse is not None:
+                mechanism = replace(mechanism, mask=And(mechanism.mask, self.sparse))
         for head in (head for place, head in self.ablated if place == layer):
             others = Compare((Variable("h"), Number(head)), ("!=",))
             mechanism = replace(mechanism, mask=And(mechanism.mask, others))

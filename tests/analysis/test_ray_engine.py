@@ -80,6 +80,31 @@ def test_the_command_writes_the_same_file(cluster: Any, tmp_path: Path, monkeypa
         assert all(np.array_equal(local[name], ray[name], equal_nan=True) for name in local)
 
 
+def test_texts_are_captured_by_the_nodes(
+    cluster: Any, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ATTNVIZ_RAY", cluster.address)
+    texts = {"one": "the animal did not cross", "two": "it was too tired", "three": "the street"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    files = [f"--text={tmp_path / name}.txt" for name in texts]
+    for engine in ("local", "ray"):
+        output = str(tmp_path / engine)
+        command.main(["capture", str(saved / "llama"), *files, "-o", output, f"--engine={engine}"])
+    assert capsys.readouterr().out.count("2 layers of ") == 2 * len(texts)
+    for name in texts:
+        local, ray = (Trace.load(tmp_path / engine / name) for engine in ("local", "ray"))
+        assert repr(local) == repr(ray)
+        for one, other in zip(local, ray, strict=True):
+            assert torch.equal(one.inputs.key, other.inputs.key)
+            assert one.inputs.key_tokens == other.inputs.key_tokens
+
+
+def test_gpus_that_the_cluster_has_not_are_said(cluster: object) -> None:
+    with pytest.raises(ClusterError, match="A task has 2 GPUs, and the Ray cluster has 0"):
+        list(Ray(gpus=2).map(ray_tasks.threads, None, range(3)))
+
+
 def test_a_map_is_cancelled_by_its_progress(cluster: object) -> None:
     def cancel(done: float, partial: Downsampled) -> None:
         assert 0 < done < 1

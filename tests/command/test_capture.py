@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from attnviz import Trace, command
+from attnviz.command.text_capture import CaptureOptions, TextTask, capture_text
 
 WORDS = ("the", "animal", "did", "not", "cross", "street", "it", "was", "too", "tired")
 pytestmark = pytest.mark.usefixtures("isolated")
@@ -49,6 +50,42 @@ def test_a_text_is_read_in_chunks(saved: Path, text: Path, tmp_path: Path) -> No
         assert other.inputs.key_tokens == one.inputs.key_tokens
 
 
+def test_several_texts_are_written_beside_each_other(
+    saved: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = tmp_path / "long.txt"
+    long.write_text("animal " * 2_000)
+    other = tmp_path / "other.txt"
+    other.write_text("it was too tired")
+    files = [f"--text={file}" for file in (text, long, other)]
+    with pytest.raises(SystemExit, match=r"out/long: .*llama reads at most 128"):  # the others are written
+        command.main(["capture", str(saved / "llama"), *files, "-o", str(tmp_path / "out")])
+    traces = {file.stem: Trace.load(tmp_path / "out" / file.stem) for file in (text, other)}
+    assert [len(trace) for trace in traces.values()] == [2, 2]
+    assert traces["text"][0].inputs.queries > traces["other"][0].inputs.queries
+    assert not (tmp_path / "out" / "long").exists()
+    assert capsys.readouterr().out.count("2 layers of ") == 2
+
+
+def test_a_task_that_was_killed_is_done_again(saved: Path, tmp_path: Path) -> None:
+    options, task = CaptureOptions(str(saved / "llama")), TextTask("it was too tired", str(tmp_path / "trace"))
+    first = capture_text(options, task)
+    (tmp_path / "trace" / "layer-0001.safetensors").unlink()
+    assert capture_text(options, task) == first
+    assert len(Trace.load(tmp_path / "trace")) == 2
+
+
+def test_texts_of_one_name_are_refused(saved: Path, text: Path, tmp_path: Path) -> None:
+    again = tmp_path / "folder" / text.name
+    again.parent.mkdir()
+    again.write_text("the animal")
+    with pytest.raises(SystemExit, match="Two texts are called “text”"):
+        command.main(
+            ["capture", str(saved / "llama"), f"--text={text}", f"--text={again}", "-o", str(tmp_path / "out")]
+        )
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -64,7 +101,7 @@ def test_a_text_is_read_in_chunks(saved: Path, text: Path, tmp_path: Path) -> No
 def test_what_cannot_be_captured_is_said(
     arguments: list[str], sentence: str, saved: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnviz.command.capture.find_spec", lambda name: None)
+    monkeypatch.setattr("attnviz.command.text_capture.find_spec", lambda name: None)
     files = {"model": saved / "llama", "text": text, "full": tmp_path}
     for name, content in (("long", b"animal " * 2_000), ("bytes", b"\xff\xfe\x00")):
         files[name] = tmp_path / name

@@ -12,7 +12,7 @@ from torch.nn.functional import kl_div, normalize, one_hot
 from transformers.models.bert import modeling_bert
 
 from attnviz import Inputs, Mechanism
-from attnviz.masks import Causal, Full, SlidingWindow
+from attnviz.masks import Band, Causal, Full, SlidingWindow, parse
 from attnviz.mechanism import BLOCK
 from attnviz.models.intervention_run import (
     attended,
@@ -210,6 +210,21 @@ def test_a_causal_mask_in_one_layer_of_bert_by_a_hook_on_its_scores(monkeypatch)
     second = model.model.encoder.layer[1].attention.self
     monkeypatch.setattr(modeling_bert, "eager_attention_forward", causal_second)
     same(result, own(model))
+
+
+def test_a_sparse_mask_is_laid_over_the_mask_of_each_layer():
+    """Of a causal model and a band, which allows later tokens, the window remains; heads of its own may be left out."""
+    model = reads(llama)
+    sparse = run_with_interventions(model, [Intervention(sparse=Band(WINDOW - 1))], TEXT)
+    differ(sparse, model)
+    window = run_with_interventions(model, [Intervention(SlidingWindow(WINDOW))], TEXT)
+    torch.testing.assert_close(sparse.output, window.output)
+    one_head = run_with_interventions(model, [Intervention(sparse=parse(f"band({WINDOW - 1}) | h != 2"))], TEXT)
+    n = len(TEXT.split())
+    allowed = [one_head.layers[0].mechanism.mask.matrix(n, n, head) for head in range(4)]
+    assert torch.equal(allowed[1], Causal().matrix(n, n))
+    assert torch.equal(allowed[2], SlidingWindow(WINDOW).matrix(n, n))
+    assert not Intervention(sparse=Full()).is_empty
 
 
 def test_a_window_makes_a_llama_a_mistral():

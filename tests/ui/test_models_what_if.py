@@ -81,7 +81,7 @@ def folder(tmp_path):
 
 
 def cells(chart):
-    small = chart.spec.downsampled  # the colors of such a map show another number
+    small = getattr(chart.spec, "downsampled", None)  # the colors of such a map show another number
     return np.array(small.maximum if small else chart.figure.data[0].z, dtype=float)
 
 
@@ -178,10 +178,18 @@ def test_what_is_changed_is_said_beside_what_comes_of_it():
         (TRIES["Temperature 4"], "Changed in all layers. Weights: Softmax with temperature 4."),
         (Intervention(Band(1), layers=(0, 1, 4)), f"Changed in encoder 0–1, encoder 4. {Band(1).describe()}"),
         (TRIES["Ablate this layer’s heads"], "Ablated: all heads of encoder 3."),
+        (Intervention(sparse=Band(1), layers=(2,)), "Laid over the masks of encoder 2: band(1)."),
     ],
 )
 def test_what_is_changed_in_words(intervention, words):
     assert what_if.describe_intervention(minilm().layers(EXAMPLE), intervention) == words
+
+
+def test_a_sparse_mask_in_words_is_laid_over_and_a_mistake_in_it_is_said():
+    text = contents(ok(page(**{"if-sparse": "band(1)"})))
+    assert "Laid over the masks of all layers: band(1)." in text
+    app = page(**{"if-sparse": "band(1"})
+    assert "At the end" in contents(app)
 
 
 def test_sinks_that_a_model_has_learned_are_named_without_their_numbers():

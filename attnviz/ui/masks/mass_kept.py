@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from urllib.parse import urlencode
 
 import numpy as np
 import streamlit as st
@@ -16,6 +17,7 @@ from attnviz.formatting import number, percent, visible
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.ui import cache, html, jobs
+from attnviz.ui.addresses import address
 from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import open_head
 from attnviz.ui.jobs import OnResult
@@ -27,6 +29,7 @@ from attnviz.ui.selection import Selection, similar_layers
 
 MOST_QUERIES = 512  # of each head; of more, so many that are evenly spread
 LISTED = 8  # queries that lose most
+LONGEST_LINK = 4000  # characters of a mask
 TEXT = 48  # characters of a mask in the table
 BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5)  # shares of the pairs that A allows
 CAPTION = (
@@ -75,7 +78,19 @@ def show(pair: MaskPair) -> None:
             )  # fmt: skip
     if isinstance(pair.head, int):
         _show_presets(pair, dense, kept)
+    _show_models_link(str(after.mask))
     st.caption(CAPTION)
+
+
+def _show_models_link(mask: str) -> None:
+    """Draws the link to a model that runs with this mask laid over its own ones."""
+    if len(mask) > LONGEST_LINK:
+        return
+    query = urlencode({"inspect": "What if", "if-own": "true", "if-sparse": mask})
+    link = html.element(
+        "a", "What does a model say then?", class_="attnviz-link", href=f"{address('/models')}?{query}", target="_blank"
+    )
+    st.html(html.element("p", link, " Models runs one with B laid over its masks: next token, KL, maps."))
 
 
 # One head
@@ -138,8 +153,10 @@ def _show_queries(pair: MaskPair, kept: MassKept) -> None:
 
 def _show_heads(selection: Selection, pair: tuple[Mechanism, Mechanism], sample: int | None) -> None:
     """Draws the mean mass that each head of each layer keeps, as colors and numbers."""
+    st.markdown("**Mass kept by each head**")
     group = _layer_group(selection, pair[0], sample)
-    kept = _heads_kept(selection, group, pair[1], sample)
+    with st.container():  # the progress comes and goes here, and the chart stays where it is
+        kept = _heads_kept(selection, group, pair[1], sample)
     rows, columns = kept.shape
     names = [
         "" if head >= layer.inputs.heads else f"{layer.name}, head {head} {_share(kept[row, head])}"
@@ -159,7 +176,6 @@ def _show_heads(selection: Selection, pair: tuple[Mechanism, Mechanism], sample:
         if place is not None and names[place]:
             open_head(selection.layers, group.indices[place // columns], place % columns)
 
-    st.markdown("**Mass kept by each head**")
     chart(
         picture,
         "kept",
@@ -224,7 +240,8 @@ def _show_presets(pair: MaskPair, dense: DenseHead, kept: MassKept) -> None:
     )  # fmt: skip
     try:
         costs = [_counted(pair, mechanism) for mechanism in (before, replace(after, mask=before.mask & after.mask))]
-        presets = _presets(pair, dense, budget)
+        with st.container():
+            presets = _presets(pair, dense, budget)
     except ValueError as problem:
         st.info(plain(str(problem)))
         return

@@ -10,7 +10,7 @@ from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
 from attnviz.formatting import number, visible
 from attnviz.layer import Kind, Layer
-from attnviz.masks import Band, Causal, Full, SlidingWindow
+from attnviz.masks import Band, Causal, Full, Mask, MaskError, SinksAndWindow, SlidingWindow, parse
 from attnviz.models.intervention_run import has_many_labels
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
@@ -26,7 +26,7 @@ from attnviz.ui.models.outcome import IntervenedExample, Outcome, outcome
 from attnviz.ui.models.selection import ModelSelection
 
 PREFIX = "if"
-ABLATED, LAYERS_MENU = "if-off", "if-where"
+ABLATED, LAYERS_MENU, SPARSE = "if-off", "if-where", "if-sparse"
 EVERYWHERE, SAME_KIND, HERE = "All layers", "Layers of this kind", "This layer"
 KEYS = ("if-before", "if-after")  # of the charts of both sides
 LAST = "what if on a model"  # the name of the last intervention that could be run
@@ -83,6 +83,8 @@ def describe_intervention(layers: Sequence[Layer], intervention: Intervention) -
     sentences = []
     if parts := describe_parts(intervention.score, (), intervention.mask, intervention.normalizer):
         sentences.append(f"Changed in {layers_name}. {parts}")
+    if intervention.sparse is not None:
+        sentences.append(f"Laid over the masks of {layers_name}: {intervention.sparse}.")
     ablated = []
     for i in sorted({layer for layer, _ in intervention.ablated}):
         heads = [str(head) for layer, head in intervention.ablated if layer == i]
@@ -115,7 +117,23 @@ def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
         help=interventions.ABLATION_HELP,
     )  # fmt: skip
     ablated = tuple(sorted(heads[name] for name in chosen))
-    return Intervention(**parts, ablated=ablated, layers=_layer_choices(selection)[layers_name]), refused
+    layers = _layer_choices(selection)[layers_name]
+    return Intervention(**parts, ablated=ablated, layers=layers, sparse=_choose_sparse(refused)), refused
+
+
+def _choose_sparse(refused: list[str]) -> Mask | None:
+    """Draws the field of a mask that is laid over those of the layers; returns it, or None."""
+    text = st.text_input(
+        "Sparse mask laid over, in words", key=SPARSE, bind="query-params",
+        placeholder="sinks_and_window(4, 16)",
+        help="A query sees what its layer’s own mask and this one both allow, as on the Masks page under “Mass kept”. "
+        "`… | h != 3` changes head 3 alone.",
+    )  # fmt: skip
+    try:
+        return parse(text) if text.strip() else None
+    except MaskError as problem:
+        refused.append(str(problem))
+        return None
 
 
 def _layer_choices(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
@@ -150,6 +168,7 @@ def model_presets(selection: ModelSelection) -> dict[str, Intervention]:
     menu["Temperature 4"] = Intervention(normalizer=Softmax(4.0), layers=everywhere)
     if selection.layer.kind is Kind.CAUSAL:
         menu["Only the last 4 tokens"] = Intervention(SlidingWindow(4), layers=same_kind)
+        menu["StreamingLLM: 4 sinks, the last 4 tokens"] = Intervention(layers=same_kind, sparse=SinksAndWindow(4, 4))
         menu["See the future"] = Intervention(Full(), layers=same_kind)
     elif selection.layer.kind is Kind.SELF:
         menu["Only the neighbors"] = Intervention(Band(1), layers=same_kind)
@@ -163,6 +182,7 @@ def _write(selection: ModelSelection, intervention: Intervention) -> None:
     places = _layer_choices(selection).items()
     st.session_state[LAYERS_MENU] = next(name for name, layers in places if layers == intervention.layers)
     heads = heads_by_name(selection.layers).items()
+    st.session_state[SPARSE] = "" if intervention.sparse is None else str(intervention.sparse)
     st.session_state[ABLATED] = [name for name, head in heads if head in intervention.ablated]
 
 

@@ -1,0 +1,31 @@
+"""Bands that mark rows and columns of a heatmap, over its whole width or height."""
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from attnviz.figures.mosaic import ACCENT
+
+
+def add_bands(
+    figure: go.Figure,
+    shape: tuple[int, int],
+    *,
+    rows: Sequence[tuple[int, int]] = (),
+    columns: Sequence[tuple[int, int]] = (),
+) -> None:
+    """Outlines bands of a heatmap of so many rows and columns.
+
+    Example:
+        >>> figure = go.Figure()
+        >>> add_bands(figure, (4, 6), rows=[(3, 3)], columns=[(1, 2)])
+        >>> [(one.x0, one.x1, one.y0, one.y1) for one in figure.layout.shapes]
+        [(-0.5, 5.5, 2.5, 3.5), (0.5, 2.5, -0.5, 3.5)]
+    """
+    height, width = shape
+    boxes = [(0, width - 1, *band) for band in rows] + [(*band, 0, height - 1) for band in columns]
+    for left, right, top, bottom in boxes:
+        figure.add_shape(
+            type="rect", line={"color": ACCENT, "width": 1.5},
+            x0=left - 0.5, x1=right + 0.5, y0=top - 0.5, y1=bottom + 0.5,
+        )  # fmt: skip
