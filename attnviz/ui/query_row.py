@@ -1,11 +1,17 @@
-"""The pinned query of a long map: its weights at all keys as a curve."""
+"""The pinned query of a long map: its weights at all keys as a curve, and the text around it and its strongest key."""
 
+from collections.abc import Sequence
+
+import streamlit as st
 import torch
 from jaxtyping import Float
 
+from attnviz.analysis.head_maps import strongest_keys
 from attnviz.analysis.peaks import peak_positions
+from attnviz.analysis.token_context import token_context
 from attnviz.figures.query_curve import query_curve
-from attnviz.ui import viewport
+from attnviz.formatting import visible
+from attnviz.ui import html, viewport
 from attnviz.ui.chart import chart
 from attnviz.ui.head_map import HeadMap
 from attnviz.ui.selection import Selection
@@ -16,7 +22,10 @@ HEIGHT = 190
 
 
 def show(selection: Selection, head_map: HeadMap, row: int, weights: Float[torch.Tensor, " keys"]) -> None:
-    """Draws the exact weights of one of the shown queries at all shown keys; a click moves the viewport there."""
+    """Draws the exact weights of one of the shown queries at all shown keys; a click moves the viewport there.
+
+    Below stands the text around the query and around the key with its largest weight.
+    """
     inputs, query = head_map.inputs, selection.queries[row]
     if not len(weights):
         return
@@ -46,3 +55,17 @@ def show(selection: Selection, head_map: HeadMap, row: int, weights: Float[torch
         hint="All keys of the pinned query. Click one to go there.",
         on_click=click,
     )
+    best = strongest_keys(weights, 1)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.html(text_around("The query in its text", inputs.query_tokens, query))
+    if best:
+        with right:
+            st.html(text_around("Its strongest key", inputs.key_tokens, selection.keys[best[0][0]]))
+
+
+def text_around(title: str, tokens: Sequence[str], position: int) -> html.Markup:
+    """Returns the text around a token, which is marked, under a title with its position."""
+    around = token_context(tokens, position)
+    text = html.element("bdi", around.before, html.element("mark", visible(around.token)), around.after)
+    return html.note(f"{title}, at {position:,}") + html.element("p", text, class_="attnviz-context")

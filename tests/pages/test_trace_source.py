@@ -115,6 +115,9 @@ def test_the_pinned_query_of_a_long_map_is_a_curve_over_all_keys(root: Path, cur
     sentences = curve["picture"].spec.sentences
     assert f"t700 (700) gives {number(float(row.max()))} of its attention to t{best} ({best})." in sentences
     assert sentences[-1].startswith("t700 (700) may not look at t149")
+    around = " ".join(f"t{i}" for i in range(692, 700))
+    assert f"… {around} <mark>t700</mark> t701" in contents(app)
+    assert f"<mark>t{best}</mark>" in contents(app)
     app = healthy(app.slider[1].set_value((100, 300)).run())
     [shape] = curve["picture"].figure.layout.shapes
     assert (shape.x0, shape.x1) == (99.5, 300.5)
@@ -129,6 +132,11 @@ def test_a_click_on_the_curve_moves_the_viewport(curve: dict[str, Any], monkeypa
     assert state == {"part-of-queries": (444, 955), "part-of-keys": (0, 511)}
     curve["click"](999, 0)
     assert state["part-of-keys"] == (988, 1499)
+
+
+def test_the_text_around_a_token_is_text() -> None:
+    text = query_row.text_around("It", ["<b>", "<i>x</i>", "&"], 1)
+    assert "&lt;b&gt; <mark>&lt;i&gt;x&lt;/i&gt;</mark> &amp;" in text
 
 
 def test_a_short_map_has_no_curve(curve: dict[str, Any]) -> None:

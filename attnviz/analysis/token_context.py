@@ -1,0 +1,53 @@
+"""The text around a token, put together from tokens of any kind."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+PIECE = "##"  # begins a token that continues a word, in WordPiece
+NO_SPACE_BEFORE, NO_SPACE_AFTER = (*".,;:!?)]}",), (*"([{",)
+
+
+@dataclass(frozen=True)
+class TokenContext:
+    """A token with the text before and after it; the three joined are the text."""
+
+    before: str
+    token: str
+    after: str
+
+
+def token_context(tokens: Sequence[str], position: int, width: int = 8) -> TokenContext:
+    """Returns the text of at most `width` tokens to each side of the one at `position`.
+
+    Tokens that have spaces of their own, as those of BPE and SentencePiece have, are put together as they are. Others
+    are words, or pieces of words that begin with ##; there is a space between words, as in usual writing. An ellipsis
+    stands where the text goes on. Raises IndexError if there is no such position.
+
+    Example:
+        >>> token_context(["[CLS]", "un", "##believ", "##able", "(", "it", "is", ")"], 2, 3)
+        TokenContext(before='[CLS] un', token='believ', after='able (it …')
+    """
+    if not 0 <= position < len(tokens):
+        raise IndexError(f"There are {len(tokens)} tokens, none at {position}.")
+    first, end = max(0, position - width), min(len(tokens), position + width + 1)
+    part = tokens[first:end]
+    spaced = any(token[:1].isspace() or token[-1:].isspace() for token in part)
+    pieces = part if spaced else [_spaced(one, part[i - 1] if i else "(") for i, one in enumerate(part)]
+    place = position - first
+    before, token, after = "".join(pieces[:place]), pieces[place], "".join(pieces[place + 1 :])
+    if bare := token.strip():  # spaces do not belong to what is marked
+        start = token.index(bare)
+        before, token, after = before + token[:start], bare, token[start + len(bare) :] + after
+    return TokenContext("… " * (first > 0) + before, token, after + " …" * (end < len(tokens)))
+
+
+def is_piece(token: str) -> bool:
+    """Returns whether a token continues the word before it, by the mark of WordPiece."""
+    return token.startswith(PIECE) and len(token) > len(PIECE) and not token.startswith(PIECE + "#")
+
+
+def _spaced(token: str, left: str) -> str:
+    """Returns a word or a piece of one as it stands after the token on its left."""
+    if is_piece(token):
+        return token.removeprefix(PIECE)
+    return token if token in NO_SPACE_BEFORE or left in NO_SPACE_AFTER else f" {token}"
