@@ -49,12 +49,6 @@ class Downsampled:
         sizes = Axis(self.queries, len(self.mass)).sizes
         return self.mass * sizes[:, None] / torch.where(self.allowed > 0, self.allowed, torch.nan)
 
-    def slices(self, top: int, bottom: int, left: int, right: int) -> tuple[slice, slice]:
-        """Returns the queries and keys of the cells from `top` to `bottom` and `left` to `right`, inclusive."""
-        spans = (self.row_edges, top, bottom), (self.column_edges, left, right)
-        rows, keys = (slice(int(edges[first]), int(edges[last + 1])) for edges, first, last in spans)
-        return rows, keys
-
 
 def downsample(
     inputs: Inputs,

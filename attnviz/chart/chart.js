@@ -224,7 +224,7 @@ export class Chart {
     // A finger that drags wants to scroll the page.
     if (header.paints || matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
     if (header.stack) layout.margin.r += STACK_MARGIN;
-    this.hint = header.hint + (header.views && layout.dragmode ? " Drag to zoom." : "");
+    this.hint = header.hint + (header.views && layout.dragmode ? " Drag, or Ctrl and wheel, to zoom." : "");
     controller.arrange(layout);
     return layout;
   }

@@ -17,6 +17,7 @@ const LABEL_WIDTH = 0.26; // of a small map's chart, for the labels of its queri
 const PAIR_WIDTH = 0.42; // and of labels of two words, of what goes into a decoder and what comes out
 const AROUND = 120; // pixels above and below a map, for its color bar and the labels of keys
 const DOUBLE_CLICK = 300; // milliseconds, as plotly has it
+const REST = 250; // milliseconds after which the wheel is at rest
 const AXES = /** @type {const} */ (["xaxis", "yaxis"]);
 /** @type {Set<HeatmapController>} */
 const open = new Set();
@@ -27,6 +28,8 @@ export class HeatmapController extends ReadingController {
   viewed = ""; // the cells in view that were asked for last
   isRelabelling = false;
   isFollowing = false; // another chart of the link is zoomed
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  wheeling; // until the wheel is at rest
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   waiting; // a click that may be the first half of a double click
   released = 0;
@@ -44,6 +47,7 @@ export class HeatmapController extends ReadingController {
     super(chart, header);
     open.add(this);
     this.update(header);
+    chart.stage.addEventListener("wheel", (event) => this.#wheel(event), { passive: false, signal: this.closed.signal });
   }
 
   close() {
@@ -51,6 +55,7 @@ export class HeatmapController extends ReadingController {
     open.delete(this);
     this.chart.root.classList.remove("attnviz-cells");
     clearTimeout(this.waiting);
+    clearTimeout(this.wheeling);
   }
 
   /** @param {HeatmapHeader} header */
@@ -179,6 +184,36 @@ export class HeatmapController extends ReadingController {
   }
 
   /**
+   * Zooms around the pointer by Ctrl and the wheel, or by a pinch of two fingers. Of a part the cells around it can be
+   * asked for.
+   * @param {WheelEvent} event
+   */
+  async #wheel(event) {
+    const { graph, drawn } = this.chart;
+    if (!drawn || !graph.area || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    const home = this.header.figure.layout;
+    const point = graph.point(this.chart.pixelsOf(event));
+    const factor = 1.01 ** Math.max(-50, Math.min(50, event.deltaY));
+    const ranges = AXES.map((axis, i) => scaled(graph.range(axis), point[i], factor, this.#most(home[axis].range)));
+    clearTimeout(this.wheeling);
+    this.wheeling = setTimeout(() => {
+      this.wheeling = undefined;
+      this.#askForViewport();
+    }, REST);
+    await graph.relayout({ "xaxis.range": ranges[0], "yaxis.range": ranges[1] });
+  }
+
+  /**
+   * How far the map can be zoomed out: of a part, as far as a part around it that is three times as large.
+   * @param {Pair} home
+   * @returns {Pair}
+   */
+  #most([from, to]) {
+    return this.spec.downsampled?.viewport ? [2 * from - to, 2 * to - from] : [from, to];
+  }
+
+  /**
    * Shows the part that another chart of the link shows.
    * @param {Pair} x
    * @param {Pair} y
@@ -211,9 +246,12 @@ export class HeatmapController extends ReadingController {
   }
 
   #askForViewport() {
-    if (!this.header.views || this.isRelabelling || this.isFollowing) return;
-    const home = this.header.figure.layout;
-    const cells = [...visibleCells(this.chart.graph.range("yaxis"), home.yaxis.range), ...visibleCells(this.chart.graph.range("xaxis"), home.xaxis.range)];
+    if (!this.header.views || this.isRelabelling || this.isFollowing || this.wheeling) return;
+    const { layout } = this.header.figure;
+    const cells = ["yaxis", "xaxis"].flatMap((name) => {
+      const axis = /** @type {typeof AXES[number]} */ (name);
+      return visibleCells(this.chart.graph.range(axis), this.#most(layout[axis].range));
+    });
     if (this.viewed === String(cells)) return;
     this.viewed = String(cells);
     this.chart.report("view", { cells, stamp: this.header.stamp });
@@ -400,6 +438,22 @@ function moveTitleUp(layout) {
   layout.margin.t += 4;
   const place = { xref: "paper", yref: "paper", x: 0, xanchor: "right", xshift: -3, y: 1, yanchor: "bottom" };
   layout.annotations = [...(layout.annotations ?? []), { ...place, text, font, showarrow: false }];
+}
+
+/**
+ * A range that is larger by a factor, around a point that stays where it is.
+ * @param {Pair} range
+ * @param {number} point
+ * @param {number} factor
+ * @param {Pair} most the range within which it stays
+ * @returns {Pair}
+ */
+export function scaled(range, point, factor, most) {
+  const [low, high] = [Math.min(...most), Math.max(...most)];
+  const fixed = Math.max(low, Math.min(high, point));
+  const least = Math.min(1, 0.5 / Math.abs(range[1] - range[0])); // half a cell
+  const [from, to] = range.map((end) => Math.max(low, Math.min(high, fixed + (end - fixed) * Math.max(factor, least))));
+  return [from, to];
 }
 
 /**

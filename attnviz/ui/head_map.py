@@ -115,8 +115,24 @@ class HeadMap:
 
     def _look_closer(self, cells: Cells | None) -> None:
         assert self.downsampled is not None
-        whole = slice(0, self.inputs.queries), slice(0, self.inputs.keys)
-        viewport.move(*(self.downsampled.slices(*cells) if cells else whole))
+        inputs, small = self.inputs, self.downsampled
+        if cells is None:
+            return viewport.move(slice(0, inputs.queries), slice(0, inputs.keys))
+        viewport.move(
+            positions(small.row_edges.tolist(), cells.top, cells.bottom, inputs.queries),
+            positions(small.column_edges.tolist(), cells.left, cells.right, inputs.keys),
+        )
+
+
+def positions(edges: Sequence[int], first: int, last: int, count: int) -> slice:
+    """Returns the positions of the cells from `first` to `last`, which may lie around those that have these edges."""
+    cells = len(edges) - 1
+    size = (edges[-1] - edges[0]) / cells
+    first = min(max(first, -cells), cells - 1)
+    last = min(max(last, first, 0), 2 * cells - 1)
+    start = edges[first] if first >= 0 else edges[0] + round(first * size)
+    stop = edges[last + 1] if last < cells else edges[-1] + round((last + 1 - cells) * size)
+    return slice(max(0, start), min(count, stop))
 
 
 def selected_map(selection: Selection) -> HeadMap:

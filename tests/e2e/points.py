@@ -35,7 +35,7 @@ weights[:2, 2:] = torch.nan
 inputs = Inputs(*torch.zeros(3, 1, 4, 1), tuple("abcd"), tuple("abcd"))
 rows, keys = slice(None), slice(None)
 if part:
-    rows, keys = slice(2 * part.top, 2 * part.bottom + 2), slice(2 * part.left, 2 * part.right + 2)
+    rows, keys = slice(max(0, 2 * part.top), 2 * part.bottom + 2), slice(max(0, 2 * part.left), 2 * part.right + 2)
 cells = (1, 1) if part else (2, 2)
 small = downsample_map(lambda rows: weights[rows], inputs, cells=cells, queries=rows, keys=keys)
 figures = {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from attnviz.analysis.mass_kept import mass_kept
 from attnviz.export import flex_attention
 from attnviz.masks import Causal, SlidingWindow
 from attnviz.masks.language import parse
@@ -221,3 +222,23 @@ def test_code_is_for_the_length_that_was_chosen_in_cost(masks: Masks) -> None:
     first = "# Attention of 4096 queries and 4096 keys, 12 heads, with PyTorch's FlexAttention."
     expect(masks.page.get_by_test_id("stCode")).to_contain_text(first)
     masks.expect_in_link("tokens", "4%2C096")
+
+
+def test_mass_kept_opens_heads_and_takes_a_pattern_at_equal_cost(masks: Masks) -> None:
+    masks.open("?look=Mass+kept&mask-a=causal&mask-b=sliding_window(3)&budget=30%25")
+    grid = masks.chart("kept")
+    expect(grid).to_have_attribute("data-ready", "true")
+    layers = Pretrained().layers()
+    means = [
+        [mass_kept(layer.inputs, Mechanism(mask=Causal()), SlidingWindow(3), head).mean for head in range(12)]
+        for layer in layers
+    ]
+    np.testing.assert_allclose(as_array(masks.weights(grid)), means, atol=1e-5)
+    grid.scroll_into_view_if_needed()
+    masks.page.mouse.click(*masks.cell(5, 7, grid))
+    masks.expect_in_link("head", "Head+7")
+    masks.expect_in_link("layer", "encoder+5")
+    expect(masks.page.locator(".attnviz-summary").first).to_contain_text("Encoder 5, head 7 keeps")
+    masks.settled()
+    masks.page.get_by_role("button", name=re.compile("^Block-sparse top-k.* as B$")).click()
+    expect(masks.words("B")).to_have_value(re.compile(r"^grid\(16, 16, 0x"))

@@ -167,3 +167,20 @@ def test_a_zoom_into_a_downsampled_map_asks_for_its_viewport_and_its_end_for_the
     expect(chart).to_have_attribute("data-ready", "true")
     points.page.mouse.dblclick(*points.at("long", 0, 0))
     expect(viewport).to_have_text("In view: all")
+
+
+def test_the_wheel_with_ctrl_zooms_around_the_pointer_and_then_asks_for_the_viewport(points: Points) -> None:
+    chart, viewport = points.chart("long"), points.page.get_by_text("In view: ")
+    points.page.mouse.move(*points.at("long", 1, 1))
+    points.page.mouse.wheel(0, 0)  # without Ctrl the page scrolls
+    points.page.keyboard.down("Control")
+    for _ in range(4):
+        points.page.mouse.wheel(0, -200)
+    expect(viewport).to_have_text("In view: (1, 1, 1, 1)")
+    expect(chart).to_have_attribute("data-rows", "1")
+    expect(chart).to_have_attribute("data-ready", "true")
+    # Of a part, the cells around it can be asked for.
+    points.page.mouse.wheel(0, 300)
+    points.page.keyboard.up("Control")
+    expect(viewport).not_to_have_text("In view: (1, 1, 1, 1)")
+    assert "-" in viewport.inner_text()

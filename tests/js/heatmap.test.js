@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { apart, heaviest, namedKeys } from "../../attnviz/chart/fan.js";
-import { visibleCells } from "../../attnviz/chart/heatmap.js";
+import { scaled, visibleCells } from "../../attnviz/chart/heatmap.js";
 import { line } from "../../attnviz/chart/painting.js";
 import { snap } from "../../attnviz/chart/plane.js";
 
@@ -39,4 +39,13 @@ test("a fan has the heaviest lines, and names that have room, the most important
   many[7] = 1;
   assert.deepEqual(namedKeys(many, 50, null), [7]);
   assert.deepEqual(apart([5, 4, 0], (i) => 10 * i, 15), [5, 0]);
+});
+
+test("a range is scaled around a point, within limits and to no less than half a cell", () => {
+  assert.deepEqual(scaled([0, 10], 5, 0.5, [0, 10]), [2.5, 7.5]);
+  assert.deepEqual(scaled([10, 0], 10, 0.5, [10, 0]), [10, 5]); // queries run down
+  assert.deepEqual(scaled([2, 4], 3, 100, [0, 10]), [0, 10]);
+  const [from, to] = scaled([2, 4], 3, 0.001, [0, 10]);
+  assert.ok(Math.abs(to - from - 0.5) < 1e-9);
+  assert.deepEqual(scaled([0, 10], 50, 2, [0, 10]), [0, 10]); // the pointer beside the map
 });

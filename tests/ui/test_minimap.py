@@ -9,6 +9,7 @@ from attnviz import Inputs, Layer, Mechanism
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.layer import Kind, LayerId
 from attnviz.sources import Toy
+from attnviz.ui.head_map import positions
 from attnviz.ui.minimap import LEAST, minimap
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import SLIDERS, WHOLE, Viewport
@@ -58,3 +59,18 @@ def test_a_click_moves_the_part_and_keeps_its_size(monkeypatch) -> None:
 def test_what_is_whole_has_no_frame() -> None:
     assert minimap(selection(), SPEC) is None
     assert minimap(selection(viewport=None), SPEC) is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ((0, 3), slice(400, 440)),
+        ((1, 2), slice(410, 430)),
+        ((-2, 5), slice(380, 460)),
+        ((-(10**9), 10**9), slice(360, 480)),  # at most as many cells more on each side
+        ((3, 0), slice(430, 440)),
+    ],
+)
+def test_cells_around_a_part_are_positions_around_it(cells: tuple[int, int], expected: slice) -> None:
+    assert positions([400, 410, 420, 430, 440], *cells, COUNT) == expected
+    assert positions([0, 10, 20, 30, 40], -4, 7, 60) == slice(0, 60)
