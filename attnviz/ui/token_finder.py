@@ -13,7 +13,7 @@ from attnviz.ui.markdown import plain
 
 KEY = "find"  # and in the link
 LONGEST = 100  # characters of a phrase
-_AT = "find at"  # in the session: the position of the match that was last gone to
+_LAST = "find at"  # in the session: the position of the match that was last gone to
 
 
 def show(inputs: Inputs, on_match: Callable[[int | None, int | None], None]) -> None:
@@ -23,16 +23,16 @@ def show(inputs: Inputs, on_match: Callable[[int | None, int | None], None]) -> 
     def go_on() -> None:
         queries, keys = _matches(inputs, st.session_state[KEY])
         if positions := queries or keys:
-            last = st.session_state.get(_AT, -1)
+            last = st.session_state.get(_LAST, -1)
             position = next((one for one in positions if one > last), positions[0])
-            st.session_state[_AT] = position
+            st.session_state[_LAST] = position
             if queries:
                 name = pinned_query.numbered([position], [inputs.query_tokens[position]])[0]
                 st.session_state[pinned_query.KEY] = name
             on_match(position if queries else None, position if keys else None)
 
     def start() -> None:
-        st.session_state[_AT] = -1
+        st.session_state[_LAST] = -1
         go_on()
 
     phrase = st.text_input(
@@ -51,7 +51,7 @@ def show(inputs: Inputs, on_match: Callable[[int | None, int | None], None]) -> 
     if not positions:
         st.caption(plain(f"{quoted(phrase)} is not in this text."))
         return
-    count, last = len(positions), st.session_state.get(_AT, -1)
+    count, last = len(positions), st.session_state.get(_LAST, -1)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Next", key="find-next", icon=":material/arrow_downward:", on_click=go_on)
         matches = f"{count:,} {'match' if count == 1 else 'matches'}"
