@@ -10,7 +10,7 @@ from torch import nn
 
 from attnviz import Trace, capture
 from attnviz.layer import Fidelity
-from tests.support.architectures import GROUPED, SMALL
+from tests.support.architectures import GROUPED, SMALL, ZOO
 from tests.tracing.test_traces_on_disk import Largest
 
 TOKENS = 61
@@ -102,8 +102,7 @@ def test_what_has_no_chunks_is_said(make: Any, options: dict[str, Any], sentence
 
 
 def test_a_model_that_begins_anew_with_each_chunk_is_refused() -> None:
-    sizes = GROUPED | {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 4, "mamba_dt_rank": 4}
-    jamba = hf.JambaModel(hf.JambaConfig(**sizes, num_experts=2, use_mamba_kernels=False)).eval()
+    jamba = next(one for one in ZOO if one.name == "Jamba").model()
     with pytest.raises(ValueError, match="JambaModel reads a text otherwise in chunks than at once"):
         capture(jamba, ids(), chunk=20)
 
