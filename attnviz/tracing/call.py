@@ -12,6 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attnviz.biases import Bias
 from attnviz.masks import Causal, Mask
 from attnviz.mechanism import blocks
+from attnviz.tracing.continued_attention import continued_attention
 from attnviz.tracing.lazy_mask import LazyMask
 
 MASKED = -9999.0  # what is added to the score of a key that may not be seen is lower: models take −10,000 or less
@@ -70,6 +71,8 @@ class Call:
             return torch.cat([self.rows(*part)[0] for part in blocks(queries)], dim=1)
         if bias is None and (self.mask is None or self._causal()):
             parts = [self._by_torch(self.query, causal=self.mask is not None)]
+        elif bias is None and (continued := self._continued()) is not None:
+            parts = [continued]
         else:
             parts = [self._rows_by_torch(*part) for part in blocks(queries)]
         return torch.cat(parts, dim=2).transpose(1, 2)
@@ -95,6 +98,13 @@ class Call:
 
     def _causal(self) -> bool:
         return isinstance(self.mask, LazyMask) and self.mask.rule() == Causal() and self.mask.real_keys(0) is None
+
+    def _continued(self) -> Tensor | None:
+        """Returns the output (1, heads, queries, width) of queries that continue a cache under a causal mask; None if
+        they do not, or if it takes the mask."""
+        if not isinstance(self.mask, LazyMask) or not self.mask.continues_causally() or len(self.query) > 1:
+            return None
+        return continued_attention(self.query, self.key, self.value, self.options.get("scaling"))
 
     def _slice_rows(self, value: Any, first: int, last: int, sequences: slice = slice(None)) -> Any:
         """Returns the part of a tensor for these rows and sequences, if it has axes for them."""

@@ -76,6 +76,14 @@ class LazyMask(Tensor):
         first = arguments["q_offset"] == arguments["kv_offset"] == 0 and queries <= keys
         return rules.get(arguments["mask_function"]) if first else None
 
+    def continues_causally(self) -> bool:
+        """Returns whether its queries are the last of the keys, and each may see all keys up to itself."""
+        from transformers.masking_utils import causal_mask_function
+
+        first, last = self.query_range
+        is_causal = self.arguments["mask_function"] is causal_mask_function and self.arguments["kv_offset"] == 0
+        return is_causal and first > 0 and last == self.shape[3] and self.real_keys(0) is None
+
     def real_keys(self, example: int) -> Tensor | None:
         """Returns which keys are not padding, or None if all are real."""
         padding, first = self.arguments["attention_mask"], self.arguments["kv_offset"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from attnviz.inputs import Inputs
+from attnviz.ui import token_finder
 
 MOST_CELLS = 1 << 20  # of a map that is sent whole: 4 MB to a browser
 CLOSE = 512  # positions of each axis in view around one of them
@@ -39,17 +40,25 @@ def numbered_token(inputs: Inputs, tokens: Sequence[str], position: int) -> str:
 
 
 def choose_viewport(inputs: Inputs) -> Viewport:
-    """Draws the sliders, if the map is long, and returns the viewport."""
+    """Draws the search and the sliders, if the map is long, and returns the viewport."""
     if not is_long(inputs):
         return WHOLE
+
+    def go_to(query: int | None, key: int | None) -> None:
+        move(
+            None if query is None else around(query, inputs.queries), None if key is None else around(key, inputs.keys)
+        )
+
     with st.sidebar:
+        token_finder.show(inputs, go_to)
         return Viewport(_slider("Queries", inputs.queries, SLIDERS[0]), _slider("Keys", inputs.keys, SLIDERS[1]))
 
 
-def move(queries: slice, keys: slice) -> None:
-    """Sets the sliders to these positions."""
+def move(queries: slice | None, keys: slice | None) -> None:
+    """Sets the sliders to these positions; None leaves one as it is."""
     for key, part in zip(SLIDERS, (queries, keys), strict=True):
-        st.session_state[key] = part.start, part.stop - 1
+        if part is not None:
+            st.session_state[key] = part.start, part.stop - 1
 
 
 def around(position: int, count: int) -> slice:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from streamlit.testing.v1 import AppTest
 
 from attnviz import Inputs, Layer, Mechanism, Trace
 from attnviz.formatting import number
@@ -142,3 +143,34 @@ def test_the_text_around_a_token_is_text() -> None:
 def test_a_short_map_has_no_curve(curve: dict[str, Any]) -> None:
     healthy(open_page("explore", source="Trace", trace="short"), charts=2)
     assert not curve
+
+
+def place_of(app: AppTest) -> tuple[object, ...]:
+    [pinned] = [one.value for one in app.selectbox if one.label == "Pinned query"]
+    return (*(one.value for one in app.slider), pinned)
+
+
+def test_the_search_goes_from_match_to_match(root: Path) -> None:
+    app = healthy(open_page("explore", source="Trace", trace="long"), charts=3)
+    app = healthy(app.text_input(key="find").set_value("T70 t71").run(), charts=3)
+    assert place_of(app) == ((0, 511), (0, 511), "70 · t70")
+    assert "Match 1 of 1" in contents(app)
+    app = healthy(app.text_input(key="find").set_value("t70").run(), charts=3)
+    assert "Match 1 of 11" in contents(app)
+    for position in (700, 701):
+        app = healthy(app.button(key="find-next").click().run(), charts=3)
+        assert place_of(app) == (*[(position - 256, position + 255)] * 2, f"{position} · t{position}")
+    assert "Match 3 of 11" in contents(app)
+    assert "<mark>t701</mark>" in contents(app)
+    app = healthy(app.text_input(key="find").set_value("no such *word*").run(), charts=3)
+    assert "“no such *word*” is not in this text." in contents(app)
+    assert place_of(app)[2] == "701 · t701"
+
+
+def test_the_link_brings_a_search_back(root: Path) -> None:
+    link = {"find": "t9", "pinned": "900 · t900", "part_of_queries": ["644", "1155"]}
+    app = healthy(open_page("explore", source="Trace", trace="long", **link), charts=3)
+    assert place_of(app) == ((644, 1155), (0, 1499), "900 · t900")
+    assert "111 matches" in contents(app)
+    app = open_page("explore", source="Trace", trace="short", find="t9")
+    assert not [one for one in app.text_input if one.key == "find"]

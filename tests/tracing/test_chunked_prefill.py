@@ -101,6 +101,13 @@ def test_what_has_no_chunks_is_said(make: Any, options: dict[str, Any], sentence
         capture(built, batch, **{"chunk": 4, "folder": tmp_path / "trace", **options})
 
 
+def test_a_model_that_begins_anew_with_each_chunk_is_refused() -> None:
+    sizes = GROUPED | {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 4, "mamba_dt_rank": 4}
+    jamba = hf.JambaModel(hf.JambaConfig(**sizes, num_experts=2, use_mamba_kernels=False)).eval()
+    with pytest.raises(ValueError, match="JambaModel reads a text otherwise in chunks than at once"):
+        capture(jamba, ids(), chunk=20)
+
+
 def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Full(type(tmp_path)):  # type: ignore[misc]
         def open(self, *_: Any, **__: Any) -> Any:
