@@ -245,7 +245,7 @@ export class HeatmapController extends ReadingController {
     this.chart.graph.relayout({ "xaxis.range": [...xaxis.range], "yaxis.range": [...yaxis.range] });
   }
 
-  #askForViewport() {
+  async #askForViewport() {
     if (!this.header.views || this.isRelabelling || this.isFollowing || this.wheeling) return;
     const { layout } = this.header.figure;
     const cells = ["yaxis", "xaxis"].flatMap((name) => {
@@ -255,6 +255,11 @@ export class HeatmapController extends ReadingController {
     if (this.viewed === String(cells)) return;
     this.viewed = String(cells);
     this.chart.report("view", { cells, stamp: this.header.stamp });
+    // The picture stays until that of these cells is here, and has the same ends, so that nothing jumps then.
+    const [top, bottom, left, right] = cells;
+    this.isRelabelling = true;
+    await this.chart.graph.relayout({ "xaxis.range": [left - 0.5, right + 0.5], "yaxis.range": [bottom + 0.5, top - 0.5] });
+    this.isRelabelling = false;
   }
 
   // Reading and clicking -------------------------------------------------------------------------------------------

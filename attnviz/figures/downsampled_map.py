@@ -111,7 +111,7 @@ def downsampled_map(
         fan=False,
     )
     for axis in chart.figure.select_coloraxes():
-        axis.colorbar.update(_ticks(colors.scale, largest, float(axis.cmin)))
+        axis.colorbar.update(scale_ticks(colors.scale, largest, float(axis.cmin)))
     return Chart(chart.figure, replace(chart.spec, downsampled=_spec(downsampled, query_tokens, key_tokens, viewport)))
 
 
@@ -153,8 +153,8 @@ def _spec(
     )
 
 
-def _ticks(scale: Scale, largest: float, lowest: float) -> dict[str, list]:
-    """Returns the ticks of a color bar from `lowest`, 0 or −1, to 1."""
+def scale_ticks(scale: Scale, largest: float, lowest: float) -> dict[str, list]:
+    """Returns the ticks of an axis from `lowest`, 0 or −1, to 1, with the numbers that they stand for."""
     places = [0.0, 0.5, 1.0] if lowest == 0 else [-1.0, 0.0, 1.0]
     values = [np.copysign(scale.invert(abs(place), largest), place) for place in places]
     texts = [significant(float(value), 2) for value in values]

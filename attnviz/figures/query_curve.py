@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
 from attnviz.figures.chart_spec import Chart, PointsSpec
+from attnviz.figures.downsampled_map import Scale, scale_ticks
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.sentences import GIVES, cell_sentence
@@ -23,18 +24,23 @@ def query_curve(
     keys: Sequence[str],
     *,
     shaded: tuple[int, int] | None = None,
+    scale: Scale = Scale.LINEAR,
     allowed: str = GIVES,
 ) -> Chart[PointsSpec]:
     """Draws the weights of one query at keys in ascending positions. NaN, a masked key, is a gap.
 
     `query` and `keys` are the names in the points' sentences, `allowed` the sentence of a key that is not masked. The
-    largest weight has a ring. The positions from the first to before the second of `shaded` have a background.
+    largest weight has a ring, and the axis of weights a `scale`. The positions from the first to before the second of
+    `shaded` have a background.
 
     Example:
         >>> query_curve(np.array([0.25, np.nan]), np.array([0, 7]), "it", ["animal", "road"]).spec.sentences
         ('it gives 0.25 of its attention to animal.', 'it may not look at road.')
     """
-    x, y = as_array(positions).astype("f8"), as_array(weights).astype("f8")
+    x, values = as_array(positions).astype("f8"), as_array(weights).astype("f8")
+    y, largest = values, float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    if scale is not Scale.LINEAR:
+        y = scale.place(values, largest)
     line = {"color": COLOR, "width": 1.5, "simplify": False}
     figure = light_figure(
         go.Scatter(x=x, y=y, mode="lines+markers", line=line, marker={"color": COLOR, "size": 3}, hoverinfo="skip")
@@ -61,8 +67,10 @@ def query_curve(
         title={"text": "key", "standoff": 4},
     )  # fmt: skip
     figure.update_yaxes(rangemode="tozero", nticks=4, automargin=True, title={"text": "weight", "standoff": 14})
+    if scale is not Scale.LINEAR:
+        figure.update_yaxes(scale_ticks(scale, largest, -1.0 if (values < 0).any() else 0.0))
     sentences = (
         cell_sentence(query, key, None if np.isnan(weight) else float(weight), allowed)
-        for key, weight in zip(keys, y, strict=True)
+        for key, weight in zip(keys, values, strict=True)
     )
     return Chart(figure, PointsSpec(tuple(sentences), bars=True))

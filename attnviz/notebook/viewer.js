@@ -187,7 +187,9 @@ export class Viewer {
       const query = spec.downsampled ? (column < 0 ? -1 : spec.downsampled.queryPositions[row][column]) : row;
       if (query >= 0) this.state.set({ query: query === this.state.get("query") ? null : query });
     } else if (event === "view" && header.span) {
-      this.span = value.cells && zoomed(header.span, [spec.queryTokens.length, spec.keyTokens.length], value.cells);
+      const { queries, keys } = this.layers[this.layer];
+      const size = /** @type {[number, number]} */ ([spec.queryTokens.length, spec.keyTokens.length]);
+      this.span = value.cells && within(zoomed(header.span, size, value.cells), queries, keys);
       this.show();
     }
   }
@@ -256,6 +258,17 @@ export function zoomed([query, lastQuery, key, lastKey], [rows, columns], [top, 
   const first = (/** @type {number} */ cell, /** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ cells) => from + Math.floor((cell * (to - from)) / cells);
   const end = (/** @type {number} */ cell, /** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ cells) => from + Math.ceil(((cell + 1) * (to - from)) / cells);
   return [first(top, query, lastQuery, rows), end(bottom, query, lastQuery, rows), first(left, key, lastKey, columns), end(right, key, lastKey, columns)];
+}
+
+/**
+ * The part of a span that a map has: a wheel zooms out beyond the part in view.
+ * @param {Span} span
+ * @param {number} queries
+ * @param {number} keys
+ * @returns {Span}
+ */
+export function within([query, lastQuery, key, lastKey], queries, keys) {
+  return [Math.max(0, query), Math.min(queries, lastQuery), Math.max(0, key), Math.min(keys, lastKey)];
 }
 
 /**

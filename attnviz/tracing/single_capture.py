@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from attnviz.trace import Trace, TraceWriter
-from attnviz.tracing.chunked_prefill import ChunkedCalls, run_chunks, token_count
+from attnviz.tracing.chunked_prefill import ChunkedCalls, check_continuation, run_chunks, token_count
 from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments, forward_arguments
 from attnviz.tracing.layer_naming import AxisTokens, LayerNames, named_modules
@@ -106,6 +106,7 @@ def capture(
             if rows is None or chunk is None:
                 _run_with(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
                 return recording
+            check_continuation(model, arguments)
             with TemporaryDirectory(prefix="chunks-", dir=writer.folder if writer else None) as parts:
                 calls = recording.chunked = ChunkedCalls(Path(parts), rows, selected)
                 _run_with(recording, model, lambda: run_chunks(model, arguments, chunk, calls))

@@ -50,7 +50,7 @@ def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
         quantities.publish(partial(row_quantities, head_map.key_tokens, row_weights(selection, head_map, row).numpy()))
     head_map, thumbnails = without_row(head_map, thumbnails, hidden)
     is_whole = head_map.downsampled is None  # the cells of others show something else than the mosaic does
-    end = selection.colors.end([head_map.weights] if is_whole else [], [thumbnails])
+    end = selection.colors.end([head_map.weights if is_whole else thumbnails], [thumbnails])
     with left:
         show_mosaic(selection, thumbnails, end)
     with right:

@@ -44,6 +44,7 @@ def show(selection: Selection, head_map: HeadMap, row: int, weights: Float[torch
             name,
             [numbered_token(inputs, inputs.key_tokens, key) for key in positions],
             shaded=None if end is None else (first, end),
+            scale=head_map.cell_colors.scale,
             allowed=head_map.sentences.allowed,
         ),
         CURVE,

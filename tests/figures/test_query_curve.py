@@ -1,8 +1,10 @@
 """The curve of one query."""
 
 import numpy as np
+import pytest
 import torch
 
+from attnviz.figures.downsampled_map import Scale
 from attnviz.figures.query_curve import query_curve
 
 
@@ -21,6 +23,19 @@ def test_a_curve_has_a_gap_a_ring_and_a_sentence_for_each_point() -> None:
         "<b> gives 0.70 of its attention to ∅.",
     )
     assert chart.spec.bars
+
+
+@pytest.mark.parametrize(("scale", "middle"), [(Scale.SQUARE_ROOT, 0.2), (Scale.LOGARITHMIC, 0.008)])
+def test_the_axis_has_a_scale_and_true_numbers(scale: Scale, middle: float) -> None:
+    weights = np.array([0.2, np.nan, 0.8, 0.008, 0.0])
+    chart = query_curve(weights, np.arange(5), "it", list("abcde"), scale=scale)
+    y, axis = chart.figure.data[0].y, chart.figure.layout.yaxis
+    assert y[2] == axis.tickvals[2] == 1
+    assert float(axis.ticktext[1]) == middle
+    assert y[weights == middle] == pytest.approx([axis.tickvals[1]])
+    assert y[4] == 0
+    assert np.isnan(y[1])
+    assert chart.spec.sentences[0] == "it gives 0.20 of its attention to a."
 
 
 def test_a_query_that_may_look_at_nothing_has_no_ring() -> None:

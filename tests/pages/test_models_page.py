@@ -22,6 +22,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.analysis import work
 from attnviz.analysis.head_metrics import HEAD_METRICS
+from attnviz.figures.themes import LAST_CODE
 from attnviz.formatting import byte_size, number, visible
 from attnviz.layer import LayerId
 from attnviz.models import model_cache
@@ -352,6 +353,11 @@ def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
     colors = {"quantity": "Largest weight", "scale": "Linear", "colors": "0 to 1"}
     ok(page(model=saved / "gpt2", text=LONGER, layer="layer 1", head="Head 1", **colors))
     np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), expected, atol=1e-5)
+    # The small maps of a long layer have a range of colors of their own, also by head.
+    monkeypatch.setattr("attnviz.ui.head_map.THUMBNAIL_CELLS", 18)
+    shown = {"quantity": "Mean weight", "colors": "Largest weight of this head", "layer": "layer 1", "head": "Head 1"}
+    ok(page(model=saved / "gpt2", text=LONGER, **shown))
+    assert drawn["heads"].figure.data[0].z.max() == LAST_CODE
     app = ok(page(model=saved / "gpt2", text=LONGER, part_of_queries=["9", "11"], part_of_keys=["0", "9"]))
     assert drawn["heatmap"].figure.data[0].z.shape == (3, 5)
     app = ok(app.text_area(key="text").set_value(TEXT).run())  # with fewer tokens than there were

@@ -103,7 +103,8 @@ def curve(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_the_pinned_query_of_a_long_map_is_a_curve_over_all_keys(root: Path, curve: dict[str, Any]) -> None:
-    app = healthy(open_page("explore", source="Trace", trace="long", pinned="700 · t700"), charts=3)
+    link = {"source": "Trace", "trace": "long", "pinned": "700 · t700"}
+    app = healthy(open_page("explore", **link, scale="Linear"), charts=3)
     assert not errors(app)
     [layer] = Trace.load(root / "long")
     row = layer.mechanism(layer.inputs, heads=0, rows=slice(700, 701)).weights[0, 0]
@@ -123,6 +124,9 @@ def test_the_pinned_query_of_a_long_map_is_a_curve_over_all_keys(root: Path, cur
     [shape] = curve["picture"].figure.layout.shapes
     assert (shape.x0, shape.x1) == (99.5, 300.5)
     assert len(curve["picture"].figure.data[0].x) == 1000
+    healthy(open_page("explore", **link, scale="Square root"), charts=3)
+    y = np.asarray(curve["picture"].figure.data[0].y)
+    np.testing.assert_allclose(y, np.sqrt(np.asarray(line.y) / ring.y[0]), atol=1e-3)
 
 
 def test_a_click_on_the_curve_moves_the_viewport(curve: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from torch import nn
 
 from attnviz import Trace, capture
 from attnviz.layer import Fidelity
-from tests.support.architectures import GROUPED, SMALL
+from tests.support.architectures import GROUPED, SMALL, ZOO
 from tests.tracing.test_traces_on_disk import Largest
 
 TOKENS = 61
@@ -99,6 +99,12 @@ def test_what_has_no_chunks_is_said(make: Any, options: dict[str, Any], sentence
     batch = torch.randn(1, 12, 8) if isinstance(built, nn.TransformerEncoderLayer) else ids(12)
     with pytest.raises(ValueError, match=sentence):
         capture(built, batch, **{"chunk": 4, "folder": tmp_path / "trace", **options})
+
+
+def test_a_model_that_begins_anew_with_each_chunk_is_refused() -> None:
+    jamba = next(one for one in ZOO if one.name == "Jamba").model()
+    with pytest.raises(ValueError, match="JambaModel reads a text otherwise in chunks than at once"):
+        capture(jamba, ids(), chunk=20)
 
 
 def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from attnviz.analysis.work import MOST_MAP_WORK, MOST_WORK
 from attnviz.figures.head_grid import MOST, head_grid
 from attnviz.formatting import number, percent, visible
 from attnviz.layer import Layer
+from attnviz.masks import Mask, MaskError, parse
 from attnviz.mechanism import Mechanism
 from attnviz.ui import cache, html, jobs
 from attnviz.ui.addresses import address
@@ -70,7 +71,7 @@ def show(pair: MaskPair) -> None:
         notes.info(plain(str(problem)))
         return
     own = selection.layer.mechanism.mask
-    if before.mask != own:
+    if before.mask != own and _is_in_language(own):
         with notes:
             st.button(
                 f"Take this layer’s own mask as A: {_short(str(own))}", key="own-mask", type="tertiary",
@@ -248,7 +249,7 @@ def _show_presets(pair: MaskPair, dense: DenseHead, kept: MassKept) -> None:
     own, sparse = costs
     entries = [(one.name, str(one.mask), one.cost, one.kept.mean) for one in presets]
     rows = [("A", str(before.mask), own, 1.0), ("B", str(after.mask), sparse, kept.mean), *entries]
-    headings = ["", "mask", "mass kept", "pairs", *(f"blocks of {block}" for block in BLOCKS)]
+    headings = ["", "mass kept", "pairs", *(f"blocks of {block}" for block in BLOCKS), "mask"]
     st.html(html.table(headings, (_row(*row, own, pair) for row in rows), marked=1))
     with st.container(horizontal=True, vertical_alignment="center"):
         for i, preset in enumerate(presets):
@@ -264,11 +265,19 @@ def _row(name: str, mask: str, cost: SparseCost, kept: float, own: SparseCost, p
     sizes = [-(-pair.inputs.queries // block) * -(-pair.inputs.keys // block) for block in BLOCKS]
     return [
         name,
-        html.element("code", _short(mask), title=mask[:1000]),
         percent(kept) if np.isfinite(kept) else "–",
         f"{cost.pairs:,} ({percent(cost.pairs / own.pairs) if own.pairs else '–'})",
         *(f"{count:,} ({percent(count / size)})" for count, size in zip(cost.blocks, sizes, strict=True)),
+        html.element("code", _short(mask), title=mask[:1000]),
     ]
+
+
+def _is_in_language(mask: Mask) -> bool:
+    """Returns whether the text of a mask says all of it."""
+    try:
+        return parse(str(mask)) == mask
+    except MaskError:
+        return False
 
 
 def _short(mask: str) -> str:

@@ -92,7 +92,8 @@ def _show_heads(
     # Of a long text most weights are small among thousands of keys: its map has a range of colors of its own.
     is_whole = head_map.downsampled is None
     head_map, thumbnails[selection.index] = head_charts.without_row(head_map, thumbnails[selection.index], hidden)
-    end = selection.colors.end([head_map.weights] if is_whole else [], [thumbnails[selection.index]])
+    small = thumbnails[selection.index]
+    end = selection.colors.end([head_map.weights if is_whole else small], [small])
     for i, (place, one) in enumerate(zip(above, every, strict=True)):
         key, height = (f"heads-{i}", LOW) if others else ("heads", head_charts.HEIGHT)
         is_selected = one is selection
