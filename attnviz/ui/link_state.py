@@ -9,6 +9,7 @@ from attnviz.formatting import enumeration, quoted
 from attnviz.ui.markdown import plain
 
 _READ = "link read"  # whether the link that a session began with has been read
+_REFUSED = "link refused"  # the parameters with a value that a page refused in this run
 _MOST_NAMED = 3
 
 
@@ -47,16 +48,23 @@ def name_refused(requested: dict[str, list[str]]) -> None:
     context = get_script_run_ctx(suppress_warning=True)
     if context is None:
         return
+    by_page = st.session_state.pop(_REFUSED, set())
     with context.session_state.query_params() as parameters:
         refused = [
             f"{name} = {quoted(', '.join(values))}"
             for name, values in requested.items()
-            if parameters.is_bound(name) and name not in parameters and not _is_value(st.session_state[name], values)
+            if name in by_page
+            or (parameters.is_bound(name) and name not in parameters and not _is_value(st.session_state[name], values))
         ]
     if refused:
         more = [f"{len(refused) - _MOST_NAMED} more"] * (len(refused) > _MOST_NAMED)
         named = enumeration([*refused[:_MOST_NAMED], *more])
         st.toast(plain(f"The link asks for {named}, which this page does not have. It shows what it starts with."))
+
+
+def refuse(name: str) -> None:
+    """Notes that a page does not have the value of a parameter that its widget has taken."""
+    st.session_state.setdefault(_REFUSED, set()).add(name)
 
 
 def _is_value(value: object, texts: list[str]) -> bool:

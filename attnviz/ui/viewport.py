@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from attnviz.inputs import Inputs
-from attnviz.ui import token_finder
+from attnviz.ui import bookmarks, token_finder
 
 MOST_CELLS = 1 << 20  # of a map that is sent whole: 4 MB to a browser
 CLOSE = 512  # positions of each axis in view around one of them
@@ -40,7 +40,7 @@ def numbered_token(inputs: Inputs, tokens: Sequence[str], position: int) -> str:
 
 
 def choose_viewport(inputs: Inputs) -> Viewport:
-    """Draws the search and the sliders, if the map is long, and returns the viewport."""
+    """Draws the search, the sliders and the bookmarks, if the map is long, and returns the viewport."""
     if not is_long(inputs):
         return WHOLE
 
@@ -51,7 +51,9 @@ def choose_viewport(inputs: Inputs) -> Viewport:
 
     with st.sidebar:
         token_finder.show(inputs, go_to)
-        return Viewport(_slider("Queries", inputs.queries, SLIDERS[0]), _slider("Keys", inputs.keys, SLIDERS[1]))
+        rows, keys = _slider("Queries", inputs.queries, SLIDERS[0]), _slider("Keys", inputs.keys, SLIDERS[1])
+        bookmarks.show(inputs, rows, keys, move)
+    return Viewport(*((first, last + 1) for first, last in (rows, keys)))
 
 
 def move(queries: slice | None, keys: slice | None) -> None:
@@ -67,9 +69,10 @@ def around(position: int, count: int) -> slice:
     return slice(first, min(first + CLOSE, count))
 
 
-def _slider(label: str, count: int, key: str) -> Span:
+def _slider(label: str, count: int, key: str) -> tuple[int, int]:
+    """Draws a slider, and returns the first and the last position."""
     first, last = sorted(st.slider(label, 0, count - 1, (0, count - 1), key=key, bind="query-params"))
-    return first, last + 1
+    return first, last
 
 
 def _within(span: Span, count: int) -> Span:

@@ -178,3 +178,44 @@ def test_the_link_brings_a_search_back(root: Path) -> None:
     assert "111 matches" in contents(app)
     app = open_page("explore", source="Trace", trace="short", find="t9")
     assert not [one for one in app.text_input if one.key == "find"]
+
+
+def bookmarked(app: AppTest) -> str:
+    return app.text_input(key="bookmarks").value
+
+
+def test_bookmarks_are_kept_opened_and_removed(root: Path) -> None:
+    app = healthy(open_page("explore", source="Trace", trace="long", pinned="900 · t900"), charts=3)
+    app = healthy(app.slider[0].set_value((800, 999)).run(), charts=3)
+    app.text_input(key="bookmark-name").set_value("*the*~needle")
+    app = healthy(app.button(key="bookmark-add").click().run(), charts=3)
+    assert bookmarked(app) == "800-999.0-1499.900.*the* needle"
+    app = healthy(app.slider[0].set_value((3, 4)).run(), charts=3)
+    app = healthy(app.button(key="bookmark-add").click().run(), charts=3)
+    assert bookmarked(app) == "800-999.0-1499.900.*the* needle~3-4.0-1499.900.3–4"
+    app = healthy(app.button(key="bookmark-0").click().run(), charts=3)
+    assert place_of(app) == ((800, 999), (0, 1499), "900 · t900")
+    app = healthy(app.button(key="bookmark-0-remove").click().run(), charts=3)
+    assert bookmarked(app) == "3-4.0-1499.900.3–4"
+
+
+def test_the_link_brings_bookmarks_back_as_many_as_it_holds(root: Path) -> None:
+    marks = "~".join(f"{i}-{i + 9}.{i}-{2000 if i == 7 else i + 9}..mark {i}" for i in range(8))
+    app = healthy(open_page("explore", source="Trace", trace="long", bookmarks=marks), charts=3)
+    assert bookmarked(app) == marks
+    assert [app.button(key=f"bookmark-{i}").disabled for i in range(8)] == [False] * 7 + [True]  # beyond this text
+    assert app.button(key="bookmark-add").disabled
+    app = healthy(app.button(key="bookmark-3").click().run(), charts=3)
+    assert place_of(app)[:2] == ((3, 12), (3, 12))
+    assert not app.toast
+
+
+@pytest.mark.parametrize("junk", ["nonsense", "5-2.0-1..x", "0-1.0-1..", "0-1.0-1..a~0-1.0-1..a", "0-1.0-1..a~" * 9])
+def test_a_link_with_other_bookmarks_is_refused_in_a_sentence(junk: str, root: Path) -> None:
+    app = healthy(open_page("explore", source="Trace", trace="long", bookmarks=junk), charts=3)
+    [toast] = app.toast
+    assert "The link asks for bookmarks" in toast.value
+    assert not [one for one in app.button if one.key == "bookmark-0"]
+    app = healthy(app.button(key="bookmark-add").click().run(), charts=3)
+    assert bookmarked(app) == "0-1499.0-1499.750.0–1499"
+    assert not app.toast

@@ -10,7 +10,7 @@ import streamlit as st
 from jaxtyping import Float
 
 from attnviz.analysis.mass_kept import DenseHead, MassKept, dense_head, mass_kept_by_head
-from attnviz.analysis.sparse_presets import BLOCKS, SparseCost, SparsePreset, sparse_presets
+from attnviz.analysis.sparse_presets import BLOCKS, LONG, SparseCost, SparsePreset, sparse_presets
 from attnviz.analysis.work import MOST_MAP_WORK, MOST_WORK
 from attnviz.figures.head_grid import MOST, head_grid
 from attnviz.formatting import number, percent, visible
@@ -37,6 +37,11 @@ CAPTION = (
     "**What you are seeing.** The weights under A are taken as they are, and those on keys that B hides are crossed "
     "out: mass kept is what is left, as a share, on average over the queries. A kernel computes only blocks that hold "
     "an allowed pair."
+)
+
+LEFT_OUT = (
+    "A pattern is left out where even its smallest size has more pairs. Vertical-slash and blocks are chosen from the "
+    f"weights under A; of more than {LONG:,} tokens only where A is causal."
 )
 
 
@@ -259,6 +264,7 @@ def _show_presets(pair: MaskPair, dense: DenseHead, kept: MassKept) -> None:
             )  # fmt: skip
     if not presets:
         st.info("No pattern has so few pairs. Choose a larger share.")
+    st.caption(LEFT_OUT)
 
 
 def _row(name: str, mask: str, cost: SparseCost, kept: float, own: SparseCost, pair: MaskPair) -> list[object]:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import streamlit as st
 
-from attnviz.ui import pinned_query, token_finder, viewport
+from attnviz.ui import bookmarks, pinned_query, token_finder, viewport
 from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.models import aggregation, model_picker, products, side_by_side, what_if
 from attnviz.ui.models.selection import ModelSelection
@@ -38,7 +38,7 @@ def clear(selection: ModelSelection) -> None:
     if (
         not viewport.is_long(inputs) and st.session_state.get("inspect") != "Side by side"
     ):  # where the other may be long
-        for key in (*viewport.SLIDERS, token_finder.KEY):
+        for key in (*viewport.SLIDERS, token_finder.KEY, bookmarks.KEY):
             _only(key, ())
     if not inputs.special_keys:
         _only("special-tokens", ())
