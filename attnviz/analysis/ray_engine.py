@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import socket
 import threading
 import warnings
@@ -159,6 +160,8 @@ def _check_reachable(address: str) -> None:
 
 def _compute(function: Callable[[Any, Any], Any], shared: Any, task: Any) -> Any:
     torch.set_num_threads(1)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as where a shell began Ray in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # by which Ray cancels a task
     return function(shared, task)
 
 

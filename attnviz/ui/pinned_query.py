@@ -9,6 +9,7 @@ from attnviz.formatting import SPACE, visible
 
 KEY = "pinned"  # of the menu, and in the link
 NO_QUERY = "none"
+MOST_NAMES = 1000  # in a menu, all of which go to the browser
 
 
 def numbered(positions: Sequence[int], tokens: Sequence[str]) -> list[str]:
@@ -17,13 +18,25 @@ def numbered(positions: Sequence[int], tokens: Sequence[str]) -> list[str]:
 
 
 def menu(names: Sequence[str], first: int | None) -> int | None:
-    """Draws the menu of queries, which begins with row `first`; returns the pinned row."""
-    options = [NO_QUERY, *names]
+    """Draws the menu of queries, which begins with row `first`; returns the pinned row.
+
+    Of many queries it has those around the pinned one, and the first.
+    """
+    begin = NO_QUERY if first is None else names[first]
     take_older_names(KEY, names)
-    if st.session_state.get(KEY, NO_QUERY) not in options:  # of another page, or another text
-        st.session_state[KEY] = options[0 if first is None else first + 1]
-    name = st.selectbox("Pinned query", options, 0 if first is None else first + 1, key=KEY, bind="query-params")
-    return None if name == NO_QUERY else names.index(name)
+    rows = {name: row for row, name in enumerate(names)}
+    if st.session_state.get(KEY, NO_QUERY) not in {NO_QUERY, *rows}:  # of another page, or another text
+        st.session_state[KEY] = begin
+    options = [NO_QUERY, *names]
+    if len(names) > MOST_NAMES:
+        pinned = st.session_state.get(KEY, st.query_params.get(KEY, begin))
+        middle = rows.get(pinned, first or 0)
+        around = range(max(0, middle - MOST_NAMES // 2), min(len(names), middle + MOST_NAMES // 2))
+        options = [NO_QUERY, *(names[row] for row in sorted({*around, *(() if first is None else (first,))}))]
+        if pinned in rows:
+            st.session_state[KEY] = pinned  # the widget would lose it where its options change
+    name = st.selectbox("Pinned query", options, options.index(begin), key=KEY, bind="query-params")
+    return None if name == NO_QUERY else rows[name]
 
 
 def take_older_names(key: str, names: Collection[str], several: bool = False) -> None:

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Selectbox
 
 from attnviz import Inputs, Layer, Mechanism, Trace
 from attnviz.formatting import number
 from attnviz.layer import Kind, LayerId
 from attnviz.masks import Causal
-from attnviz.ui import query_row
+from attnviz.ui import pinned_query, query_row
 from tests.support.app import contents, errors, healthy, open_page
 
 FILE = "layer-0000.safetensors"
@@ -219,3 +220,23 @@ def test_a_link_with_other_bookmarks_is_refused_in_a_sentence(junk: str, root: P
     app = healthy(app.button(key="bookmark-add").click().run(), charts=3)
     assert bookmarked(app) == "0-1499.0-1499.750.0–1499"
     assert not app.toast
+
+
+def test_the_menu_of_many_queries_has_those_around_the_pinned_one(root: Path) -> None:
+    def menu(app: AppTest) -> Selectbox:
+        [one] = [one for one in app.selectbox if one.key == pinned_query.KEY]
+        assert len(one.options) <= pinned_query.MOST_NAMES + 2
+        return one
+
+    app = healthy(open_page("explore", source="Trace", trace="long", pinned="1400 · t1400"), charts=3)
+    assert menu(app).value == "1400 · t1400"
+    assert "0 · t0" not in menu(app).options
+    app = healthy(menu(app).select("901 · t901").run(), charts=3)
+    assert menu(app).value == "901 · t901"
+    app = healthy(app.run(), charts=3)
+    assert menu(app).value == "901 · t901"
+    assert app.query_params[pinned_query.KEY] == "901 · t901"
+    app = healthy(menu(app).select(pinned_query.NO_QUERY).run(), charts=2)
+    assert menu(app).value == pinned_query.NO_QUERY
+    app = healthy(open_page("explore", source="Trace", trace="long", pinned="1600 · t1600"), charts=3)
+    assert menu(app).value == "750 · t750"

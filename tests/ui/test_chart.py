@@ -72,7 +72,7 @@ def test_arrays_of_other_types_travel_as_what_a_browser_knows(dtype: str) -> Non
     array = np.array([[0, 1], [1, 0]], dtype=dtype)
     _, [made] = unpacked(pack({"a": array}))
     np.testing.assert_array_equal(made, array)
-    assert made.dtype.str[1:] in ("f4", "f8", "u1")
+    assert made.dtype.str[1:] in ("f4", "f8", "i4", "u1")
 
 
 def test_a_click_on_a_figure_that_has_been_replaced_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
