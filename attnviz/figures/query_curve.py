@@ -63,7 +63,7 @@ def query_curve(
     )
     first, last = (x[0], x[-1]) if len(x) else (0, 0)
     figure.update_xaxes(
-        range=[first - 0.5, last + 0.5], nticks=9, tickformat=",d", tickangle=0, automargin=True,
+        range=[first - 0.5, last + 0.5], nticks=7, tickformat="~s", tickangle=0, automargin=True,
         title={"text": "key", "standoff": 4},
     )  # fmt: skip
     figure.update_yaxes(rangemode="tozero", nticks=4, automargin=True, title={"text": "weight", "standoff": 14})
