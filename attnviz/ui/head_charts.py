@@ -47,7 +47,8 @@ def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
     with below:
         row, hidden = pin(selection, head_map)
     if row is not None:
-        quantities.publish(partial(row_quantities, head_map.key_tokens, row_weights(selection, head_map, row).numpy()))
+        tokens = [head_map.inputs.key_tokens[i] for i in selection.keys]  # of all, where a part is in view
+        quantities.publish(partial(row_quantities, tokens, row_weights(selection, head_map, row).numpy()))
     head_map, thumbnails = without_row(head_map, thumbnails, hidden)
     is_whole = head_map.downsampled is None  # the cells of others show something else than the mosaic does
     end = selection.colors.end([head_map.weights if is_whole else thumbnails], [thumbnails])

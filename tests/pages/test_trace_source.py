@@ -172,6 +172,17 @@ def test_the_search_goes_from_match_to_match(root: Path) -> None:
     assert place_of(app)[2] == "701 · t701"
 
 
+def test_the_search_of_two_texts_moves_the_one_that_has_the_match(root: Path) -> None:
+    queries, keys = tuple(f"q{i}" for i in range(1_200)), tuple(f"k{i}" for i in range(1_300))
+    inputs = Inputs(torch.randn(1, 1_200, 8), *torch.randn(2, 1, 1_300, 8), queries, keys)
+    Trace((Layer(LayerId("decoder", 0, cross=True), Kind.CROSS, inputs, Mechanism()),)).save(root / "cross")
+    app = healthy(open_page("explore", source="Trace", trace="cross"), charts=3)
+    app = healthy(app.text_input(key="find").set_value("k1299").run(), charts=3)
+    assert place_of(app) == ((0, 1199), (788, 1299), "600 · q600")
+    app = healthy(app.text_input(key="find").set_value("q5").run(), charts=3)
+    assert place_of(app) == ((0, 511), (788, 1299), "5 · q5")
+
+
 def test_the_link_brings_a_search_back(root: Path) -> None:
     link = {"find": "t9", "pinned": "900 · t900", "part_of_queries": ["644", "1155"]}
     app = healthy(open_page("explore", source="Trace", trace="long", **link), charts=3)
