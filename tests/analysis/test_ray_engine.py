@@ -132,7 +132,7 @@ def test_few_tasks_are_in_flight(cluster: Any) -> None:
     results = Ray().map(ray_tasks.threads, None, Tasks())
     next(results)
     results.close()
-    assert begun == AHEAD * len([node for node in cluster.worker_nodes if node.all_processes_alive()])
+    assert begun == AHEAD * len(cluster.worker_nodes)  # of which a test takes one
 
 
 def test_closing_the_iterator_cancels_its_tasks(cluster: object, tmp_path: Path) -> None:
