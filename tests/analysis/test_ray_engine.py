@@ -119,7 +119,7 @@ def test_a_task_has_one_thread_and_maps_what_is_shared(cluster: object) -> None:
     assert list(Ray().map(ray_tasks.is_mapped, torch.zeros(1 << 20), range(3))) == [True] * 3
 
 
-def test_few_tasks_are_in_flight(cluster: Any) -> None:
+def test_few_tasks_are_in_flight(cluster: object) -> None:
     begun = 0
 
     class Tasks(list[int]):
@@ -132,7 +132,7 @@ def test_few_tasks_are_in_flight(cluster: Any) -> None:
     results = Ray().map(ray_tasks.threads, None, Tasks())
     next(results)
     results.close()
-    assert begun == AHEAD * len(cluster.worker_nodes)  # of which a test takes one
+    assert 0 < begun <= AHEAD * 2  # of two nodes, or one that is left
 
 
 def test_closing_the_iterator_cancels_its_tasks(cluster: object, tmp_path: Path) -> None:
