@@ -7,6 +7,7 @@ from functools import partial
 import streamlit as st
 
 from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, source_picker, viewport
+from attnviz.ui.cell_colors import choose_cell_colors
 from attnviz.ui.heading import heading
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks import (
@@ -34,7 +35,10 @@ with st.sidebar:
         if selection.layer.locked
         else mechanism_controls.choose_score_and_normalizer(selection.mechanism)
     )
-selection = replace(selection, viewport=viewport.choose_viewport(selection.layer.inputs))
+selection = replace(
+    selection, viewport=viewport.choose_viewport(selection.layer.inputs),
+    cell_colors=choose_cell_colors(selection.layer.inputs),
+)  # fmt: skip
 if places.show_locked(selection.layer, "A mask would only hide some of them. Bring queries and keys to compare masks."):
     st.stop()
 
