@@ -58,11 +58,11 @@ def capturing(
         stack.enter_context(uncompiled)
         if transformers:
             stack.enter_context(transformers.observed_attention)
-        begin = model.register_forward_pre_hook(observation.begin, with_kwargs=True)
+        begin = model.register_forward_pre_hook(observation.enter_forward, with_kwargs=True)
         stack.callback(begin.remove)
         stack.enter_context(tracked_modules(model))
         stack.enter_context(zeros_for_padding(model))
-        end = model.register_forward_hook(observation.end, always_call=True)
+        end = model.register_forward_hook(observation.leave_forward, always_call=True)
         stack.callback(end.remove)
         stack.callback(observation.close)
         yield observation.traces
@@ -93,7 +93,7 @@ class _Observation:
         self.ids: Tensor | None = None  # of all tokens of the text that the last forward pass continued
         self.running: list[_Running] = []
 
-    def begin(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def enter_forward(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if current := self._current():
             current.depth += 1
             return
@@ -108,7 +108,7 @@ class _Observation:
         self.running.append(_Running(recording, interception, token, sys.exception()))
         interception.__enter__()
 
-    def end(self, model: nn.Module, args: tuple[Any, ...], result: Any) -> None:
+    def leave_forward(self, model: nn.Module, args: tuple[Any, ...], result: Any) -> None:
         current = self._current()
         if current is None:
             return

@@ -14,7 +14,7 @@ HELP = {
     "Quantity": "A cell stands for several queries and keys. **Mass**: how much of its queries' attention its keys "
     "get, so that a row of cells adds up to 1. **Largest weight**: of a query and a key. **Mean weight**: of the pairs "
     "that the mask allows.",
-    "Scale": "Of the colors. A square root or a logarithm shows small numbers beside large ones.",
+    "Color scale": "A square root or a logarithm shows small numbers beside large ones.",
 }
 
 
@@ -23,10 +23,13 @@ def choose_cell_colors(inputs: Inputs) -> CellColors:
     if not is_long(inputs):
         return CELL_COLORS
     with st.sidebar:
-        return CellColors(_menu("Quantity", Quantity, CELL_COLORS.quantity), _menu("Scale", Scale, CELL_COLORS.scale))
+        return CellColors(
+            _menu("Quantity", "quantity", Quantity, CELL_COLORS.quantity),
+            _menu("Color scale", "scale", Scale, CELL_COLORS.scale),
+        )
 
 
-def _menu(label: str, choices: type[ColorChoice], default: ColorChoice) -> ColorChoice:
+def _menu(label: str, key: str, choices: type[ColorChoice], default: ColorChoice) -> ColorChoice:
     names = [str(choice) for choice in choices]
-    chosen = st.selectbox(label, names, names.index(default), key=label.lower(), bind="query-params", help=HELP[label])
+    chosen = st.selectbox(label, names, names.index(default), key=key, bind="query-params", help=HELP[label])
     return choices(chosen)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from attnviz.analysis.head_maps import HeadChoice, Special, shown_positions
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors
@@ -51,24 +52,24 @@ class Selection:
         """The indices of the layers in the mosaic."""
         return similar_layers(self.layers, self.index) if self.all_layers else [self.index]
 
-    @property
+    @cached_property
     def queries(self) -> list[int]:
         """The positions of the queries that are shown."""
         inputs = self.layer.inputs
         return shown_positions(inputs.queries, inputs.special_queries, self.special)
 
-    @property
+    @cached_property
     def keys(self) -> list[int]:
         """The positions of the keys that are shown."""
         inputs = self.layer.inputs
         return shown_positions(inputs.keys, inputs.special_keys, self.special)
 
-    @property
+    @cached_property
     def query_names(self) -> list[str]:
         """The queries as menus name them: “10 · it”."""
         return pinned_query.numbered(self.queries, [self.layer.inputs.query_tokens[i] for i in self.queries])
 
-    @property
+    @cached_property
     def key_names(self) -> list[str]:
         return pinned_query.numbered(self.keys, [self.layer.inputs.key_tokens[i] for i in self.keys])
 

@@ -1,4 +1,4 @@
-"""The viewport in the small map of its head."""
+"""The viewport in the small map of its head, and what a selection of a long text holds."""
 
 from dataclasses import replace
 
@@ -74,3 +74,11 @@ def test_what_is_whole_has_no_frame() -> None:
 def test_cells_around_a_part_are_positions_around_it(cells: tuple[int, int], expected: slice) -> None:
     assert positions([400, 410, 420, 430, 440], *cells, COUNT) == expected
     assert positions([0, 10, 20, 30, 40], -4, 7, 60) == slice(0, 60)
+
+
+def test_the_positions_and_names_of_a_long_text_are_made_once() -> None:
+    one = selection()
+    assert one.keys is one.keys
+    assert one.queries is one.queries
+    assert one.query_names is one.query_names
+    assert one.key_names is one.key_names
