@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
 import streamlit as st
@@ -39,7 +40,8 @@ class Job(Generic[T]):
         self.error: Exception | None = None
         self.is_over = self.is_cancelled = False
         self.start, self.end = time.monotonic(), 0.0
-        self.thread = threading.Thread(target=self.run, daemon=True)
+        # In the language of who asks first.
+        self.thread = threading.Thread(target=copy_context().run, args=(self.run,), daemon=True)
         self._compute, self._session = compute, session
         self._looks = {session: self.start}  # when each session last looked
         self._lock = threading.Lock()
