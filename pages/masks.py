@@ -6,6 +6,7 @@ from functools import partial
 
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, source_picker, viewport
 from attnviz.ui.cell_colors import choose_cell_colors
 from attnviz.ui.heading import heading
@@ -26,7 +27,7 @@ from attnviz.ui.masks import (
 from attnviz.ui.masks.arrangement import choose_arrangement
 from attnviz.ui.masks.comparison import SIDES, Comparison, MaskPair, compare
 
-heading("Masks", "What do two masks do to the same scores, and where do they disagree?")
+heading(_("Masks"), _("What do two masks do to the same scores, and where do they disagree?"))
 
 selection, places = source_picker.choose_selection(long=True)
 with st.sidebar:
@@ -39,7 +40,9 @@ selection = replace(
     selection, viewport=viewport.choose_viewport(selection.layer.inputs),
     cell_colors=choose_cell_colors(selection.layer.inputs),
 )  # fmt: skip
-if places.show_locked(selection.layer, "A mask would only hide some of them. Bring queries and keys to compare masks."):
+if places.show_locked(
+    selection.layer, _("A mask would only hide some of them. Bring queries and keys to compare masks.")
+):
     st.stop()
 
 mechanisms = []

@@ -2,12 +2,14 @@
 
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.ui import presentation
 from attnviz.ui.heading import heading
 from attnviz.ui.models import aggregation, controls, head_metrics, needle, overview, side_by_side, what_if
 
 heading(
-    "Models", "What do the heads of any Hugging Face model do? Take one that is here, or name another, and type a text."
+    _("Models"),
+    _("What do the heads of any Hugging Face model do? Take one that is here, or name another, and type a text."),
 )
 
 choices = st.container(key="choices")

@@ -2,19 +2,21 @@
 
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.ui import mechanism_controls, pinned_query, presentation, source_picker
 from attnviz.ui.heading import heading
 from attnviz.ui.scores import normalizers, similarities
 
 heading(
-    "Scores", "What changes with another similarity of queries and keys, or with another way from scores to weights?"
+    _("Scores"),
+    _("What changes with another similarity of queries and keys, or with another way from scores to weights?"),
 )
 
 selection, places = source_picker.choose_selection()
 with st.sidebar:
     if not selection.layer.locked:
         selection = selection.with_mechanism(mechanism_controls.choose_mask_and_biases(selection.mechanism))
-if not places.show_locked(selection.layer, "Bring queries and keys to compare similarities and normalizers."):
+if not places.show_locked(selection.layer, _("Bring queries and keys to compare similarities and normalizers.")):
     with presentation.control("pinned", width=320):
         row = pinned_query.menu(selection.query_names, selection.first_row)
     tabs = {"Similarities": similarities.show, "Normalizers": normalizers.show}

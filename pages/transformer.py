@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.ui.heading import heading
 from attnviz.ui.transformer import (
     before_attention,
@@ -16,8 +17,8 @@ from attnviz.ui.transformer import (
 )
 
 heading(
-    "Transformer",
-    "How does a transformer use attention three ways? A small one translates English into French, word by word.",
+    _("Transformer"),
+    _("How does a transformer use attention three ways? A small one translates English into French, word by word."),
 )
 
 selection = decoding.show(controls.select())

@@ -42,7 +42,7 @@ class ResultCache:
         name = repr((current_language(), *key))  # results may have words in them
         if (result := self._find(name)) is not MISSING:
             return result
-        with computation(work), st.spinner("Computing …") if is_heavy(work) else nullcontext():
+        with computation(work), st.spinner(_("Computing …")) if is_heavy(work) else nullcontext():
             if (result := self._find(name)) is not MISSING:  # computed by another session meanwhile
                 return result
             result = compute()
@@ -111,8 +111,8 @@ def forget(name: str) -> None:
 
 
 def _below(key: str) -> str:
-    description = "the last one that could be made" if key in st.session_state else "the example"
-    return f"The picture below is {description}."
+    description = _("the last one that could be made") if key in st.session_state else _("the example")
+    return _("The picture below is {description}.").format(description=description)
 
 
 @st.cache_resource(max_entries=1, scope="session", show_spinner="Reading …")

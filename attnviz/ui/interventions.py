@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.language import N_
 from attnviz.mechanism import Mechanism
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import NORMALIZERS
@@ -20,10 +21,10 @@ T = TypeVar("T")
 # General and additive scores have learned weights: they make no sense where they were not trained.
 SCORES: tuple[type[Score], ...] = (ScaledDot, Dot, Cosine)
 NORMALIZER_MENU: dict[str, type] = {widgets.title(kind): kind for kind in NORMALIZERS}
-SIDES = ("As trained", "Changed")
-UNCHANGED = "Nothing is changed. Try one of the changes above, or make one of your own."
-ABLATED = "This head is ablated: it sees nothing, and adds nothing."
-ABLATION_HELP = "An ablated head sees nothing, and adds nothing to what its layer gives."
+SIDES = (N_("As trained"), N_("Changed"))
+UNCHANGED = N_("Nothing is changed. Try one of the changes above, or make one of your own.")
+ABLATED = N_("This head is ablated: it sees nothing, and adds nothing.")
+ABLATION_HELP = N_("An ablated head sees nothing, and adds nothing to what its layer gives.")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import streamlit as st
 
 from attnviz.figures.sentences import ARROW
 from attnviz.formatting import SPACE, visible
+from attnviz.language import _
 
 KEY = "pinned"  # of the menu, and in the link
 NO_QUERY = "none"
@@ -35,7 +36,7 @@ def menu(names: Sequence[str], first: int | None) -> int | None:
         options = [NO_QUERY, *(names[row] for row in sorted({*around, *(() if first is None else (first,))}))]
         if pinned in rows:
             st.session_state[KEY] = pinned  # the widget would lose it where its options change
-    name = st.selectbox("Pinned query", options, options.index(begin), key=KEY, bind="query-params")
+    name = st.selectbox(_("Pinned query"), options, options.index(begin), key=KEY, bind="query-params")
     return None if name == NO_QUERY else rows[name]
 
 

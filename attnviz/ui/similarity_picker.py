@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.translator import VARIANTS
 
 FORMULAS = {"scaled dot": "q · k / √d", "dot": "q · k", "general": "qᵀ W k", "additive": "vᵀ tanh(W_q q + W_k k)"}
@@ -12,8 +13,8 @@ def similarity() -> str:
     """Draws the menu; returns one of VARIANTS."""
     formulas = "\n\n".join(f"**{name}:** {FORMULAS[variant]}" for name, variant in SIMILARITIES.items())
     chosen = st.selectbox(
-        "Similarity", list(SIMILARITIES), key="similarity", bind="query-params",
-        help="How a French word is compared with each English word, in the encoder–decoder attention. Each choice "
-        f"is a translator of its own, trained with it.\n\n{formulas}",
+        _("Similarity"), list(SIMILARITIES), key="similarity", bind="query-params",
+        help=_("How a French word is compared with each English word, in the encoder–decoder attention. "
+"Each choice is a translator of its own, trained with it.\n\n{formulas}").format(formulas=formulas),
     )  # fmt: skip
     return SIMILARITIES[chosen]

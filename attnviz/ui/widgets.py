@@ -9,11 +9,12 @@ from typing import Any, TypeVar, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.language import N_, _
 from attnviz.sources.upload import File
 from attnviz.ui.markdown import plain
 
 T = TypeVar("T")
-AS_IN_MODEL = "As in the model"  # the choice of a part that no menu has, or no widget can hold
+AS_IN_MODEL = N_("As in the model")  # the choice of a part that no menu has, or no widget can hold
 GROUP = "— "  # how the name of a group begins in a menu
 
 
@@ -76,7 +77,7 @@ def choose_several(
     started = {type(one): one for one in start if type(one) in kinds}
     chosen = st.multiselect(
         label, list(menu), [title(kind) for kind in started], key=parameter(label), bind="query-params",
-        placeholder="None", help=about,
+        placeholder=_("None"), help=about,
     )  # fmt: skip
     objects = [one for one in start if type(one) not in kinds]
     for name in chosen:
@@ -90,7 +91,7 @@ def more(*parameters: str) -> DeltaGenerator:
     """Returns a place for widgets that most people do not need: folded, until the link holds one of their parameters,
     such as score, or one of a field of theirs, such as score.width."""
     used = any(name.split(".")[0] in parameters for name in st.query_params)
-    return st.expander("More", expanded=used, key="more")
+    return st.expander(_("More"), expanded=used, key="more")
 
 
 def configure_all(kinds: Sequence[type[T]]) -> list[T]:
@@ -223,12 +224,22 @@ def _whole_numbers(text: str, label: str, about: Mapping[str, Any]) -> tuple[int
     wrong = next((word for word in words if not re.fullmatch(r"[+-]?[0-9]{1,9}", word)), None)
     if wrong is not None:
         raise ValueError(
-            f"{label}: whole numbers with spaces between them are expected, such as 3 4 5; “{wrong}” is none."
+            _("{label}: whole numbers with spaces between them are expected, such as 3 4 5; “{wrong}” is none.").format(
+                label=label, wrong=wrong
+            )
         )
     if len(words) > most:
-        raise ValueError(f"{label}: at most {most} numbers are expected; there are {len(words)}.")
+        raise ValueError(
+            _("{label}: at most {most} numbers are expected; there are {count}.").format(
+                label=label, most=most, count=len(words)
+            )
+        )
     if outside := [word for word in words if not least <= int(word) <= largest]:
-        raise ValueError(f"{label}: numbers from {least} to {largest} are expected; it has {outside[0]}.")
+        raise ValueError(
+            _("{label}: numbers from {least} to {largest} are expected; it has {outside}.").format(
+                label=label, least=least, largest=largest, outside=outside[0]
+            )
+        )
     return tuple(map(int, words))
 
 

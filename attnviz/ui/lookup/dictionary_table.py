@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from attnviz.language import N_, _
 from attnviz.lessons.lookup import LARGEST_VALUE, SIDE, Dictionary, Entry
 from attnviz.ui.markdown import plain
 
@@ -22,10 +23,10 @@ STATE = "dictionary table"  # in the session
 COLUMNS = {
     "word": st.column_config.TextColumn("word", default="new", required=True, width=110),
     "x": st.column_config.NumberColumn(
-        "key x", default=0.0, min_value=-SIDE, max_value=SIDE, step=0.01, format="%g", required=True, width=70
+        N_("key x"), default=0.0, min_value=-SIDE, max_value=SIDE, step=0.01, format="%g", required=True, width=70
     ),
     "y": st.column_config.NumberColumn(
-        "key y", default=0.0, min_value=-SIDE, max_value=SIDE, step=0.01, format="%g", required=True, width=70
+        N_("key y"), default=0.0, min_value=-SIDE, max_value=SIDE, step=0.01, format="%g", required=True, width=70
     ),
     "value": st.column_config.NumberColumn(
         "value", default=0.0, min_value=-LARGEST_VALUE, max_value=LARGEST_VALUE, format="%g", required=True, width=80
@@ -76,20 +77,25 @@ def edit_rows() -> Dictionary:
     table.text, table.good = str(state.get(KEY, text)), good
     with st.container():
         if problem:
-            st.error(plain(f"{problem} What is shown is the last table that could be read."), icon=":material/error:")
+            st.error(
+                plain(_("{problem} What is shown is the last table that could be read.").format(problem=problem)),
+                icon=":material/error:",
+            )
     return good
 
 
 def edit_as_text() -> None:
     """Draws the table as one line of text."""
     st.text_input(
-        "The table as text", str(EXAMPLE), key=KEY, bind="query-params",
-        help="One entry after the other, as x,y,value,word with semicolons between them.",
+        _("The table as text"), str(EXAMPLE), key=KEY, bind="query-params",
+        help=_("One entry after the other, as x,y,value,word with semicolons between them."),
     )  # fmt: skip
 
 
 def _entry(row: dict) -> Entry:
     missing = [name for name, value in row.items() if pd.isna(value)]
     if missing:
-        raise ValueError(f"Every row needs a word, a key and a value; one has no {missing[0]}. Fill it in.")
+        raise ValueError(
+            _("Every row needs a word, a key and a value; one has no {missing}. Fill it in.").format(missing=missing[0])
+        )
     return Entry(str(row["word"]).strip(), *(round(float(row[name]), 4) for name in ("x", "y", "value")))

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.lessons.lookup import EXACT, SOFTNESS, Dictionary, LookupResult, look_up, lookup_mechanism
 from attnviz.ui.html import Markup, element, table
 from attnviz.ui.lookup.controls import LookupSelection
@@ -26,10 +27,10 @@ def limit_sentence(dictionary: Dictionary, hard: LookupResult, exact: LookupResu
     best = [i for i, weight in enumerate(hard.weights) if weight]
     limit = Markup("As T goes to 0, all the weight goes to {}").format(entries(dictionary, best))
     if exact.result is None:
-        return limit + ". A dictionary wants an equal key, and there is none: attention still answers."
+        return limit + _(". A dictionary wants an equal key, and there is none: attention still answers.")
     equal = exact.weights.index(1.0)
     if best == [equal]:
-        return limit + ", whose key the query is: the limit is the dictionary."
+        return limit + _(", whose key the query is: the limit is the dictionary.")
     return limit + Markup(
         ", yet the query is the key of {}: under this similarity a key need not be the most similar one to itself."
     ).format(entry(dictionary, equal))

@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.masks import GROUPS, Mask
 from attnviz.ui.masks.comparison import SIDES
 from attnviz.ui.masks.mask_editor import set_mask
@@ -14,7 +15,7 @@ ALLOWED, MASKED = (33, 123, 214, 255), (140, 132, 122, 70)  # seen on both theme
 
 def show() -> None:
     """Draws the gallery, group by group."""
-    side = st.segmented_control("Load into", SIDES, default="B", required=True, key="load-into", bind="query-params")
+    side = st.segmented_control(_("Load into"), SIDES, default="B", required=True, key="load-into", bind="query-params")
     for group, kinds in GROUPS.items():
         st.markdown(f"**{group}**")
         with st.container(horizontal=True, key=f"gallery-{group.lower()}"):

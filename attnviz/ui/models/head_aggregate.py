@@ -8,13 +8,14 @@ from attnviz.analysis.aggregation import aggregate_heads, rollout, value_weighte
 from attnviz.analysis.head_maps import Aggregate, Map, Special, aggregate_maps
 from attnviz.analysis.work import check_work
 from attnviz.figures.sentences import GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
+from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.ui.head_map import HeadMap, compute_map
 from attnviz.ui.models import attention_kinds
 from attnviz.ui.models.selection import ModelSelection
 
 LayerHead = tuple[int, int]  # the index of a layer, and a head of it
-ROLLOUT, VALUE_WEIGHTED = "Rollout", "Value-weighted"
+ROLLOUT, VALUE_WEIGHTED = N_("Rollout"), N_("Value-weighted")
 
 
 @dataclass(frozen=True)
@@ -24,36 +25,41 @@ class AggregationMethod:
     about: str
     sentence: str  # of one cell; {layer} is the last of the layers
     aggregate: Aggregate | None = None  # where heads are chosen by hand
-    total: str = "{weight} to {key}"  # of several queries together
+    total: str = N_("{weight} to {key}")  # of several queries together
 
 
 METHODS = {
     "Mean": AggregationMethod(
-        "Each cell is the mean of the weights that the chosen heads have there.",
+        N_("Each cell is the mean of the weights that the chosen heads have there."),
         GIVES_ON_AVERAGE,
         Aggregate.MEAN,
     ),
     "Maximum": AggregationMethod(
-        "Each cell is the largest weight that a chosen head has there, so that what one head alone does is seen.",
+        N_("Each cell is the largest weight that a chosen head has there, so that what one head alone does is seen."),
         GIVES_AT_MOST,
         Aggregate.MAXIMUM,
     ),
     "Minimum": AggregationMethod(
-        "Each cell is the smallest weight that a chosen head has there: what all of them look at.",
-        "{query} gives at least {weight} of its attention to {key}, in every one of these heads.",
+        N_("Each cell is the smallest weight that a chosen head has there: what all of them look at."),
+        N_("{query} gives at least {weight} of its attention to {key}, in every one of these heads."),
         Aggregate.MINIMUM,
     ),
     ROLLOUT: AggregationMethod(
-        "What has come from where after these layers, if each layer takes as much from attention, the mean of its "
-        "heads, as it keeps of what was there (Abnar & Zuidema 2020).",
-        "{weight} of what is at {query} after {layer} comes from {key}.",
-        total="{weight} from {key}",
+        N_(
+            "What has come from where after these layers, if each layer takes as much from attention, "
+            "the mean of its heads, as it keeps of what was there (Abnar & Zuidema 2020)."
+        ),
+        N_("{weight} of what is at {query} after {layer} comes from {key}."),
+        total=N_("{weight} from {key}"),
     ),
     VALUE_WEIGHTED: AggregationMethod(
-        "The weight times the length of the key’s value vector: how much a key adds. One that gets attention but has "
-        "next to no value adds next to nothing. As in Kobayashi et al. 2020, but before the layer’s output projection.",
-        "{key} adds a vector of length {weight} to {query}.",
-        total="a length of {weight} from {key}",
+        N_(
+            "The weight times the length of the key’s value vector: how much a key adds. One that gets "
+            "attention but has next to no value adds next to nothing. As in Kobayashi et al. 2020, but "
+            "before the layer’s output projection."
+        ),
+        N_("{key} adds a vector of length {weight} to {query}."),
+        total=N_("a length of {weight} from {key}"),
     ),
 }
 
@@ -66,7 +72,11 @@ def aggregate_map(selection: ModelSelection, stack: Sequence[int], heads: Sequen
     inputs, aggregation = selection.layer.inputs, METHODS[method]
     work = len(heads) * inputs.queries * inputs.keys
     fewer = "layers" if method == ROLLOUT else "heads"
-    check_work(work, f"To take {len(heads)} heads together", f"Choose fewer {fewer}, or shorten the text.")
+    check_work(
+        work,
+        _("To take {count} heads together").format(count=len(heads)),
+        _("Choose fewer {fewer}, or shorten the text.").format(fewer=fewer),
+    )
     last_layer = selection.layers[max(layer for layer, _ in heads)].name
     return compute_map(
         selection,
@@ -105,22 +115,28 @@ def _computation(selection: ModelSelection, heads: Sequence[LayerHead], method: 
 def _title(selection: ModelSelection, stack: Sequence[int], heads: Sequence[LayerHead], method: str) -> str:
     if method == ROLLOUT:
         layers = [selection.layers[i].name for i in sorted({layer for layer, _ in heads})]
-        return f"Rollout, {layers[0]} to {layers[-1]}" if len(layers) > 1 else f"Rollout, {layers[0]}"
+        return (
+            _("Rollout, {layer} to {layer_2}").format(layer=layers[0], layer_2=layers[-1])
+            if len(layers) > 1
+            else _("Rollout, {layer}").format(layer=layers[0])
+        )
     names = layer_head_names(selection.layers, heads)
     if len(stack) > 1 and len(heads) == sum(selection.layers[i].inputs.heads for i in stack):
-        names = [f"all {len(heads)} heads{of_stack(selection, stack)}"]
+        names = [_("all {count} heads{of_stack}").format(count=len(heads), of_stack=of_stack(selection, stack))]
     elif len(names) > 3:
-        names = [f"{len(heads)} heads"]
+        names = [_("{count} heads").format(count=len(heads))]
     return f"{method}, {' + '.join(names)}" if method == VALUE_WEIGHTED else f"{method} of {' and '.join(names)}"
 
 
 def of_stack(selection: ModelSelection, stack: Sequence[int]) -> str:
     """Returns “ of” with the layer or the kind of attention; empty if the stack has all layers."""
     if len(stack) == 1:
-        return f" of {selection.layer.name}"
+        return _(" of {name}").format(name=selection.layer.name)
     if len(stack) == len(selection.layers):
         return ""
-    return f" of {attention_kinds.kind_name(selection.layer, selection.model.is_encoder_decoder).lower()}"
+    return _(" of {lower}").format(
+        lower=attention_kinds.kind_name(selection.layer, selection.model.is_encoder_decoder).lower()
+    )
 
 
 def layer_head_names(layers: Sequence[Layer], heads: Collection[LayerHead]) -> list[str]:
@@ -129,5 +145,9 @@ def layer_head_names(layers: Sequence[Layer], heads: Collection[LayerHead]) -> l
     for i, layer in enumerate(layers):
         chosen = sorted(head for index, head in heads if index == i)
         is_whole = len(chosen) == layer.inputs.heads
-        names += [layer.name] if is_whole else [f"{layer.name}, head {head}" for head in chosen]
+        names += (
+            [layer.name]
+            if is_whole
+            else [_("{name}, head {head}").format(name=layer.name, head=head) for head in chosen]
+        )
     return names

@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from attnviz.language import N_, _
 from attnviz.layer import Fidelity, Layer, LayerId
 from attnviz.ui import html
 from attnviz.ui.models.grouped_query import is_grouped
 
-HEADINGS = ("Layers", "Heads", "Tokens", "Who sees whom", "Weights")
-LABELS = {Fidelity.VERIFIED: "verified", Fidelity.UNVERIFIED: "unverified", Fidelity.WEIGHTS_ONLY: "weights only"}
+HEADINGS = (N_("Layers"), N_("Heads"), N_("Tokens"), N_("Who sees whom"), N_("Weights"))
+LABELS = {Fidelity.VERIFIED: "verified", Fidelity.UNVERIFIED: "unverified", Fidelity.WEIGHTS_ONLY: N_("weights only")}
 MEANINGS = {
-    Fidelity.VERIFIED: "recomputed from the model's queries and keys, and compared with its own in a few rows",
-    Fidelity.UNVERIFIED: "recomputed from the model's queries and keys; the model gives nothing to compare with",
-    Fidelity.WEIGHTS_ONLY: "as the model computed them, without queries and keys",
+    Fidelity.VERIFIED: N_("recomputed from the model's queries and keys, and compared with its own in a few rows"),
+    Fidelity.UNVERIFIED: N_("recomputed from the model's queries and keys; the model gives nothing to compare with"),
+    Fidelity.WEIGHTS_ONLY: N_("as the model computed them, without queries and keys"),
 }
 
 
@@ -52,7 +53,9 @@ def _follows(layer: LayerId, before: LayerId) -> bool:
 
 def _layer_cells(layer: Layer) -> tuple[str, ...]:
     inputs, mechanism = layer.inputs, layer.mechanism
-    shared = f", {inputs.key.shape[0]} of keys" if is_grouped(inputs) else ""
-    tokens = f"{inputs.queries:,}" + (f" at {inputs.keys:,}" if inputs.queries != inputs.keys else "")
+    shared = _(", {shape} of keys").format(shape=inputs.key.shape[0]) if is_grouped(inputs) else ""
+    tokens = f"{inputs.queries:,}" + (
+        _(" at {keys}").format(keys=grouped(inputs.keys)) if inputs.queries != inputs.keys else ""
+    )
     visible = "—" if layer.locked else mechanism.mask.describe()
     return f"{inputs.heads}{shared}", tokens, visible, LABELS[layer.fidelity] if layer.fidelity else "—"

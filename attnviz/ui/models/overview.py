@@ -12,6 +12,7 @@ from attnviz import figures
 from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, HeadMetricTable, head_metrics
 from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import number
+from attnviz.language import N_, _
 from attnviz.ui import cache, head_charts
 from attnviz.ui.chart import chart
 from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
@@ -27,8 +28,8 @@ from attnviz.ui.widgets import help_text
 
 MOST_MOSAICS = 3  # that fit side by side
 LOW = 320  # pixels of a mosaic above the large map
-MAPS = "Attention maps"
-DOWNSAMPLED = "The part in view, in the cells that are drawn: the number of each that its color shows."
+MAPS = N_("Attention maps")
+DOWNSAMPLED = N_("The part in view, in the cells that are drawn: the number of each that its color shows.")
 
 
 def show(selection: ModelSelection) -> None:
@@ -97,7 +98,7 @@ def _show_heads(
     for i, (place, one) in enumerate(zip(above, every, strict=True)):
         key, height = (f"heads-{i}", LOW) if others else ("heads", head_charts.HEIGHT)
         is_selected = one is selection
-        hint = "" if others else "Click a head to open it."  # the low ones have no room for it
+        hint = "" if others else _("Click a head to open it.")  # the low ones have no room for it
         with place:
             if others:
                 st.markdown(f"**{titles[i]}**")
@@ -136,15 +137,15 @@ def _choose_metric() -> HeadMetric | None:
     """Draws the menu of metrics that color the heads; returns the metric, or None for attention maps."""
     menu = {metric.name: metric for metric in HEAD_METRICS}
     name = st.session_state.get("color-by", st.query_params.get("color-by"))
-    about = help_text(type(menu[name])) if name in menu else "Small maps of all heads, or one number for each."
-    chosen = st.selectbox("Color by", [MAPS, *menu], key="color-by", bind="query-params", help=about)
+    about = help_text(type(menu[name])) if name in menu else _("Small maps of all heads, or one number for each.")
+    chosen = st.selectbox(_("Color by"), [MAPS, *menu], key="color-by", bind="query-params", help=about)
     return menu.get(chosen)
 
 
 def _compute_metric(selection: ModelSelection, metric: HeadMetric) -> HeadMetricTable:
     layers = selection.layers
     work = heads_work(layers, selection.mechanisms)
-    check_work(work, "To measure all heads", "Take a shorter text, or color by attention maps.")
+    check_work(work, _("To measure all heads"), _("Take a shorter text, or color by attention maps."))
     return cache.once(
         partial(head_metrics, layers, metrics=[metric]), "heads colored by", selection.source, metric.name, work=work
     )
@@ -185,8 +186,8 @@ def _show_grid(
         picture,
         key,
         label=metric.name,
-        name=f"heads by {metric.name.lower()}",
-        description=f"{len(sentences)} heads, each a cell; the head menu opens one.",
+        name=_("heads by {lower}").format(lower=metric.name.lower()),
+        description=_("{count} heads, each a cell; the head menu opens one.").format(count=len(sentences)),
         height=height,
         title=metric.name,
         hint=hint,
@@ -202,7 +203,9 @@ def missing_layers(selection: ModelSelection, drawn: Sequence[ModelSelection]) -
     if not missing:
         return ""
     if not drawn[0].all_layers:
-        return f"All heads of all layers would take long on so long a text: the mosaic has {name} alone."
+        return _("All heads of all layers would take long on so long a text: the mosaic has {name} alone.").format(
+            name=name
+        )
     return (
         f"The mosaic has the layers that are like {name}; {layer_table.layer_ranges(missing)} "
         f"{'has' if len(missing) == 1 else 'have'} other numbers of heads or tokens. Choose one in the menu to see it."

@@ -2,8 +2,13 @@
 
 import streamlit as st
 
+from attnviz.formatting import grouped
+from attnviz.language import N_
+
 LONGEST_LINK = 2_000  # characters of a text in the link: longer addresses are cut off in chats and mails
-NOT_LINKED = f"A text of more than {LONGEST_LINK:,} characters is not in the link. It stays in this session."
+NOT_LINKED = N_("A text of more than {LONGEST_LINK} characters is not in the link. It stays in this session.").format(
+    LONGEST_LINK=grouped(LONGEST_LINK)
+)
 
 
 def choose_text(label: str, start: str, key: str, *, help: str | None = None, width: int | None = None) -> str:

@@ -12,6 +12,7 @@ from attnviz.figures import Chart
 from attnviz.figures.bars import row_bars
 from attnviz.figures.chart_spec import PlainSpec
 from attnviz.formatting import number, visible
+from attnviz.language import _
 from attnviz.lessons.checks import rows_quantities
 from attnviz.normalizers import NORMALIZERS, Identity, Normalizer
 from attnviz.ui import presentation, quantities, widgets
@@ -30,9 +31,9 @@ HEIGHT_PRESENTED = 160  # so that all cards stand on a screen of 1080 pixels
 def show(selection: Selection, pinned: int | None) -> None:
     """Draws the pinned query's weights under each normalizer, as bars with their sum."""
     if pinned is None:
-        st.info("Pin a query above to see its row of scores under every normalizer.")
+        st.info(_("Pin a query above to see its row of scores under every normalizer."))
         return
-    with st.popover("Parameters", icon=":material/tune:"):
+    with st.popover(_("Parameters"), icon=":material/tune:"):
         normalizers = widgets.configure_all(NORMALIZERS)
 
     weights_by_name: dict[str, np.ndarray] = {}
@@ -47,13 +48,15 @@ def show(selection: Selection, pinned: int | None) -> None:
         st.error(plain(next(iter(refused.values()))))
         return
     inputs = selection.layer.inputs
-    under = {f" under {name}": weights for name, weights in weights_by_name.items()}
+    under = {_(" under {name}").format(name=name): weights for name, weights in weights_by_name.items()}
     quantities.publish(partial(rows_quantities, inputs.key_tokens, under))
     query = plain(visible(inputs.query_tokens[pinned]))
     with st.container(key="contents"):
         st.markdown(contents())
     with st.container(key="weights-of"):
-        st.markdown(f"What **{query}** gives to the keys that get most, normalizer by normalizer:")
+        st.markdown(
+            _("What **{query}** gives to the keys that get most, normalizer by normalizer:").format(query=query)
+        )
     _show_magnification(selection, pinned)
     # The keys that any normalizer gives most, in their order.
     strongest = np.max([np.abs(np.nan_to_num(weights)) for weights in weights_by_name.values()], axis=0)
@@ -117,8 +120,8 @@ def _show_card(kind: type[Normalizer], bars: Chart[PlainSpec] | None, weights: n
         chart(
             bars,
             f"row-{parameter(name)}",
-            label=f"The row under {name}",
-            name=f"{name} of one row",
+            label=_("The row under {name}").format(name=name),
+            name=_("{name} of one row").format(name=name),
             description=f"{name}: {sentence}",
             height=HEIGHT_PRESENTED if presented else HEIGHT,
             grows=False,
@@ -127,9 +130,9 @@ def _show_card(kind: type[Normalizer], bars: Chart[PlainSpec] | None, weights: n
 
 def summary_sentence(row: RowSummary) -> str:
     """Returns a sentence about a row: its sum, its entropy, and whether weights are negative."""
-    total = _total(row) + ("" if _is_share(row) else ", not 1")
-    spread = "" if row.entropy is None else f"; entropy {number(row.entropy)} bits"
-    return f"It {total}; {_keys(row)}{spread}{_sign(row)}."
+    total = _total(row) + ("" if _is_share(row) else _(", not 1"))
+    spread = "" if row.entropy is None else _("; entropy {entropy} bits").format(entropy=number(row.entropy))
+    return _("It {total}; {keys}{spread}{sign}.").format(total=total, keys=_keys(row), spread=spread, sign=_sign(row))
 
 
 def short_summary(row: RowSummary) -> str:
@@ -142,13 +145,19 @@ def _is_share(row: RowSummary) -> bool:
 
 
 def _total(row: RowSummary) -> str:
-    return "adds up to 1" if _is_share(row) else f"adds up to {'−' * (row.total < 0)}{number(abs(row.total))}"
+    return (
+        _("adds up to 1")
+        if _is_share(row)
+        else _("adds up to {value}{total}").format(value="−" * (row.total < 0), total=number(abs(row.total)))
+    )
 
 
 def _keys(row: RowSummary) -> str:
-    keys = f"{row.nonzero} of {row.allowed} key{'s' * (row.allowed != 1)}"
+    keys = _("{nonzero} of {allowed} key{value}").format(
+        nonzero=row.nonzero, allowed=row.allowed, value="s" * (row.allowed != 1)
+    )
     return f"{keys} {'gets' if 1 in (row.nonzero, row.allowed) else 'get'} weight"
 
 
 def _sign(row: RowSummary) -> str:
-    return "; some weights are negative" if row.negative else ""
+    return _("; some weights are negative") if row.negative else ""

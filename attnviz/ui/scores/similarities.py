@@ -10,6 +10,7 @@ import torch
 from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
 from attnviz.figures.difference import difference_heatmap
 from attnviz.figures.sentences import ChangeSentences
+from attnviz.language import N_, _
 from attnviz.lessons.checks import rows_quantities
 from attnviz.scores import SCORES, Additive, Cosine, General, ScaledDot, Score
 from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, widgets
@@ -23,15 +24,15 @@ START = (ScaledDot(), Cosine(), Additive())
 LINK = "scores"
 HEIGHT = 330
 ACROSS = 3  # maps in a row
-RANDOM = "Its weights are random: its numbers mean nothing."
+RANDOM = N_("Its weights are random: its numbers mean nothing.")
 
 
 def show(selection: Selection, pinned: int | None) -> None:
     """Draws a map for each chosen similarity with one color range, and beside the first two their difference."""
     controls = st.container(horizontal=True, vertical_alignment="bottom")
     with controls:
-        with st.popover("Choose similarities", icon=":material/tune:", width=220):
-            scores: list[Score] = widgets.choose_several("Similarities", SCORES, START)
+        with st.popover(_("Choose similarities"), icon=":material/tune:", width=220):
+            scores: list[Score] = widgets.choose_several(_("Similarities"), SCORES, START)
         shared = mechanism_controls.choose_normalizer(selection.mechanism)
     notes = st.container()
 
@@ -42,11 +43,11 @@ def show(selection: Selection, pinned: int | None) -> None:
     nothing: dict[str, HeadMap] = {}
     maps = cache.or_last_good("similarities", compute, lambda: nothing, notes)
     if not maps:
-        notes.info("Choose at least one similarity.")
+        notes.info(_("Choose at least one similarity."))
         return
     end = largest_weight([one.weights for one in maps.values()])
     if pinned is not None:
-        under = {f" under {name}": one.weights[pinned] for name, one in maps.items()}
+        under = {_(" under {name}").format(name=name): one.weights[pinned] for name, one in maps.items()}
         quantities.publish(partial(rows_quantities, selection.layer.inputs.key_tokens, under))
 
     def toggle(row: int, _: int) -> None:
@@ -56,7 +57,7 @@ def show(selection: Selection, pinned: int | None) -> None:
     compared: tuple[str, str] | tuple[()] = ()
     if len(maps) > 1:
         with controls:
-            first = st.selectbox("Difference: from", names, 0, key="from", bind="query-params")
+            first = st.selectbox(_("Difference: from"), names, 0, key="from", bind="query-params")
             second = st.selectbox("to", names, 1, key="to", bind="query-params")
         compared = first, second
     columns = st.columns(ACROSS, gap="medium")
@@ -68,16 +69,16 @@ def show(selection: Selection, pinned: int | None) -> None:
     for i, name in enumerate(dict.fromkeys([*compared, *names])):
         head_map = maps[name]
         with places[i % len(places)]:
-            st.markdown(f"**{name}**" + " · random weights" * (name in random))
+            st.markdown(f"**{name}**" + _(" · random weights") * (name in random))
             chart(
                 head_map.chart(largest=end, link=LINK),
                 chart_key(name),
-                label=f"Attention weights with {name}",
-                name=f"attention {name}",
-                description=f"Weights of {head_map.size}, similarity: {name}.",
+                label=_("Attention weights with {name}").format(name=name),
+                name=_("attention {name}").format(name=name),
+                description=_("Weights of {size}, similarity: {name}.").format(size=head_map.size, name=name),
                 height=HEIGHT,
                 pinned=pinned,
-                hint="Point at a cell: it is marked in all maps.",
+                hint=_("Point at a cell: it is marked in all maps."),
                 on_click=toggle,
             )
             if name in random:
@@ -91,10 +92,16 @@ def change_sentences(before: str, after: str) -> ChangeSentences:
     '{query} gives {key} {after} (Cosine) instead of {before} (Dot).'
     """
     return ChangeSentences(
-        kept="{query} gives {key} {after} with both.",
-        reweighted=f"{{query}} gives {{key}} {{after}} ({after}) instead of {{before}} ({before}).",
-        removed=f"{{query}} gives {{key}} nothing with {after}, and {{before}} with {before}.",
-        added=f"{{query}} gives {{key}} {{after}} with {after}, and nothing with {before}.",
+        kept=_("{query} gives {key} {after} with both."),
+        reweighted=_("{{query}} gives {{key}} {{after}} ({after}) instead of {{before}} ({before}).").format(
+            after=after, before=before
+        ),
+        removed=_("{{query}} gives {{key}} nothing with {after}, and {{before}} with {before}.").format(
+            after=after, before=before
+        ),
+        added=_("{{query}} gives {{key}} {{after}} with {after}, and nothing with {before}.").format(
+            after=after, before=before
+        ),
     )
 
 
@@ -111,12 +118,12 @@ def _show_difference(
             zoom_key=zoom_key(maps[first].inputs), link=LINK,
         ),
         "score-change",
-        label=f"{second} minus {first}",
-        name=f"{second} minus {first}",
-        description=f"{second} minus {first}, cell by cell.",
+        label=_("{second} minus {first}").format(second=second, first=first),
+        name=_("{second} minus {first}").format(second=second, first=first),
+        description=_("{second} minus {first}, cell by cell.").format(second=second, first=first),
         height=HEIGHT,
         pinned=pinned,
-        hint=f"More attention with {second} is blue, less is brown.",
+        hint=_("More attention with {second} is blue, less is brown.").format(second=second),
         on_click=toggle,
     )  # fmt: skip
 

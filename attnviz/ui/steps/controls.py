@@ -7,6 +7,7 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.language import N_, _
 from attnviz.lessons.steps import (
     FEWEST_WORDS,
     MOST_WORDS,
@@ -81,12 +82,12 @@ def show_query(tokens: tuple[str, ...], row: int) -> None:
 def _choose_query(tokens: tuple[str, ...]) -> int:
     names = pinned_query.numbered(range(len(tokens)), tokens)
     pinned_query.take_older_names(QUERY, names)
-    return names.index(st.selectbox("Query", names, min(1, len(names) - 1), key=QUERY, bind="query-params"))
+    return names.index(st.selectbox(_("Query"), names, min(1, len(names) - 1), key=QUERY, bind="query-params"))
 
 
 def _choose_example() -> _Choice:
     kind = st.selectbox(
-        "Attention", list(EXAMPLES), key="attention", bind="query-params",
+        _("Attention"), list(EXAMPLES), key="attention", bind="query-params",
         help=" ".join(f"**{name}**: {about}." for name, (about, _) in EXAMPLES.items()),
     )  # fmt: skip
     return EXAMPLES[kind][1]()
@@ -95,22 +96,24 @@ def _choose_example() -> _Choice:
 def _choose_sentence(cross: bool) -> _Choice:
     text = st.text_input(
         _FIELDS["text"]["label"], SentenceExample.text, key="sentence", bind="query-params",
-        help=f"Use {FEWEST_WORDS} to {MOST_WORDS} words.",
+        help=_("Use {FEWEST_WORDS} to {MOST_WORDS} words.").format(FEWEST_WORDS=FEWEST_WORDS, MOST_WORDS=MOST_WORDS),
     )  # fmt: skip
     second = None
     if cross:
-        about = "Keys and values are made of it."
+        about = _("Keys and values are made of it.")
         second = st.text_input(_FIELDS["second"]["label"], SECOND, key="second", bind="query-params", help=about)
     d_k, heads = _choose_number("d_k"), _choose_number("heads")
     names = head_names(heads)
-    head = names.index(st.selectbox("Head shown", names, key="head-shown", bind="query-params")) if heads > 1 else 0
-    mask = st.selectbox("Mask", list(MASKS), key="masked", bind="query-params", help="Causal: no key after the query.")
-    biases = mechanism_controls.choose_biases("Biases", ())
+    head = names.index(st.selectbox(_("Head shown"), names, key="head-shown", bind="query-params")) if heads > 1 else 0
+    mask = st.selectbox(
+        _("Mask"), list(MASKS), key="masked", bind="query-params", help=_("Causal: no key after the query.")
+    )
+    biases = mechanism_controls.choose_biases(_("Biases"), ())
     return _Choice(partial(SentenceExample, text, second, d_k, heads, MASKS[mask], biases), SentenceExample(), head)
 
 
 def _choose_translator_head() -> _Choice:
-    english = st.text_input("English", TranslatorExample.english, key="english", bind="query-params")
+    english = st.text_input(_("English"), TranslatorExample.english, key="english", bind="query-params")
     variant = similarity()
     uses = {name: use for use, name in USES.items()}
     widgets.take_older_values(USE, {str(use): name for use, name in USES.items()})
@@ -118,15 +121,15 @@ def _choose_translator_head() -> _Choice:
     use = uses[st.selectbox("Use", list(uses), opening, key=USE, bind="query-params")]
     layer, head = (
         int(st.selectbox(label, list(map(str, range(count))), key=f"translator-{label.lower()}", bind="query-params"))
-        for label, count in (("Layer", LAYERS), ("Head", HEADS))
+        for label, count in ((_("Layer"), LAYERS), (_("Head"), HEADS))
     )
     return _Choice(partial(TranslatorExample, english, variant, use, layer, head), TranslatorExample())
 
 
 EXAMPLES: dict[str, tuple[str, Callable[[], _Choice]]] = {
-    "Self": ("keys and values from the same sentence", lambda: _choose_sentence(cross=False)),
-    "Cross": ("keys and values from a second sentence", lambda: _choose_sentence(cross=True)),
-    "Translator": ("a head of the small translator of the Transformer page", _choose_translator_head),
+    "Self": (N_("keys and values from the same sentence"), lambda: _choose_sentence(cross=False)),
+    "Cross": (N_("keys and values from a second sentence"), lambda: _choose_sentence(cross=True)),
+    "Translator": (N_("a head of the small translator of the Transformer page"), _choose_translator_head),
 }
 
 

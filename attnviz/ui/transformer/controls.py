@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from attnviz.language import N_, _
 from attnviz.translator import EXAMPLES, Translation, Translator, generate_sentences, load, tokenize
 from attnviz.translator.lexicon import (
     ADJECTIVES,
@@ -25,7 +26,13 @@ from attnviz.ui.similarity_picker import similarity
 from attnviz.ui.transformer import maps
 
 ENGLISH_KEY = "english"
-KINDS = {"person": "People", "animal": "Animals", "food": "Food", "thing": "Things", "place": "Places"}
+KINDS = {
+    "person": N_("People"),
+    "animal": N_("Animals"),
+    "food": N_("Food"),
+    "thing": N_("Things"),
+    "place": N_("Places"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +83,13 @@ def _choose_sentence() -> str:
     """The English sentence: typed, one of the examples, or a random one."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sentence"):
         with presentation.control("english", width=460):
-            text = st.text_input("English", EXAMPLES[0], key=ENGLISH_KEY, bind="query-params")
-        st.menu_button("Examples", EXAMPLES, key="examples", on_click=_take_example)
+            text = st.text_input(_("English"), EXAMPLES[0], key=ENGLISH_KEY, bind="query-params")
+        st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=_take_example)
         st.button(
-            "Random sentence", icon=":material/casino:", key="random", on_click=_draw_sentence,
-            help="One of those that were kept apart for testing: it was never trained on.",
+            _("Random sentence"), icon=":material/casino:", key="random", on_click=_draw_sentence,
+            help=_("One of those that were kept apart for testing: it was never trained on."),
         )  # fmt: skip
-        with st.popover(f"Known words ({len(ENGLISH)})", type="tertiary"):
+        with st.popover(_("Known words ({count})").format(count=len(ENGLISH)), type="tertiary"):
             st.html(vocabulary())
     return text
 

@@ -12,21 +12,24 @@ from attnviz.analysis.head_maps import head_map
 from attnviz.figures import Chart, heatmap, mosaic
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import CellSentences
+from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.translator import Translation, Translator, training_log
 from attnviz.translator.model import HEADS, LAYERS, USES, Use
 from attnviz.ui import presentation
 from attnviz.ui.chart import chart
 
-SHORT: dict[Use, str] = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Encoder–decoder"}
-HEAD_NAMES = tuple(f"Layer {layer}, head {head}" for layer in range(LAYERS) for head in range(HEADS))
+SHORT: dict[Use, str] = {"encoder": N_("Encoder"), "decoder": N_("Decoder"), "cross": N_("Encoder–decoder")}
+HEAD_NAMES = tuple(
+    N_("Layer {layer}, head {head}").format(layer=layer, head=head) for layer in range(LAYERS) for head in range(HEADS)
+)
 # In these heads of the shipped weights adjectives look at their noun, and the word before "pas" at "ne".
 NOUNS = {"scaled dot": 7, "dot": 4, "general": 7, "additive": 7}
 NEGATION = 7
-MASKED = ("“{query}” may not look at “{key}”.", "“{query}” may look at nothing.")  # a cell, and a whole row
-SENTENCES = CellSentences("“{query}” gives {weight} of its attention to “{key}”.", *MASKED)
-TRUE = "“{query}” gives {weight} of its attention to “{key}”, which the French word stands for."
-NOT_YET = "“{query}” comes in a later step."
+MASKED = (N_("“{query}” may not look at “{key}”."), N_("“{query}” may look at nothing."))  # a cell, and a whole row
+SENTENCES = CellSentences(N_("“{query}” gives {weight} of its attention to “{key}”."), *MASKED)
+TRUE = N_("“{query}” gives {weight} of its attention to “{key}”, which the French word stands for.")
+NOT_YET = N_("“{query}” comes in a later step.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,11 +143,11 @@ def show_heads(
     chart(
         picture,
         key,
-        label=f"Heads of {_inline(maps.use)}",
-        name=f"{_inline(maps.use)} heads",
-        description=f"{len(HEAD_NAMES)} small maps of weights, one for each head.",
+        label=_("Heads of {inline}").format(inline=_inline(maps.use)),
+        name=_("{inline} heads").format(inline=_inline(maps.use)),
+        description=_("{count} small maps of weights, one for each head.").format(count=len(HEAD_NAMES)),
         height=300,
-        hint="Click a head to open it.",
+        hint=_("Click a head to open it."),
         on_click=open_at,
     )
 
@@ -182,7 +185,7 @@ def show_head(
     pinned: int | None = None,
     link: str = "",
     on_click: Callable[[int], None] | None = None,
-    hint: str = "Point at a cell to read it.",
+    hint: str = _("Point at a cell to read it."),
     rows: int = 10,
     presented: int | None = None,
 ) -> None:
@@ -194,8 +197,9 @@ def show_head(
         key,
         label=USES[maps.use],
         name=f"{_inline(maps.use)} {HEAD_NAMES[head].lower()}",
-        description=f"{HEAD_NAMES[head]}: {len(maps.queries)} queries by {len(maps.keys)} keys. The arrow keys move "
-        "from cell to cell.",
+        description=_("{HEAD_NAMES}: {count} queries by {count_2} keys. The arrow keys move from cell to cell.").format(
+            HEAD_NAMES=HEAD_NAMES[head], count=len(maps.queries), count_2=len(maps.keys)
+        ),
         height=fixed_height or 130 + 18 * max(rows, len(maps.queries)),
         grows=fixed_height is None,
         pinned=pinned,

@@ -5,6 +5,7 @@ from functools import partial
 import streamlit as st
 
 from attnviz.formatting import percent, visible
+from attnviz.language import N_, _
 from attnviz.lessons.checks import Quantities, map_quantities
 from attnviz.translator import Translation, Translator
 from attnviz.translator.grammar import ADJECTIVE
@@ -17,16 +18,25 @@ from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.decoding import WORD
 
 EXPLANATIONS: dict[Use, str] = {
-    "encoder": "Every English word looks at every English word. Queries, keys and values come from the encoder.",
-    "decoder": "A French word looks at itself and the words before it. Queries, keys and values come from the decoder.",
-    "cross": "A French word looks at every English word. Queries come from the decoder, keys and values from the "
-    "encoder.",
+    "encoder": N_("Every English word looks at every English word. Queries, keys and values come from the encoder."),
+    "decoder": N_(
+        "A French word looks at itself and the words before it. Queries, keys and values come from the decoder."
+    ),
+    "cross": N_(
+        "A French word looks at every English word. Queries come from the decoder, keys and values from the encoder."
+    ),
 }
 HEAD_NOTES: dict[Use, str] = {
-    "encoder": "In this head, most adjectives look most at the noun that they describe: in French they agree with it.",
-    "decoder": "In this head, the row that writes *pas* looks back at *ne*, the first half of “not”.",
+    "encoder": N_(
+        "In this head, most adjectives look most at the noun that they describe: in French they agree with it."
+    ),
+    "decoder": N_("In this head, the row that writes *pas* looks back at *ne*, the first half of “not”."),
 }
-PLACES: dict[Use, str] = {"encoder": " in the encoder", "decoder": " in the decoder", "cross": " in cross-attention"}
+PLACES: dict[Use, str] = {
+    "encoder": N_(" in the encoder"),
+    "decoder": N_(" in the decoder"),
+    "cross": N_(" in cross-attention"),
+}
 NE = ("ne", "n'")
 ROW = "encoder-row"
 HEIGHT_PRESENTED = 350  # so that all three maps stand on a screen of 1080 pixels
@@ -39,14 +49,18 @@ def show(selection: TransformerSelection) -> None:
         with column, st.container(key=f"use-{use}"):
             _show_use(use, selection)
     st.caption(
-        "**What you are seeing.** Each row is a word that looks: a *query*. Each column is a word that is looked at: a "
-        "*key*. The color is the share of the query’s attention that goes to the key, from 0 to 1 in all maps. "
-        "A row of the decoder has two words, such as “petite → voiture”: *petite* goes in, and *voiture* comes out. "
-        "Gray is masked: a word may not look at the words after it. The framed row is the current step; the rows below "
-        "it come later. In encoder–decoder attention an outline marks the English words that the French word stands "
-        "for. They are known from the grammar that made the sentences; the translator was never taught them. "
-        "The percentage above a head says for how many French words its largest weight lies on such a word, in "
-        f"{TEST_SENTENCES} test sentences. The mark at the end counts as a word."
+        _(
+            "**What you are seeing.** Each row is a word that looks: a *query*. Each column is a word "
+            "that is looked at: a *key*. The color is the share of the query’s attention that goes to "
+            "the key, from 0 to 1 in all maps. A row of the decoder has two words, such as “petite → "
+            "voiture”: *petite* goes in, and *voiture* comes out. Gray is masked: a word may not look "
+            "at the words after it. The framed row is the current step; the rows below it come later. "
+            "In encoder–decoder attention an outline marks the English words that the French word "
+            "stands for. They are known from the grammar that made the sentences; the translator was "
+            "never taught them. The percentage above a head says for how many French words its largest "
+            "weight lies on such a word, in {TEST_SENTENCES} test sentences. The mark at the end "
+            "counts as a word."
+        ).format(TEST_SENTENCES=TEST_SENTENCES)
     )
 
 
@@ -83,13 +97,15 @@ def _show_use(use: Use, selection: TransformerSelection) -> None:
         head=head,
         pinned=_pinned_row(names) if use == "encoder" else step,
         on_click=partial(_pin, names) if use == "encoder" else _go_to,
-        hint="Point at a cell to read it, click to pin its query.",
+        hint=_("Point at a cell to read it, click to pin its query."),
         rows=max(10, len(translation.english), len(translation.steps)),
         presented=HEIGHT_PRESENTED,
     )
     if use != "encoder":
         fed, output = map(visible, (translation.decoder_inputs[step], translation.steps[step].word))
-        st.markdown(plain(f"In the framed row “{fed}” goes in, and “{output}” comes out."))
+        st.markdown(
+            plain(_("In the framed row “{fed}” goes in, and “{output}” comes out.").format(fed=fed, output=output))
+        )
     st.markdown(_note(use, translator, translation, head))
 
 
@@ -123,9 +139,17 @@ def _note(use: Use, translator: Translator, translation: Translation, head: int)
     whole = maps.use_maps(translation, use)
     if not whole.true:
         why = (
-            "This is not the right translation" if translation.reference else "The grammar does not know this sentence"
+            _("This is not the right translation")
+            if translation.reference
+            else _("The grammar does not know this sentence")
         )
-        agreed = f"In {TEST_SENTENCES} test sentences this head agrees on {share} of words."
-        return f"{why}, so there is no true alignment to outline. {agreed}"
-    agreed = f"**{whole.agreed(head)} of {len(whole.true)} words** look most at a word that they stand for"
-    return f"In this head {agreed}; {share} in {TEST_SENTENCES} test sentences."
+        agreed = _("In {TEST_SENTENCES} test sentences this head agrees on {share} of words.").format(
+            TEST_SENTENCES=TEST_SENTENCES, share=share
+        )
+        return _("{why}, so there is no true alignment to outline. {agreed}").format(why=why, agreed=agreed)
+    agreed = _("**{agreed} of {count} words** look most at a word that they stand for").format(
+        agreed=whole.agreed(head), count=len(whole.true)
+    )
+    return _("In this head {agreed}; {share} in {TEST_SENTENCES} test sentences.").format(
+        agreed=agreed, share=share, TEST_SENTENCES=TEST_SENTENCES
+    )

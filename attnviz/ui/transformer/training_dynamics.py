@@ -7,7 +7,8 @@ import numpy as np
 import streamlit as st
 
 from attnviz.figures import curves
-from attnviz.formatting import percent, visible
+from attnviz.formatting import grouped, percent, visible
+from attnviz.language import N_, _
 from attnviz.translator import Translation
 from attnviz.translator.live_training import EVALUATION_SENTENCES, Checkpoint, TrainingHistory, shipped_history
 from attnviz.translator.model import Use
@@ -21,29 +22,30 @@ from attnviz.ui.transformer.decoding import pieces
 from attnviz.ui.transformer.maps import Maps
 from attnviz.ui.widgets import take_older_values
 
-SHIPPED, HERE = "Saved training", "Train in this session"
+SHIPPED, HERE = N_("Saved training"), N_("Train in this session")
 OLDER_NAMES = {"As shipped": SHIPPED, "Trained here": HERE}  # in links
 HEAD, STEP_HERE = "map", "trained-step"
-BEST = "Encoder–decoder, the head that agrees best in the end"
+BEST = N_("Encoder–decoder, the head that agrees best in the end")
 HEADS: dict[object, tuple[Use, int]] = {
     f"{maps.SHORT[use]}, {name.lower()}": (use, head)
     for use in reversed(maps.USES)
     for head, name in enumerate(maps.HEAD_NAMES)
 }
 MANY = 4  # times that a word comes in a row, from which they are counted
-CAPTION = (
-    "**What you are seeing.** *Exact sentences*: the share of {count} test sentences with every word right. "
-    "*Agreement*: the share of their French words for which the head’s largest weight lies on an English word that the "
-    "French word stands for. Gray lines are the other heads of the encoder–decoder attention; each head has its "
-    "percentage above its map. "
+CAPTION = N_(
+    "**What you are seeing.** *Exact sentences*: the share of {count} test sentences with every "
+    "word right. *Agreement*: the share of their French words for which the head’s largest weight "
+    "lies on an English word that the French word stands for. Gray lines are the other heads of "
+    "the encoder–decoder attention; each head has its percentage above its map. "
 )
-TEACHER_FORCED = (
-    "The maps are made with teacher forcing: the decoder is given the right French words, so the rows are the same "
-    "whatever it predicts. An outline marks the true alignment."
+TEACHER_FORCED = N_(
+    "The maps are made with teacher forcing: the decoder is given the right French words, so the "
+    "rows are the same whatever it predicts. An outline marks the true alignment."
 )
-UNKNOWN = (
-    "The grammar does not know this sentence, so there is no right translation and no true alignment. The maps are "
-    "made with teacher forcing: the decoder is given the French words above."
+UNKNOWN = N_(
+    "The grammar does not know this sentence, so there is no right translation and no true "
+    "alignment. The maps are made with teacher forcing: the decoder is given the French words "
+    "above."
 )
 
 
@@ -76,7 +78,7 @@ def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
     with left:
         take_older_values("training", OLDER_NAMES)
         kind = st.segmented_control(
-            "Training", kinds, default=SHIPPED, required=True, key="training", bind="query-params"
+            _("Training"), kinds, default=SHIPPED, required=True, key="training", bind="query-params"
         )
     if kind == SHIPPED:
         with right:
@@ -132,8 +134,8 @@ def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) ->
             picture.figure.update_layout(title_text=title)
             with place:
                 chart(
-                    picture, f"curve-{name.split()[0].lower()}", label=name, name=f"{name} over training",
-                    description=f"After step {now.step:,}. {title}.", height=170, grows=False,
+                    picture, f"curve-{name.split()[0].lower()}", label=name, name=_("{name} over training").format(name=name),
+                    description=_("After step {step}. {title}.").format(step=grouped(now.step), title=title), height=170, grows=False,
                 )  # fmt: skip
 
 
@@ -146,7 +148,7 @@ def _show_maps(translation: Translation, checkpoint: Checkpoint, use: Use, head:
     forced = translator.teacher_forced(english, right or translation.french)
     left, column = st.columns(2)
     with left:
-        st.selectbox("Map", [BEST, *HEADS], key=HEAD, bind="query-params", label_visibility="collapsed")
+        st.selectbox(_("Map"), [BEST, *HEADS], key=HEAD, bind="query-params", label_visibility="collapsed")
         maps.show_head(maps.use_maps(forced, use), "forms-map", head=head, rows=12)
     with column:
         agreement = [percent(float(share), 2) for share in np.ravel(checkpoint.evaluation.agreement)]
@@ -182,7 +184,7 @@ def marked_words(translated: Translation, right: Sequence[str] | None, step: int
     verdict = "" if right is None else "attnviz-right" if translated.french == tuple(right) else "attnviz-wrong"
     return html.element(
         "p",
-        html.element("small", f"After {step:,} steps it writes"),
+        html.element("small", _("After {step} steps it writes").format(step=grouped(step))),
         html.element("span", *parts, class_=verdict, lang="fr"),
         class_="attnviz-made",
         role="status",

@@ -8,6 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.formatting import number, visible
+from attnviz.language import N_, _
 from attnviz.masks import Band, Full
 from attnviz.mechanism import Mechanism
 from attnviz.models.interventions import Intervention
@@ -25,9 +26,9 @@ USE = "change"  # the key of the use whose widgets and maps are shown
 KEYS = ("trained", "changed")  # of the charts of both sides
 LAST = "what if"  # the name of the last interventions that could be run
 ALIGNS = 0.9  # a head aligns whose agreement with the true alignment is at least this
-FUTURE = (
-    "While the decoder writes, its last row has no later words to see. But the rows before it now see later words, "
-    "which they never did in training."
+FUTURE = N_(
+    "While the decoder writes, its last row has no later words to see. But the rows before it now "
+    "see later words, which they never did in training."
 )
 Interventions = tuple[Intervention, ...]  # one for each use that is changed
 Both = tuple[Translation, Translation]  # as trained, and changed
@@ -103,7 +104,7 @@ def _choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Intervent
 
 
 def _ablated(use: Use, layer: int) -> list[int]:
-    label = f"Ablated in layer {layer}"
+    label = _("Ablated in layer {layer}").format(layer=layer)
     key = _ablated_key(use, layer)
     return sorted(
         st.pills(
@@ -185,11 +186,11 @@ def intervention_verdict(both: Both, changes: Interventions) -> str:
     before, after = both
     if not changes:
         return interventions.UNCHANGED
-    sentence = "The translation changes where words are marked."
+    sentence = _("The translation changes where words are marked.")
     if before.french == after.french and before.finished == after.finished:
-        sentence = "The translation stays the same; its probabilities and maps change."
+        sentence = _("The translation stays the same; its probabilities and maps change.")
         if all(a.probability == b.probability for a, b in zip(before.steps, after.steps, strict=True)):
-            sentence = "The translation stays the same, and so do its probabilities."
+            sentence = _("The translation stays the same, and so do its probabilities.")
     sees_future = in_use(changes, "decoder").mask and not all(
         one.is_causal for one in after.steps[-1].records if one.use == "decoder"
     )
@@ -223,12 +224,16 @@ def words(side: str, translation: Translation, differs: set[int], step: int | No
     return html.join(
         [
             html.element(
-                "p", side, " ", html.element("small", f"mean probability {number(mean)}"), class_="attnviz-change"
+                "p",
+                side,
+                " ",
+                html.element("small", _("mean probability {mean}").format(mean=number(mean))),
+                class_="attnviz-change",
             ),
             html.element("ol", *items, class_="attnviz-compared", lang="fr"),
             ""
             if translation.finished
-            else html.element("p", "It does not come to an end, so it is cut off.", class_="attnviz-verdict"),
+            else html.element("p", _("It does not come to an end, so it is cut off."), class_="attnviz-verdict"),
             decoding.translation_verdict(translation),
         ]
     )
