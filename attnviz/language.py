@@ -87,16 +87,28 @@ def option_name(option: str, code: str | None = None) -> str:
     return re.sub("#", lambda _: next(numbers, "#"), translation)
 
 
-def option_with_name(name: str, options: Iterable[str]) -> str | None:
-    """Returns the option that has this name in some language, the current one first; None if there is none.
+def option_with_name(name: str, options: Iterable[str], names: Callable[[str, str], str] | None = None) -> str | None:
+    """Returns the option that has this name in some language, the current one first; None if there is none. `names`
+    gives the name of an option in a language, by default its translation.
 
     Example:
         >>> option_with_name("Kopf 3", ["Head 2", "Head 3"])
         'Head 3'
     """
-    options = list(options)
+    options, name_in = list(options), names or option_name
     codes = [current_language(), *LANGUAGES]
-    return next((option for code in codes for option in options if option_name(option, code) == name), None)
+    return next((option for code in codes for option in options if name_in(option, code) == name), None)
+
+
+def in_sentence(option: str) -> str:
+    """Returns the name of an option within a sentence: in English with a small letter; German nouns keep theirs.
+
+    Example:
+        >>> in_sentence("Layer 0, head 1")
+        'layer 0, head 1'
+    """
+    name = option_name(option)
+    return name[:1].lower() + name[1:] if current_language() == ENGLISH else name
 
 
 def preferred_language(accepted: str) -> str:

@@ -39,7 +39,7 @@ if drawn:
         presentation.show_title(drawn.title)
     table, take = st.columns([0.8, 0.2])
     with take:
-        downloads(head_map, figure, not_linked=FILE_NOT_LINKED if drawn.source.private else "")
+        downloads(head_map, figure, not_linked=_(FILE_NOT_LINKED) if drawn.source.private else "")
     if table.toggle(_("Show the numbers as a table"), key="table", bind="query-params"):
         st.dataframe(pd.DataFrame(head_charts.as_table(head_map)).round(4), hide_index=True)
     st.caption(

@@ -2,9 +2,10 @@
 
 import streamlit as st
 
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.ui import mechanism_controls, pinned_query, presentation, source_picker
 from attnviz.ui.heading import heading
+from attnviz.ui.menus import tab_names
 from attnviz.ui.scores import normalizers, similarities
 
 heading(
@@ -19,8 +20,8 @@ with st.sidebar:
 if not places.show_locked(selection.layer, _("Bring queries and keys to compare similarities and normalizers.")):
     with presentation.control("pinned", width=320):
         row = pinned_query.menu(selection.query_names, selection.first_row)
-    tabs = {"Similarities": similarities.show, "Normalizers": normalizers.show}
-    for tab, show in zip(st.tabs(list(tabs), key="look", bind="query-params"), tabs.values(), strict=True):
+    tabs = {N_("Similarities"): similarities.show, N_("Normalizers"): normalizers.show}
+    for tab, show in zip(st.tabs(tab_names("look", tabs), key="look", bind="query-params"), tabs.values(), strict=True):
         if tab.open:
             with tab:
                 show(selection, row)

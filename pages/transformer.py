@@ -2,8 +2,9 @@
 
 import streamlit as st
 
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.ui.heading import heading
+from attnviz.ui.menus import tab_names
 from attnviz.ui.transformer import (
     before_attention,
     controls,
@@ -23,14 +24,14 @@ heading(
 
 selection = decoding.show(controls.select())
 tabs = {
-    "Three uses": three_uses,
-    "What if": what_if,
-    "How attention forms": training_dynamics,
-    "In symbols": notation,
-    "Before attention": before_attention,
-    "Several heads": several_heads,
+    N_("Three uses"): three_uses,
+    N_("What if"): what_if,
+    N_("How attention forms"): training_dynamics,
+    N_("In symbols"): notation,
+    N_("Before attention"): before_attention,
+    N_("Several heads"): several_heads,
 }
-for tab, module in zip(st.tabs(list(tabs), key="tab", bind="query-params"), tabs.values(), strict=True):
+for tab, module in zip(st.tabs(tab_names("tab", tabs), key="tab", bind="query-params"), tabs.values(), strict=True):
     if tab.open:
         with tab:
             module.show(selection)

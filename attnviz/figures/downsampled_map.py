@@ -15,7 +15,7 @@ from attnviz.figures.heatmap import heatmap
 from attnviz.figures.maps import as_array
 from attnviz.figures.sentences import GIVES, CellSentences
 from attnviz.formatting import significant, visible
-from attnviz.language import N_
+from attnviz.language import N_, _
 
 MASKED = N_("Nothing here may be looked at.")
 OF_SEVERAL = N_(" The most of {pairs} pairs here; mass {mass}, mean weight {mean}.")
@@ -149,7 +149,7 @@ def _spec(
         as_array(downsampled.maximum),
         as_array(downsampled.mean),
         as_array(downsampled.allowed).astype(np.int32),
-        OF_SEVERAL,
+        _(OF_SEVERAL),
         viewport,
     )
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attnviz.formatting import number, visible
-from attnviz.language import N_
+from attnviz.language import N_, _
 
 LONGEST_LABEL = 14  # characters of a token on an axis; the sentence has it whole
 ARROW = " → "  # between what goes into a decoder and what comes out of it, in the name of a row
@@ -48,7 +48,7 @@ def cell_sentence(query: str, key: str, weight: float | None, template: str = GI
         'it may not look at road.'
     """
     template = MASKED if weight is None else template
-    return template.format(query=visible(query), key=visible(key), weight="" if weight is None else number(weight))
+    return _(template).format(query=visible(query), key=visible(key), weight="" if weight is None else number(weight))
 
 
 def label(token: str) -> str:

@@ -14,7 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.work import is_heavy
-from attnviz.language import current_language
+from attnviz.language import _, current_language
 from attnviz.layer import Layer
 from attnviz.sources import Source, Upload
 from attnviz.sources.source import MissingInput

@@ -7,7 +7,8 @@ import streamlit as st
 
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, Scale
 from attnviz.inputs import Inputs
-from attnviz.language import N_
+from attnviz.language import N_, _
+from attnviz.ui.menus import names_of
 from attnviz.ui.viewport import is_long
 
 ColorChoice = TypeVar("ColorChoice", bound=StrEnum)
@@ -34,5 +35,8 @@ def choose_cell_colors(inputs: Inputs) -> CellColors:
 
 def _menu(label: str, key: str, choices: type[ColorChoice], default: ColorChoice) -> ColorChoice:
     names = [str(choice) for choice in choices]
-    chosen = st.selectbox(label, names, names.index(default), key=key, bind="query-params", help=HELP[label])
+    chosen = st.selectbox(
+        _(label), names, names.index(default), key=key, bind="query-params", help=_(HELP[label]),
+        format_func=names_of(key, names),
+    )  # fmt: skip
     return choices(chosen)

@@ -112,9 +112,9 @@ def show_mosaic(
     *,
     framed: Collection[tuple[int, int]] | None = None,
     height: int = HEIGHT,
-    hint: str = _("Click a head to open it."),
-    label: str = _("Mosaic"),
-    about: str = _("the head menu opens one"),
+    hint: str = N_("Click a head to open it."),
+    label: str = N_("Mosaic"),
+    about: str = N_("the head menu opens one"),
     on_click: Callable[[int, int], None] | None = None,
 ) -> None:
     """Draws the mosaic under `key`. The heads in `framed`, pairs of a layer's index and a head, are framed, by
@@ -143,6 +143,7 @@ def show_mosaic(
             y0=spec.tile_height - spec.height - 0.5, y1=heads * spec.tile_height - 0.5,
         )  # fmt: skip
 
+    hint, label, about = _(hint), _(label), _(about)
     part = minimap(selection, spec)
     if part:
         picture.figure.add_shape(part.frame())

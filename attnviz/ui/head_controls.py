@@ -6,14 +6,18 @@ from dataclasses import dataclass, field
 import streamlit as st
 
 from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special
-from attnviz.language import N_
+from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.sources.source import Opening
 from attnviz.ui.color_range import ColorRange
+from attnviz.ui.menus import names_of
 from attnviz.ui.widgets import parameter
 
-AGGREGATES = {"Mean of heads": Aggregate.MEAN, "Maximum of heads": Aggregate.MAXIMUM}
-SPECIAL = {"Shown": Special.SHOWN, "Hidden": Special.HIDDEN, "Hidden, rows rescaled": Special.RESCALED}
+AGGREGATES = {N_("Mean of heads"): Aggregate.MEAN, N_("Maximum of heads"): Aggregate.MAXIMUM}
+HEAD = N_("Head #")
+SPECIAL = {
+    N_("Shown"): Special.SHOWN, N_("Hidden"): Special.HIDDEN, N_("Hidden, rows rescaled"): Special.RESCALED
+}  # fmt: skip
 DISPLAY = ("special-tokens", "mosaic", "colors")  # the link parameters of `choose_display`
 HELP = {
     "Layer": N_("Layers run one after the other: each looks at what the one before has made of the tokens."),
@@ -56,7 +60,7 @@ def choose_display(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, 
     """Draws the controls of the display; returns the treatment of special tokens, whether the mosaic shows all
     layers, and the range of the colors."""
     has_special = bool(layers[layer].inputs.special_keys)
-    special = _menu(N_("Special tokens"), list(SPECIAL)) if has_special else N_("Shown")
+    special = _menu(N_("Special tokens"), list(SPECIAL)) if has_special else "Shown"
     all_layers = len(layers) > 1 and _menu(N_("Mosaic"), [N_("One layer"), N_("All layers")]) == "All layers"
     return SPECIAL[special], all_layers, ColorRange(_menu(N_("Colors"), list(map(str, ColorRange))))
 
@@ -68,7 +72,8 @@ def open_head(layers: Sequence[Layer], index: int, head: int) -> None:
 
 
 def head_names(heads: int) -> list[str]:
-    return [f"Head {head}" for head in range(heads)]
+    """Returns the names of heads as options of a menu."""
+    return [HEAD.replace("#", str(head)) for head in range(heads)]
 
 
 def _names(layers: Sequence[Layer]) -> tuple[str, ...]:
@@ -97,4 +102,7 @@ def _follow(label: str, options: Sequence[str], index: int, layers: tuple[str, .
 
 
 def _menu(label: str, options: Sequence[str], index: int = 0) -> str:
-    return st.selectbox(label, options, index, key=parameter(label), bind="query-params", help=HELP[label])
+    key = parameter(label)
+    return st.selectbox(
+        _(label), options, index, key=key, bind="query-params", help=_(HELP[label]), format_func=names_of(key, options)
+    )

@@ -3,20 +3,21 @@
 import math
 from collections.abc import Sequence
 
-from attnviz.formatting import fixed
+from attnviz.formatting import fixed, grouped
 from attnviz.language import _
 
 MOST = 1000.0  # beyond which a ratio is not written out
 
 
 def magnification_sentence(
-    scores: Sequence[float], names: Sequence[str], temperature: float = 1.0, noun: str = "score"
+    scores: Sequence[float], names: Sequence[str], temperature: float = 1.0, noun: str = ""
 ) -> str:
     """Returns a sentence that compares the two highest scores with their weights under softmax.
 
     Softmax makes ratios of differences: the ratio of two weights is exp(difference of the scores / temperature).
     Scores of −∞ are masked keys; `noun` is what a score is called.
     """
+    noun = noun or _("score")
     order = sorted((i for i, score in enumerate(scores) if score > -math.inf), key=lambda i: -scores[i])
     if len(order) < 2:
         return _("Only one key may be looked at: it gets all the weight.")
@@ -51,4 +52,8 @@ def _times(ratio: float) -> str:
 
 
 def _ratio(ratio: float) -> str:
-    return _("more than {MOST:,.0f}").format(MOST=MOST) if ratio >= MOST else f"{ratio:.{2 if ratio < 1.1 else 1}f}"
+    return (
+        _("more than {count}").format(count=grouped(int(MOST)))
+        if ratio >= MOST
+        else f"{ratio:.{2 if ratio < 1.1 else 1}f}"
+    )

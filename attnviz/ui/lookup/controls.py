@@ -11,7 +11,7 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.figures.plane import Colored
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.lessons.checks import Quantities, row_quantities
 from attnviz.lessons.lookup import SIDE, SOFTNESS, Dictionary, LookupResult, Point, look_up, lookup_mechanism
 from attnviz.mechanism import Mechanism
@@ -19,6 +19,7 @@ from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
 from attnviz.ui import presentation, widgets
 from attnviz.ui.lookup import dictionary_table
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 
 SIMILARITIES = {widgets.title(kind): kind for kind in (ScaledDot, Dot, General, Additive, Cosine)}
 FORMULAS = {
@@ -28,7 +29,7 @@ FORMULAS = {
     Additive: "vᵀ tanh(W_q q + W_k k)",
     Cosine: "cos(q, k)",
 }
-COLORINGS: dict[str, Colored] = {"winning key": "key", "value that comes back": "value"}
+COLORINGS: dict[str, Colored] = {N_("winning key"): "key", N_("value that comes back"): "value"}
 W = ((0.2, -1.0), (1.0, 0.2))  # turns a query to the right
 LARGEST_W = 3.0
 FIRST_QUERY: Point = (1.5, 0.5)
@@ -127,6 +128,7 @@ def _choose_softness() -> str:
         st.select_slider(
             _("How soft? Exact match → sharp → soft → uniform"),
             list(SOFTNESS), key="softness", bind="query-params",
+            format_func=names_of("softness", SOFTNESS),
             help=_("Exact match is the dictionary. Hard gives all weight to the most similar key. T is "
 "the temperature of the softmax: the higher, the softer. Uniform no longer looks at "
 "the query."),
@@ -136,8 +138,11 @@ def _choose_softness() -> str:
 
 def _choose_similarity(weights: DeltaGenerator) -> Score:
     """Draws the menu of scores and, in `weights`, the widgets of their weights; returns the score."""
-    formulas = "\n\n".join(f"**{name}:** {FORMULAS[kind]}" for name, kind in SIMILARITIES.items())
-    name = st.selectbox(_("Similarity"), list(SIMILARITIES), key="similarity", bind="query-params", help=formulas)
+    formulas = "\n\n".join(f"**{_(name)}:** {FORMULAS[kind]}" for name, kind in SIMILARITIES.items())
+    name = st.selectbox(
+        _("Similarity"), list(SIMILARITIES), key="similarity", bind="query-params", help=formulas,
+        format_func=names_of("similarity", SIMILARITIES),
+    )  # fmt: skip
     kind = SIMILARITIES[name]
     if kind is General:
         with weights:
@@ -164,7 +169,7 @@ def _choose_weight(row: int, column: int) -> float:
 
 def _choose_coloring() -> Colored:
     name = st.selectbox(
-        _("Color the plane by"), list(COLORINGS), key="color", bind="query-params",
+        _("Color the plane by"), list(COLORINGS), key="color", bind="query-params", format_func=names_of("color", COLORINGS),
         help=_("What every other query would get: which key has most of its weight, or which value comes "
 "back."),
     )  # fmt: skip

@@ -76,10 +76,10 @@ def show(selection: LookupSelection) -> None:
 def sentence(selection: LookupSelection, *, at_rest: bool) -> str:
     """Returns the sentence under the network: how to read it, or where gradients stop and why."""
     if not selection.gradients:
-        return HOW_TO_READ
+        return _(HOW_TO_READ)
     if at_rest and lookup_gradient(selection.dictionary, selection.query, selection.mechanism) is None:
-        return JUMP
-    return WHY_NO_GRADIENT.get(selection.softness, FLOW)
+        return _(JUMP)
+    return _(WHY_NO_GRADIENT.get(selection.softness, FLOW))
 
 
 def numbers(selection: LookupSelection) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from attnviz.language import N_, _
+from attnviz.ui.menus import names_of
 
 SIDE_BY_SIDE, WIPE = N_("Side by side"), N_("Wipe")
 _KEY = "maps"
@@ -12,6 +13,7 @@ def choose_arrangement() -> str:
     """Draws the control, and returns SIDE_BY_SIDE or WIPE."""
     return st.segmented_control(
         _("Maps"), [SIDE_BY_SIDE, WIPE], default=SIDE_BY_SIDE, required=True, key=_KEY, bind="query-params",
+        format_func=names_of(_KEY, [SIDE_BY_SIDE, WIPE]),
         label_visibility="collapsed",
     )  # fmt: skip
 

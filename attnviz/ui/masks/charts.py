@@ -8,6 +8,7 @@ import torch
 
 from attnviz.analysis.difference import ADDED, REMOVED, outcome_counts
 from attnviz.figures.difference import difference_heatmap
+from attnviz.formatting import grouped
 from attnviz.language import N_, _
 from attnviz.ui.chart import Stack, chart
 from attnviz.ui.head_map import zoom_key
@@ -22,9 +23,9 @@ LINK_GROUP = "masks"
 STACK: tuple[Stack, ...] = ("lower", "upper", "beside")
 OUTCOMES = {
     "kept": (N_("kept as they were"), N_("Both masks allow these cells, with the same weight.")),
-    "re-weighted": ("re-weighted", N_("Both masks allow these cells, with another weight.")),
-    "removed": ("removed", N_("Only A allows these cells.")),
-    "added": ("added", N_("Only B allows these cells.")),
+    "re-weighted": (N_("re-weighted"), N_("Both masks allow these cells, with another weight.")),
+    "removed": (N_("removed"), N_("Only A allows these cells.")),
+    "added": (N_("added"), N_("Only B allows these cells.")),
 }
 
 
@@ -32,7 +33,9 @@ def show_legend(comparison: Comparison) -> None:
     """Draws the outcomes with their numbers of cells, in one line."""
     count = outcome_counts(torch.from_numpy(comparison.outcomes))
     items = (
-        element("li", element("b", f"{count[kind]:,}"), f" {name}", class_=f"attnviz-{kind}", title=meaning)
+        element(
+            "li", element("b", grouped(int(count[kind]))), f" {_(name)}", class_=f"attnviz-{kind}", title=_(meaning)
+        )
         for kind, (name, meaning) in OUTCOMES.items()
     )
     st.html(element("ul", *items, class_="attnviz-kinds"))
@@ -60,7 +63,7 @@ def show(comparison: Comparison, arrangement: str, pinned: int | None, toggle: C
                 if painting
                 else _("Point at a cell: it is marked in all three maps."),
                 stack=STACK[i] if wipes else "",
-                on_click=None if painting else lambda row, _: toggle(row),
+                on_click=None if painting else lambda row, column: toggle(row),
                 on_stroke=partial(mask_editor.paint, side, allowed) if painting else None,
             )
         with columns[0 if wipes else i]:
@@ -81,5 +84,5 @@ def show(comparison: Comparison, arrangement: str, pinned: int | None, toggle: C
             pinned=pinned,
             hint=_("More attention in B is blue, less is brown."),
             stack=STACK[-1] if wipes else "",
-            on_click=lambda row, _: toggle(row),
+            on_click=lambda row, column: toggle(row),
         )

@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float, UInt8
 from attnviz.analysis.difference import difference, outcome_counts, outcomes
 from attnviz.analysis.head_maps import HeadChoice
 from attnviz.inputs import Inputs
-from attnviz.language import _
 from attnviz.lessons.checks import Quantities, rows_quantities
 from attnviz.mechanism import Mechanism
 from attnviz.ui.color_range import largest_weight
@@ -55,9 +54,7 @@ class Comparison(MaskPair):
         cells |= {f"cells under {side}": float(one.sum()) for side, one in zip(SIDES, self.allowed, strict=True)}
         if row is None:
             return cells
-        under = {
-            _(" under {side}").format(side=side): one.weights[row] for side, one in zip(SIDES, self.maps, strict=True)
-        }
+        under = {f" under {side}": one.weights[row] for side, one in zip(SIDES, self.maps, strict=True)}
         return cells | rows_quantities(self.maps[0].key_tokens, under)
 
     @property

@@ -10,6 +10,7 @@ from attnviz.ui import widgets
 from attnviz.ui.chart import chart
 from attnviz.ui.html import Markup, element, table
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 
 MOST = 64
 AGREED, DISPUTED = 0.35, 1.0  # how strongly a cell is colored
@@ -19,11 +20,11 @@ def show() -> None:
     """Draws the definitions of a named mask, and the cells on which they differ."""
     masks = {named_mask.name: named_mask for named_mask in NAMED_MASKS}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        named_mask = masks[st.selectbox("Named mask", list(masks), key="idea", bind="query-params")]
+        named_mask = masks[_choose(list(masks))]
         size = 1
         if named_mask.size:
             size = st.number_input(
-                named_mask.size, named_mask.least, MOST, named_mask.start, key=f"size of {named_mask.name}"
+                _(named_mask.size), named_mask.least, MOST, named_mask.start, key=f"size of {named_mask.name}"
             )
         # Fewer queries than keys where the alignment is in question; elsewhere that would add a second question.
         queries = st.number_input(
@@ -33,7 +34,7 @@ def show() -> None:
         keys = widgets.whole_number(_("Keys"), **limits, key="keys", bind="query-params")
     every = readings(named_mask, size, queries, keys)
     groups = group_readings(every)
-    st.markdown(f"**{plain(named_mask.question)}**")
+    st.markdown(f"**{plain(_(named_mask.question))}**")
     if groups:
         disputed = disputed_cells(every).numpy()
         maps = np.stack([
@@ -68,6 +69,10 @@ def show() -> None:
             ([number, *_reading_cells(reading, size)] for number, reading in rows),
         )
     )
+
+
+def _choose(names: list[str]) -> str:
+    return st.selectbox(_("Named mask"), names, key="idea", bind="query-params", format_func=names_of("idea", names))
 
 
 def _reading_cells(reading: Reading, size: int) -> tuple[str, Markup, str]:

@@ -14,6 +14,7 @@ from attnviz.normalizers import Identity
 from attnviz.ui.html import Markup, table
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.comparison import SIDES, Comparison
+from attnviz.ui.menus import names_of
 
 MOST_TOKENS = 12  # rows, and columns
 
@@ -23,13 +24,13 @@ def show(comparison: Comparison) -> None:
     conventions = {convention.name: convention for convention in EMPTY_ROW_CONVENTIONS}
     name = st.segmented_control(
         _("An empty row becomes"), list(conventions), default=EMPTY_ROW_CONVENTIONS[0].name, required=True,
-        key="empty-row", bind="query-params",
+        key="empty-row", bind="query-params", format_func=names_of("empty-row", conventions),
     )  # fmt: skip
     convention = conventions[name]
     st.caption(
         plain(
             _("Here {masking}. An empty row becomes {result}. So it is in {libraries}.").format(
-                masking=convention.masking, result=convention.result, libraries=convention.libraries
+                masking=_(convention.masking), result=_(convention.result), libraries=_(convention.libraries)
             )
         )
     )
@@ -49,9 +50,12 @@ def show(comparison: Comparison) -> None:
             head=heads[first], sum=int(empty.any(-1).sum()), count=len(heads)
         )
         st.markdown(
-            f"**{side}**: {len(rows)} of {inputs.queries} queries may look at nothing"
-            f"{plain(head_note) if len(heads) > 1 else ''}: {plain(tokens)}{' …' if len(rows) > MOST_TOKENS else '.'}"
-        )
+            _("**{side}**: {count} of {queries} queries may look at nothing{where}: {tokens}").format(
+                side=side, count=len(rows), queries=inputs.queries, where=plain(head_note) if len(heads) > 1 else "",
+                tokens=plain(tokens),
+            )
+            + (" …" if len(rows) > MOST_TOKENS else ".")
+        )  # fmt: skip
         unmasked = replace(mechanism, mask=Full(), normalizer=Identity())
         [scores] = unmasked(inputs, heads=[heads[first]], rows=listed).scores
         weights = masked_softmax(scores, torch.zeros_like(scores, dtype=torch.bool), name).numpy()

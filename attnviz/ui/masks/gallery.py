@@ -17,13 +17,13 @@ def show() -> None:
     """Draws the gallery, group by group."""
     side = st.segmented_control(_("Load into"), SIDES, default="B", required=True, key="load-into", bind="query-params")
     for group, kinds in GROUPS.items():
-        st.markdown(f"**{group}**")
+        st.markdown(f"**{_(group)}**")
         with st.container(horizontal=True, key=f"gallery-{group.lower()}"):
             for kind in kinds:
                 with st.container(width=104, gap=None, key=f"gallery-{kind.__name__}"):
-                    st.image(mask_image(kind()), width=CELLS * PIXELS, alt=f"{title(kind)}: {kind().describe()}")
+                    st.image(mask_image(kind()), width=CELLS * PIXELS, alt=f"{_(title(kind))}: {kind().describe()}")
                     st.button(
-                        title(kind), key=f"load-{kind.__name__}", type="tertiary", help=kind().describe(),
+                        _(title(kind)), key=f"load-{kind.__name__}", type="tertiary", help=kind().describe(),
                         on_click=set_mask, args=(side, str(kind())),
                     )  # fmt: skip
 

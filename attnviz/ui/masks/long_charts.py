@@ -33,7 +33,7 @@ def show(pair: MaskPair) -> None:
                     side=side, sentence=sentence, size=head_map.size
                 ),
                 height=HEIGHT,
-                hint=_("{quantity} of each cell.").format(quantity=head_map.cell_colors.quantity),
+                hint=_("{quantity} of each cell.").format(quantity=_(head_map.cell_colors.quantity)),
                 on_view=head_map.on_view,
             )
             st.caption(plain(sentence))

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import streamlit as st
 
+from attnviz.formatting import enumeration
 from attnviz.language import N_, _
 from attnviz.masks import Grid, Mask, MaskError, parse
 from attnviz.mechanism import Mechanism
@@ -20,6 +21,7 @@ from attnviz.ui.masks.arrangement import show_side_by_side
 from attnviz.ui.masks.comparison import SIDES
 from attnviz.ui.widgets import GROUP, help_text, title
 
+BIASES = {"A": N_("Biases A"), "B": N_("Biases B")}
 START = dict(zip(SIDES, ("full", "causal"), strict=True))
 MOST_UNDONE = 50
 GRID_MEGABYTES = 1
@@ -41,7 +43,7 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
         st.html(element("span", side, class_="attnviz-side"), width="content")
         written = st.container()  # filled once the parameters are known, which write the text
         st.menu_button(
-            name or _("Custom rule"), list(mechanism_controls.MASK_MENU), key=f"{key}-menu",
+            _(name) if name else _("Custom rule"), list(mechanism_controls.MASK_MENU), key=f"{key}-menu",
             help=_("Masks of the catalogue"), format_func=_menu_line, on_click=_choose_from_menu, args=(side,),
         )  # fmt: skip
         undo = st.container(width="content")
@@ -49,13 +51,13 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
             "", icon=":material/tune:", help=_("Parameters, painting, biases and grids of {side}").format(side=side)
         ):
             if name:
-                st.markdown(f"**{name}**", help=help_text(type(good)))
+                st.markdown(f"**{_(name)}**", help=help_text(type(good)))
             chosen = mechanism_controls.choose_unlinked_parameters(key, text, good)
             st.toggle(_("Paint cells in the map"), key=_paint_key(side), on_change=_switch_painting, args=(side,))
-            biases = mechanism_controls.choose_biases(f"Biases {side}", shared.biases, side)
+            biases = mechanism_controls.choose_biases(BIASES[side], shared.biases, side)
             _choose_grid(side)
             with st.expander(_("How to write a mask")):
-                st.markdown(LANGUAGE)
+                st.markdown(_(LANGUAGE))
     if chosen != good:
         good, problem = chosen, None
         set_mask(side, str(chosen))
@@ -83,7 +85,7 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
 
 def describe_mask(mechanism: Mechanism) -> str:
     """Returns the mask and the biases as a sentence."""
-    biases = " and ".join(title(type(bias)) for bias in mechanism.biases)
+    biases = enumeration([_(title(type(bias))) for bias in mechanism.biases] or [""])
     return mechanism.mask.describe() + _(" With {biases}.").format(biases=biases) * bool(biases)
 
 
@@ -118,7 +120,7 @@ def _switch_painting(side: str) -> None:
 
 def _menu_line(name: str) -> str:
     """Returns a line of the menu; the name of a group, which chooses its first mask, is bold."""
-    return f"**{name.strip(GROUP)}**" if name.startswith(GROUP) else name
+    return f"**{_(name.strip(GROUP))}**" if name.startswith(GROUP) else _(name)
 
 
 def _choose_from_menu(side: str) -> None:

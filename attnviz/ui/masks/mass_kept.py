@@ -43,7 +43,7 @@ CAPTION = N_(
 LEFT_OUT = N_(
     "A pattern is left out where even its smallest size has more pairs. Vertical-slash and blocks "
     "are chosen from the weights under A; of more than {LONG} tokens only where A is causal."
-).format(LONG=grouped(LONG))
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +86,14 @@ def show(pair: MaskPair) -> None:
     if isinstance(pair.head, int):
         _show_presets(pair, dense, kept)
     _show_models_link(str(after.mask))
-    st.caption(CAPTION)
+    st.caption(_(CAPTION))
 
 
 def _show_models_link(mask: str) -> None:
     """Draws the link to a model that runs with this mask laid over its own ones."""
     if len(mask) > LONGEST_LINK:
         return
-    query = urlencode({"inspect": _("What if"), "if-own": "true", "if-sparse": mask})
+    query = urlencode({"inspect": "What if", "if-own": "true", "if-sparse": mask})
     link = html.element(
         "a",
         _("What does a model say then?"),
@@ -143,9 +143,8 @@ def _sentence(selection: Selection, kept: MassKept) -> str:
     queries = _("{count} of its {queries} queries, evenly spread").format(
         count=grouped(len(kept.queries)), queries=grouped(selection.layer.inputs.queries)
     )
-    return (
-        f"{name} keeps {percent(kept.mean)} of its attention under B, on average over "
-        f"{queries if many else 'its queries'}."
+    return _("{name} keeps {share} of its attention under B, on average over {queries}.").format(
+        name=name, share=percent(kept.mean), queries=queries if many else _("its queries")
     )
 
 
@@ -157,8 +156,8 @@ def _show_queries(pair: MaskPair, kept: MassKept) -> None:
         st.markdown(_("No query loses anything."))
         return
     tokens = pair.inputs.query_tokens
-    rows = ([visible(tokens[query]), f"{query:,}", number(share)] for query, share in lowest)
-    st.html(html.table(["query", "position", _("mass lost")], rows))
+    rows = ([visible(tokens[query]), grouped(query), number(share)] for query, share in lowest)
+    st.html(html.table([_("query"), _("position"), _("mass lost")], rows))
 
 
 # All heads
@@ -237,7 +236,7 @@ def _heads_kept(
     )
     work, key = (
         sum(steps),
-        (_("heads' mass kept"), selection.source, group.indices, group.mechanisms, after.mask, sample),
+        ("heads' mass kept", selection.source, group.indices, group.mechanisms, after.mask, sample),
     )
     if work <= LONG_WORK:
         return cache.once(compute, *key, work=work)
@@ -266,19 +265,25 @@ def _show_presets(pair: MaskPair, dense: DenseHead, kept: MassKept) -> None:
         st.info(plain(str(problem)))
         return
     own, sparse = costs
-    entries = [(one.name, str(one.mask), one.cost, one.kept.mean) for one in presets]
+    entries = [(_(one.name), str(one.mask), one.cost, one.kept.mean) for one in presets]
     rows = [("A", str(before.mask), own, 1.0), ("B", str(after.mask), sparse, kept.mean), *entries]
-    headings = ["", _("mass kept"), "pairs", *(_("blocks of {block}").format(block=block) for block in BLOCKS), "mask"]
+    headings = [
+        "",
+        _("mass kept"),
+        _("pairs"),
+        *(_("blocks of {block}").format(block=block) for block in BLOCKS),
+        _("mask"),
+    ]
     st.html(html.table(headings, (_row(*row, own, pair) for row in rows), marked=1))
     with st.container(horizontal=True, vertical_alignment="center"):
         for i, preset in enumerate(presets):
             st.button(
-                _("{name} as B").format(name=preset.name), key=f"take-{i}", help=_short(str(preset.mask)), on_click=set_mask,
+                _("{name} as B").format(name=_(preset.name)), key=f"take-{i}", help=_short(str(preset.mask)), on_click=set_mask,
                 args=("B", str(preset.mask)),
             )  # fmt: skip
     if not presets:
         st.info(_("No pattern has so few pairs. Choose a larger share."))
-    st.caption(LEFT_OUT)
+    st.caption(_(LEFT_OUT).format(LONG=grouped(LONG)))
 
 
 def _row(name: str, mask: str, cost: SparseCost, kept: float, own: SparseCost, pair: MaskPair) -> list[object]:

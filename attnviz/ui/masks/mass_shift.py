@@ -43,7 +43,7 @@ def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], me
     token, mass = element("b", visible(query)), _bold_number
     sides = [side for side, count in (("A", shift.keys_before), ("B", shift.keys_after)) if count]
     if len(sides) < 2:
-        sides_text = f"under {'B' if 'A' in sides else 'A'}" if sides else _("under A and B alike")
+        sides_text = _("under {side}").format(side="B" if "A" in sides else "A") if sides else _("under A and B alike")
         return [
             join(
                 [
@@ -57,20 +57,20 @@ def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], me
     result: list[Markup] = []
     if shift.removed:
         result.append(
-            Markup("Under B {} no longer sees {}, to which A gave {} of its attention: {}.").format(
+            Markup(_("Under B {} no longer sees {}, to which A gave {} of its attention: {}.")).format(
                 token, _key_count(shift.removed), mass(shift.removed_mass), _strongest(shift.removed, keys)
             )
         )
     if shift.added:
         result.append(
-            Markup("Under B {} sees {} more, which get {}: {}.").format(
+            Markup(_("Under B {} sees {} more, which get {}: {}.")).format(
                 token, _key_count(shift.added), mass(shift.added_mass), _strongest(shift.added, keys)
             )
         )
     if shift.gained:
-        result.append(Markup("{} went to {}.").format(mass(shift.gained_mass), _strongest(shift.gained, keys)))
+        result.append(Markup(_("{} went to {}.")).format(mass(shift.gained_mass), _strongest(shift.gained, keys)))
     if shift.lost:
-        result.append(Markup("{} came from {}.").format(mass(shift.lost_mass), _strongest(shift.lost, keys)))
+        result.append(Markup(_("{} came from {}.")).format(mass(shift.lost_mass), _strongest(shift.lost, keys)))
     if shift.before - shift.after > LEAST:
         reason = _(" in heads where it may look at nothing") if mean else ""
         result.append(
@@ -82,19 +82,23 @@ def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], me
             )
         )
     if shift.removed and mean:
-        result.append(Markup("These are means of several heads; each of them shares out what is taken by itself."))
+        result.append(Markup(_("These are means of several heads; each of them shares out what is taken by itself.")))
     elif shift.factor is not None and shift.removed:
         left, factor = (significant(value, 3) for value in (shift.before / shift.factor, shift.factor))
         times = _("1 / {left} = {factor} times").format(left=left, factor=factor)
         result.append(
             Markup(
-                "Every key that stayed has {} what it had, one divided by what was left: softmax shares out what is "
-                "taken in proportion (checked on these numbers: the largest deviation is {:.0e})."
+                _(
+                    "Every key that stayed has {} what it had, one divided by what was left: softmax shares out what is "
+                    "taken in proportion (checked on these numbers: the largest deviation is {:.0e})."
+                )
             ).format(times, shift.deviation)
             if shift.proportional
             else Markup(
-                "A softmax over the same scores would give every key that stayed {} what it had. Here it is another "
-                "normalizer, or other scores: weights differ from that by up to {}."
+                _(
+                    "A softmax over the same scores would give every key that stayed {} what it had. Here it is another "
+                    "normalizer, or other scores: weights differ from that by up to {}."
+                )
             ).format(times, number(shift.deviation or 0))
         )
     return result or [join([_("Nothing changes for "), token, _(": every weight is the same under A and B.")])]

@@ -78,7 +78,7 @@ def _show_stack(inputs: Inputs, name: str, stack: Sequence[np.ndarray], count: i
         name=_("reach of {kind}").format(kind=kind),
         description=_("The number of layers of {kind} through which each query depends on each key.").format(kind=kind),
         height=330,
-        hint=f"{'Mask ' * (name in SIDES)}{name}: the color is the number of layers.",
+        hint=_("Mask {name}: the color is the number of layers.").format(name=name),
     )  # fmt: skip
     growth = " → ".join(map(str, each.each[:, -1].tolist()))
     st.caption(

@@ -98,7 +98,7 @@ def head_choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, lis
     for i in stack:
         heads = [(i, head) for head in range(layers[i].inputs.heads)]
         by_name |= {layers[i].name: heads} | {
-            _("{name}, head {head}").format(name=layers[i].name, head=head): [(i, head)] for _, head in heads
+            _("{name}, head {head}").format(name=layers[i].name, head=head): [(i, head)] for i, head in heads
         }
     return by_name
 

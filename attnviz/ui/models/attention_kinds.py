@@ -21,7 +21,7 @@ def group(layer: Layer) -> tuple[str, bool]:
 def kind_name(layer: Layer, is_encoder_decoder: bool) -> str:
     """Returns the name of a layer's kind of attention."""
     stack = layer.id.stack.capitalize()
-    return NAMES.get(group(layer), stack) if is_encoder_decoder else stack
+    return _(NAMES.get(group(layer), stack) if is_encoder_decoder else stack)
 
 
 def distinct_names(layers: Sequence[Layer], is_encoder_decoder: bool) -> list[str]:

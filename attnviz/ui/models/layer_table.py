@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from attnviz.formatting import grouped
 from attnviz.language import N_, _
 from attnviz.layer import Fidelity, Layer, LayerId
 from attnviz.ui import html
 from attnviz.ui.models.grouped_query import is_grouped
 
 HEADINGS = (N_("Layers"), N_("Heads"), N_("Tokens"), N_("Who sees whom"), N_("Weights"))
-LABELS = {Fidelity.VERIFIED: "verified", Fidelity.UNVERIFIED: "unverified", Fidelity.WEIGHTS_ONLY: N_("weights only")}
+LABELS = {
+    Fidelity.VERIFIED: N_("verified"), Fidelity.UNVERIFIED: N_("unverified"),
+    Fidelity.WEIGHTS_ONLY: N_("weights only"),
+}  # fmt: skip
 MEANINGS = {
     Fidelity.VERIFIED: N_("recomputed from the model's queries and keys, and compared with its own in a few rows"),
     Fidelity.UNVERIFIED: N_("recomputed from the model's queries and keys; the model gives nothing to compare with"),
@@ -24,13 +28,15 @@ def layers_table(layers: Sequence[Layer], selected: int) -> html.Markup:
         rows.setdefault(_layer_cells(layer), []).append(i)
     marked = next(row for row, indices in enumerate(rows.values()) if selected in indices)
     names = (layer_ranges([layers[i].id for i in indices]) for indices in rows.values())
-    return html.table(HEADINGS, [(name, *cells) for name, cells in zip(names, rows, strict=True)], marked=marked)
+    return html.table(
+        [*map(_, HEADINGS)], [(name, *cells) for name, cells in zip(names, rows, strict=True)], marked=marked
+    )
 
 
 def fidelity_legend(layers: Sequence[Layer]) -> str:
     """Returns a legend of the fidelities of these layers."""
     present = {layer.fidelity for layer in layers}
-    return " · ".join(f"**{LABELS[one]}**: {meaning}" for one, meaning in MEANINGS.items() if one in present)
+    return " · ".join(f"**{_(LABELS[one])}**: {_(meaning)}" for one, meaning in MEANINGS.items() if one in present)
 
 
 def layer_ranges(layers: Sequence[LayerId]) -> str:
@@ -58,4 +64,4 @@ def _layer_cells(layer: Layer) -> tuple[str, ...]:
         _(" at {keys}").format(keys=grouped(inputs.keys)) if inputs.queries != inputs.keys else ""
     )
     visible = "—" if layer.locked else mechanism.mask.describe()
-    return f"{inputs.heads}{shared}", tokens, visible, LABELS[layer.fidelity] if layer.fidelity else "—"
+    return f"{inputs.heads}{shared}", tokens, visible, _(LABELS[layer.fidelity]) if layer.fidelity else "—"

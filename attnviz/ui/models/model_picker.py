@@ -159,7 +159,7 @@ def _choose_model() -> str:
     options = list(dict.fromkeys([*model_choices(), current]))
     name = st.selectbox(
         _("Model"), options, 0, key=MODEL, bind="query-params", accept_new_options=not hosted,
-        help=None if hosted else HELP,
+        help=None if hosted else _(HELP),
     )  # fmt: skip
     if not hosted:
         # Each name has a box of its own: a box that is emptied in the run that closes its popover is no longer there
@@ -170,7 +170,7 @@ def _choose_model() -> str:
                 _("Its id on the hub, or the path of a folder"), key=f"another{number}", on_change=_submit,
                 placeholder="openai-community/gpt2", args=(f"another{number}",),
             )  # fmt: skip
-            st.caption(ANOTHER)
+            st.caption(_(ANOTHER))
     return _model_id(name)
 
 

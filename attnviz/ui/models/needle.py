@@ -50,8 +50,8 @@ def show(selection: ModelSelection) -> None:
     model = selection.model
     most = min(MOST_WORDS, int(model.limit * WORDS_A_TOKEN)) // STEP * STEP
     if model.modality != "text" or most <= LEAST_WORDS:
-        limit = SHORT.format(name=model.name, limit=f"{model.limit:,}")
-        st.info(plain(TEXT_ONLY if model.modality != "text" else limit))
+        limit = _(SHORT).format(name=model.name, limit=f"{model.limit:,}")
+        st.info(plain(_(TEXT_ONLY) if model.modality != "text" else limit))
         return
     haystack = _choose_haystack(most)
     try:

@@ -80,7 +80,7 @@ def _compute_outcome(example: IntervenedExample) -> Outcome:
     inputs = model.encode(*example_input)
     output = model.output(inputs) if model.outputs else None
     if intervention.is_empty:
-        run, sentence = InterventionRun(before, output), UNCHANGED
+        run, sentence = InterventionRun(before, output), _(UNCHANGED)
     else:
         _check_work(before, intervention)
         run = run_with_interventions(model, [intervention], *example_input)
@@ -114,7 +114,7 @@ def _check_work(layers: Sequence[Layer], intervention: Intervention) -> None:
 def _output_sentence(example: IntervenedExample, before: Tensor | None, after: Tensor | None) -> str:
     model = example.model()
     if before is None or after is None:
-        return (PICTURE if model.modality == "picture" else NEITHER).format(name=model.name)
+        return _(PICTURE if model.modality == "picture" else NEITHER).format(name=model.name)
     if model.outputs == "token labels":
         return token_label_sentence(
             token_labels(model, before, after), model.encode(example.text, example.pair).source.tokens

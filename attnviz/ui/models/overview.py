@@ -19,6 +19,7 @@ from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
 from attnviz.ui.head_controls import head_names, open_head
 from attnviz.ui.head_map import selected_map, selected_thumbnails
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import chosen_option, names_of
 from attnviz.ui.models import attention_kinds, grouped_query, layer_table, products
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.models.text_box import not_linked_note
@@ -115,8 +116,8 @@ def _show_heads(
     with below:
         with st.columns([0.8, 0.2])[1]:
             source = selection.source
-            not_linked = f"{FILE_NOT_LINKED if source.private else ''} {not_linked_note(source.text, source.pair)}"
-            downloads(head_map, figure, "" if is_whole else DOWNSAMPLED, not_linked=not_linked.strip())
+            not_linked = f"{_(FILE_NOT_LINKED) if source.private else ''} {not_linked_note(source.text, source.pair)}"
+            downloads(head_map, figure, "" if is_whole else _(DOWNSAMPLED), not_linked=not_linked.strip())
         if hidden is None:
             weights = None if row is None else head_charts.row_weights(selection, head_map, row)
             products.show(selection, row, weights)
@@ -136,9 +137,12 @@ def _mosaic_places(
 def _choose_metric() -> HeadMetric | None:
     """Draws the menu of metrics that color the heads; returns the metric, or None for attention maps."""
     menu = {metric.name: metric for metric in HEAD_METRICS}
-    name = st.session_state.get("color-by", st.query_params.get("color-by"))
+    name = chosen_option("color-by", [MAPS, *menu])
     about = help_text(type(menu[name])) if name in menu else _("Small maps of all heads, or one number for each.")
-    chosen = st.selectbox(_("Color by"), [MAPS, *menu], key="color-by", bind="query-params", help=about)
+    chosen = st.selectbox(
+        _("Color by"), [MAPS, *menu], key="color-by", bind="query-params", help=about,
+        format_func=names_of("color-by", [MAPS, *menu]),
+    )  # fmt: skip
     return menu.get(chosen)
 
 

@@ -22,6 +22,7 @@ from attnviz.ui.color_range import largest_weight
 from attnviz.ui.head_map import zoom_key
 from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import bias_phrase
+from attnviz.ui.menus import names_of
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import numbered_token
@@ -91,6 +92,7 @@ def _show_score(
     with menu:
         chosen = st.selectbox(
             _("Key"), [STRONGEST, *names], key=KEY, bind="query-params",
+            format_func=names_of(KEY, [STRONGEST, *names]),
             help=_("Or click a cell of the map: it pins its query and chooses its key."),
         )  # fmt: skip
         if row is None or weights is None:
@@ -153,7 +155,7 @@ def score_text(
     values = [number(value) for value in (float(terms.sum()), *(value for _, value in steps))]
     phrases = "".join(
         _("{value}, {phrase}, makes {value_2}. ").format(value=values[i], phrase=phrase, value_2=values[i + 1])
-        for i, (phrase, _) in enumerate(steps)
+        for i, (phrase, after) in enumerate(steps)
     )
     becomes = f"A score of {values[-1]} becomes a weight of {number(weight)}{', rescaled with its row' * rescaled}."
     product = html.Markup(_("Query {} and key {}<br>q · k{} = <b>{}</b>")).format(

@@ -23,6 +23,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.head_map import HeadMap, selected_map
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 from attnviz.ui.models.model_picker import model_choices, picture_megabytes, with_layers
 from attnviz.ui.models.model_source import ModelSource
 from attnviz.ui.models.selection import ModelSelection
@@ -138,6 +139,7 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
         about = _("One of those that are here, the path of a folder, or an id of the hub that was downloaded before.")
         name = st.selectbox(
             _("Model on the right"), [SAME, *model_choices()], key="right-model", bind="query-params",
+            format_func=names_of("right-model", [SAME, *model_choices()]),
             help=about if anywhere else None, accept_new_options=anywhere,
         )  # fmt: skip
     chosen = replace(selection.source, name=selection.source.name if name in (SAME, None) else name)
@@ -184,7 +186,10 @@ def _choose_input(example: ModelSource) -> ModelSource:
 def _choose_layer(selection: ModelSelection, layers: Sequence[Layer], notes: DeltaGenerator) -> int:
     """Returns the index of the chosen layer, by default the one with the name or the index of the left one."""
     names = [layer.name for layer in layers]
-    chosen = st.selectbox(_("Layer on the right"), [SAME, *names], key="right-layer", bind="query-params")
+    chosen = st.selectbox(
+        _("Layer on the right"), [SAME, *names], key="right-layer", bind="query-params",
+        format_func=names_of("right-layer", [SAME, *names]),
+    )  # fmt: skip
     if chosen != SAME:
         return names.index(chosen)
     if selection.layer.name in names:
@@ -203,7 +208,10 @@ def _choose_layer(selection: ModelSelection, layers: Sequence[Layer], notes: Del
 def _choose_head(selection: ModelSelection, layer: Layer, notes: DeltaGenerator) -> HeadChoice:
     """Returns the chosen head, by default the index of the left one, or the last one."""
     heads = head_names(layer.inputs.heads)
-    chosen = st.selectbox(_("Head on the right"), [SAME, *heads, *AGGREGATES], key="right-head", bind="query-params")
+    chosen = st.selectbox(
+        _("Head on the right"), [SAME, *heads, *AGGREGATES], key="right-head", bind="query-params",
+        format_func=names_of("right-head", [SAME, *heads, *AGGREGATES]),
+    )  # fmt: skip
     if chosen != SAME:
         return heads.index(chosen) if chosen in heads else AGGREGATES[chosen]
     if isinstance(selection.head, int) and selection.head >= len(heads):

@@ -68,7 +68,7 @@ def show(selection: ModelSelection) -> None:
     result = outcome(example)
     with notes:
         # A line even where nothing is changed, so that nothing below it jumps.
-        changes = describe_intervention(selection.layers, example.intervention) or html.Markup("&nbsp;")
+        changes = describe_intervention(selection.layers, example.intervention) or html.Markup(_("&nbsp;"))
         st.html(html.summary(result.sentence, role="status") + html.note(changes))
         if locked := [layer.id for layer in selection.layers if layer.locked]:
             st.caption(
@@ -84,7 +84,7 @@ def show(selection: ModelSelection) -> None:
         _show_mass_shift(selection, example, result)
     with right:
         _show_candidates(selection, result)
-        st.caption(CAPTION)
+        st.caption(_(CAPTION))
 
 
 def describe_intervention(layers: Sequence[Layer], intervention: Intervention) -> str:
@@ -102,7 +102,7 @@ def describe_intervention(layers: Sequence[Layer], intervention: Intervention) -
             )
         )
     ablated = []
-    for i in sorted({layer for layer, _ in intervention.ablated}):
+    for i in sorted({layer for layer, head in intervention.ablated}):
         heads = [str(head) for layer, head in intervention.ablated if layer == i]
         numbers = _("{name}, head{value} {join}").format(
             name=layers[i].name, value="s" * (len(heads) > 1), join=", ".join(heads)
@@ -134,7 +134,7 @@ def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
     heads = heads_by_name(selection.layers)
     chosen = st.multiselect(
         _("Ablated heads"), list(heads), key=ABLATED, bind="query-params", placeholder=_("None"),
-        help=interventions.ABLATION_HELP,
+        help=_(interventions.ABLATION_HELP),
     )  # fmt: skip
     ablated = tuple(sorted(heads[name] for name in chosen))
     layers = _layer_choices(selection)[layers_name]
@@ -233,7 +233,7 @@ def _show_maps(selection: ModelSelection, example: IntervenedExample, result: Ou
     end = selection.colors.end([one.weights for one in maps])
 
     def draw(side: int) -> str:
-        head_map, title = maps[side], SIDES[side]
+        head_map, title = maps[side], _(SIDES[side])
         st.html(html.element("p", title, " ", html.element("small", head_map.title), class_="attnviz-change"))
         chart(
             head_map.chart(largest=end, link="what-if"),
@@ -314,7 +314,7 @@ def _show_candidates(selection: ModelSelection, result: Outcome) -> None:
         )
         for one in candidates
     ]
-    picture = bars(before, after, [one.text for one in candidates], SIDES, sentences=sentences)
+    picture = bars(before, after, [one.text for one in candidates], (_(SIDES[0]), _(SIDES[1])), sentences=sentences)
     picture.figure.update_yaxes(title_text="probability")
     st.markdown(_("**The likeliest {kind}**").format(kind=kind))
     chart(
@@ -327,4 +327,4 @@ def _show_candidates(selection: ModelSelection, result: Outcome) -> None:
         grows=False,
         hint=_("Point at a bar to read it."),
     )
-    st.caption(" ".join([plain(result.written), "" if has_many_labels(selection.model) else BITS]).strip())
+    st.caption(" ".join([plain(result.written), "" if has_many_labels(selection.model) else _(BITS)]).strip())

@@ -16,6 +16,7 @@ from attnviz.translator.model import USE_LAYERS
 from attnviz.ui import cache, widgets
 from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_controls import MASK_MENU
+from attnviz.ui.menus import names_of
 
 MODELS = (N_("Translator"), N_("MiniLM"))
 MODEL, OPEN, HEAD, WORD, ENGLISH, DRAW = "path-model", "open", "path-head", "word", "english", "draw"
@@ -38,7 +39,9 @@ class PathSelection:
 def choose_path(notes: DeltaGenerator) -> PathSelection:
     """Draws the controls; problems are shown in `notes`."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="path-controls"):
-        model = st.selectbox(_("Model"), MODELS, key=MODEL, bind="query-params", width=122)
+        model = st.selectbox(
+            _("Model"), MODELS, key=MODEL, bind="query-params", width=122, format_func=names_of(MODEL, MODELS)
+        )
         if missing := model == MODELS[1] and not is_installed():
             notes.info(
                 plain(_("{NOT_INSTALLED} Until then, this is the translator.").format(NOT_INSTALLED=NOT_INSTALLED))

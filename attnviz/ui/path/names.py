@@ -50,7 +50,7 @@ KINDS = {
 
 def layer_title(name: str) -> str:
     """Returns the title of a layer, such as “Encoder layer 0”."""
-    stack, _, rest = name.partition(" ")
+    stack, rest = (name.partition(" ")[i] for i in (0, 2))
     if rest == "embedding":
         return _("{capitalize} input").format(capitalize=stack.capitalize())
     return (
@@ -62,14 +62,14 @@ def layer_title(name: str) -> str:
 
 def sublayer_title(sublayer: Sublayer) -> str:
     """Returns the title of a sublayer in its layer."""
-    return KINDS.get(sublayer.kind) or layer_title(sublayer.name)
+    return _(KINDS.get(sublayer.kind, "")) or layer_title(sublayer.name)
 
 
 def part_title(activation: Activation) -> str:
     """Returns the title of a part, such as “Weights”."""
     if activation.part == "output":
         return _("Output") if activation.sublayer.endswith("network") else _("Output Wᴼ")
-    return TITLES[activation.part]
+    return _(TITLES[activation.part])
 
 
 def part_sentence(activation: Activation) -> str:
@@ -78,7 +78,7 @@ def part_sentence(activation: Activation) -> str:
         return _("Another matrix brings each row back to the width of the model.")
     if activation.part == "hidden" and "GELU" in activation.formula:
         return _("Each row by itself goes into a wider space, and negative numbers become almost 0 (GELU).")
-    return SENTENCES[activation.part]
+    return _(SENTENCES[activation.part])
 
 
 def look_sentence(sublayer: Sublayer, mask: Mask) -> str:

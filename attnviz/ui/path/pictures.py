@@ -22,7 +22,10 @@ MOST_NUMBERS = 50_000  # of a matrix that is sent as numbers
 LIKELIEST = 6  # words that are shown in the whole model
 CANDIDATES = 16  # words that are shown at the end
 DIGITS = 6  # significant ones, of the numbers that are sent
-LABELS = {"attention": "attention", "cross": "encoder–decoder", "network": N_("MLP"), "output": "norm", "embedding": ""}
+LABELS = {
+    "attention": N_("attention"), "cross": N_("encoder–decoder"), "network": N_("MLP"), "output": N_("norm"),
+    "embedding": "",
+}  # fmt: skip
 
 
 def model_picture(record: ActivationRecord, next_word: NextWord | None, mask: Mask) -> dict[str, Any]:
@@ -41,7 +44,7 @@ def model_picture(record: ActivationRecord, next_word: NextWord | None, mask: Ma
                 "stack": sublayer.stack,
                 "kind": "memory" if sublayer.name == "memory" else sublayer.kind,
                 "title": sublayer_title(sublayer),
-                "label": LABELS[sublayer.kind],
+                "label": _(LABELS[sublayer.kind]),
                 "caption": _stage_caption(sublayer, mask, output),
                 "source": sources[0] if sources else -1,
                 "memory": ends["memory"] if sublayer.kind == "cross" else -1,

@@ -82,7 +82,7 @@ def show(selection: Selection, pinned: int | None) -> None:
                 on_click=toggle,
             )
             if name in random:
-                st.caption(RANDOM)
+                st.caption(_(RANDOM))
 
 
 def change_sentences(before: str, after: str) -> ChangeSentences:

@@ -58,21 +58,21 @@ def show_ways() -> None:
     ways = (
         (
             _("I am new"),
-            NEW,
+            _(NEW),
             ((_("Lesson 1: {title}").format(title=first.title), first.link()), (_("All lessons"), "lessons")),
         ),
         (
             _("I teach"),
-            TEACH,
+            _(TEACH),
             ((_("Lessons"), "lessons"), (_("Present lesson 1"), first.link(1, presentation.PRESENTING))),
         ),
         (
             _("I compare masks or models"),
-            COMPARE,
+            _(COMPARE),
             ((_("Explore"), "explore"), (_("Masks"), "masks"), (_("Models"), "models")),
         ),
     )
-    st.html(element("p", ABOUT, class_="attnviz-about") + join(card(*way) for way in ways))
+    st.html(element("p", _(ABOUT), class_="attnviz-about") + join(card(*way) for way in ways))
 
 
 def card(name: str, about: str, links: Sequence[tuple[str, str]]) -> Markup:

@@ -22,6 +22,7 @@ from attnviz.translator.model import HEADS, LAYERS, USES
 from attnviz.ui import cache, mechanism_controls, pinned_query, widgets
 from attnviz.ui.head_controls import head_names
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 from attnviz.ui.similarity_picker import similarity
 from attnviz.ui.steps import edits
 
@@ -88,7 +89,8 @@ def _choose_query(tokens: tuple[str, ...]) -> int:
 def _choose_example() -> _Choice:
     kind = st.selectbox(
         _("Attention"), list(EXAMPLES), key="attention", bind="query-params",
-        help=" ".join(f"**{name}**: {about}." for name, (about, _) in EXAMPLES.items()),
+        format_func=names_of("attention", EXAMPLES),
+        help=" ".join(f"**{_(name)}**: {_(about)}." for name, (about, choose) in EXAMPLES.items()),
     )  # fmt: skip
     return EXAMPLES[kind][1]()
 
@@ -127,9 +129,9 @@ def _choose_translator_head() -> _Choice:
 
 
 EXAMPLES: dict[str, tuple[str, Callable[[], _Choice]]] = {
-    "Self": (N_("keys and values from the same sentence"), lambda: _choose_sentence(cross=False)),
-    "Cross": (N_("keys and values from a second sentence"), lambda: _choose_sentence(cross=True)),
-    "Translator": (N_("a head of the small translator of the Transformer page"), _choose_translator_head),
+    N_("Self"): (N_("keys and values from the same sentence"), lambda: _choose_sentence(cross=False)),
+    N_("Cross"): (N_("keys and values from a second sentence"), lambda: _choose_sentence(cross=True)),
+    N_("Translator"): (N_("a head of the small translator of the Transformer page"), _choose_translator_head),
 }
 
 

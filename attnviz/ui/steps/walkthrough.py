@@ -81,7 +81,7 @@ def _rest_of_the_layer(example: TranslatorExample) -> tuple[html.Markup | str, h
 def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ...]) -> Stage:
     """Returns a stage with its sentence, and the cell whose formula is shown: that of the largest weight."""
     steps, head, row = selection.steps, selection.head, selection.row
-    heads, _, d_k = steps.inputs.key.shape
+    heads, d_k = len(steps.inputs.key), steps.inputs.key.shape[-1]
     query = visible(steps.inputs.query_tokens[row])
     weights = steps.matrices[f"weights{head}"].values[row]
     best, *others = weights.argsort(descending=True, stable=True).tolist()
@@ -89,7 +89,7 @@ def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ..
     sentences = {
         "vectors": selection.example.origin,
         "similarity": _("How similar are the query of “{query}” and each key? {SIMILARITY}").format(
-            query=query, SIMILARITY=SIMILARITY[type(steps.mechanism.score)]
+            query=query, SIMILARITY=_(SIMILARITY[type(steps.mechanism.score)])
         ),
         "scaling": _(
             "Each dot product is divided by √d_k = √{d_k}, so that its spread does not grow with the vectors’ width."
@@ -119,7 +119,7 @@ def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ..
         cell = (last.name, row, [*others, best][0])
     else:
         cell = (last.name, row, best if last.columns == steps.inputs.key_tokens else 0)
-    return Stage(name, TITLES[name], sentences[name], cell)
+    return Stage(name, _(TITLES[name]), sentences[name], cell)
 
 
 def _index(head: int) -> str:

@@ -87,7 +87,9 @@ def scaling_sentence(scaling: Scaling, width: int) -> Markup:
         for one in (scaling.variance, scaling.greatest, scaling.gradient)
     )
     return Markup(
-        "At d = {} dot products have a variance of <b>{}</b> (in theory {}); divided by √{}, <b>{}</b> (1). "
-        "The greatest of {} weights is <b>{}</b> on average instead of <b>{}</b>, "
-        "and the gradient of the softmax <b>{}</b> instead of <b>{}</b>."
+        _(
+            "At d = {} dot products have a variance of <b>{}</b> (in theory {}); divided by √{}, <b>{}</b> (1). "
+            "The greatest of {} weights is <b>{}</b> on average instead of <b>{}</b>, "
+            "and the gradient of the softmax <b>{}</b> instead of <b>{}</b>."
+        )
     ).format(width, plain, width, width, scaled, KEYS, peak, calm, small, large)

@@ -15,8 +15,8 @@ from attnviz.ui.chart import chart
 from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.what_if import words
 
-NAMES = (N_("With attention"), N_("With one vector of {D_MODEL} numbers").format(D_MODEL=D_MODEL))
-SUFFIXES = (N_(" with attention"), N_(" with one vector"))
+NAMES = (N_("With attention"), N_("With one vector of {width} numbers"))
+SUFFIXES = (" with attention", " with one vector")  # in the names of quantities
 HISTORY = N_(
     "**Before attention.** The first neural translators had two recurrent networks (Cho et al. "
     "2014; Sutskever et al. 2014, with LSTMs). The first network, the encoder, read the sentence "
@@ -35,7 +35,7 @@ WHAT_WAS_DONE = N_(
     "testing. *Words right* are the words of the right translation that are there, in their order; "
     "the other words are marked above. The mark at the end counts as a word. The dotted line is "
     "the length of your sentence."
-).format(STEPS=grouped(STEPS), BATCH=BATCH, SENTENCES=SENTENCES)
+)
 
 
 def show(selection: TransformerSelection) -> None:
@@ -47,11 +47,11 @@ def show(selection: TransformerSelection) -> None:
     )
     quantities.publish(lambda: length_quantities(both))
     st.html(html.summary(verdict(both), role="status"))
-    for name, translation, column in zip(NAMES, both, st.columns(2, gap="medium"), strict=True):
+    for name, translation, column in zip(_names(), both, st.columns(2, gap="medium"), strict=True):
         column.html(words(name, translation, wrong_words(translation)))
     _show_charts(len(selection.translation.english))
-    st.markdown(HISTORY)
-    st.caption(WHAT_WAS_DONE)
+    st.markdown(_(HISTORY))
+    st.caption(_(WHAT_WAS_DONE).format(STEPS=grouped(STEPS), BATCH=BATCH, SENTENCES=SENTENCES))
 
 
 def wrong_words(translation: Translation) -> set[int]:
@@ -70,11 +70,7 @@ def length_quantities(both: tuple[Translation, Translation]) -> Quantities:
         if translation.reference:
             right = matching_words(translation.french, translation.reference.french)
             computed[f"words right{suffix}"] = float(len(right))
-        computed |= {
-            _("sentences right{suffix}").format(suffix=suffix): one.sentences
-            for one in accuracies
-            if one.length == length
-        }
+        computed |= {f"sentences right{suffix}": one.sentences for one in accuracies if one.length == length}
     return computed | {"words": float(length)}
 
 
@@ -103,9 +99,13 @@ def verdict(both: tuple[Translation, Translation]) -> str:
     return " ".join(parts)
 
 
+def _names() -> list[str]:
+    return [_(name).format(width=D_MODEL) for name in NAMES]
+
+
 def _show_charts(length: int) -> None:
     """Draws the accuracy by the length of sentences, and marks one length."""
-    accuracies = dict(zip(NAMES, shipped_accuracies().values(), strict=True))
+    accuracies = dict(zip(_names(), shipped_accuracies().values(), strict=True))
     lengths = [one.length for one in next(iter(accuracies.values()))]
     views = (
         ("sentences", _("Sentences right in every word"), "sentences"),
@@ -127,6 +127,6 @@ def _show_charts(length: int) -> None:
             st.markdown(f"**{title}**")
             chart(
                 accuracy(lengths, shares, marked=length), f"lengths-{key}", label=_("{title}, by sentence length").format(title=title),
-                name=_("{lower} by length").format(lower=title.lower()), description=f"{ends}.",
+                name=_("{title} by length").format(title=title), description=f"{ends}.",
                 height=260 if presentation.presenting() else 300, grows=False,
             )  # fmt: skip

@@ -22,6 +22,7 @@ from attnviz.translator.lexicon import (
 )
 from attnviz.translator.model import Use
 from attnviz.ui import cache, html, presentation
+from attnviz.ui.menus import names_of
 from attnviz.ui.similarity_picker import similarity
 from attnviz.ui.transformer import maps
 
@@ -76,7 +77,16 @@ def _choose_head(use: Use, translator: Translator) -> int:
         st.session_state[key] = first
     st.session_state[f"{key} first"] = first
     index = maps.HEAD_NAMES.index(first)
-    return maps.HEAD_NAMES.index(st.selectbox(maps.USES[use], maps.HEAD_NAMES, index, key=key, bind="query-params"))
+    return maps.HEAD_NAMES.index(
+        st.selectbox(
+            _(maps.USES[use]),
+            maps.HEAD_NAMES,
+            index,
+            key=key,
+            bind="query-params",
+            format_func=names_of(key, maps.HEAD_NAMES),
+        )  # fmt: skip
+    )
 
 
 def _choose_sentence() -> str:
@@ -105,17 +115,17 @@ def _draw_sentence() -> None:
 def vocabulary() -> html.Markup:
     """Returns all words of the translator, by kind."""
     groups = {
-        "Articles and the like": list(DETERMINERS),
-        "Pronouns": list(PRONOUNS),
+        _("Articles and the like"): list(DETERMINERS),
+        _("Pronouns"): list(PRONOUNS),
         **{
-            name: [f"{noun.english}, {noun.plural}" for noun in NOUNS if noun.kind == kind]
+            _(name): [f"{noun.english}, {noun.plural}" for noun in NOUNS if noun.kind == kind]
             for kind, name in KINDS.items()
         },
-        "Adjectives": [adjective.english for adjective in ADJECTIVES],
-        "Verbs": [f"{verb.english}, {verb.third}" for verb in VERBS],
-        "Where": [*PREPOSITIONS, "of", "to"],
-        "When, how often": [*ADVERBS, *FREQUENCY],
-        "Not, and questions": ["not", *QUESTION_WORDS],
+        _("Adjectives"): [adjective.english for adjective in ADJECTIVES],
+        _("Verbs"): [f"{verb.english}, {verb.third}" for verb in VERBS],
+        _("Where"): [*PREPOSITIONS, "of", "to"],
+        _("When, how often"): [*ADVERBS, *FREQUENCY],
+        _("Not, and questions"): ["not", *QUESTION_WORDS],
     }
     rows = (html.element("dt", name) + html.element("dd", " · ".join(words)) for name, words in groups.items())
     return html.element("dl", *rows, class_="attnviz-words")

@@ -8,7 +8,7 @@ import streamlit as st
 
 from attnviz.figures import lines
 from attnviz.formatting import number, visible
-from attnviz.language import N_, _
+from attnviz.language import N_, _, current_language, in_sentence
 from attnviz.translator import Step, Translation, next_words
 from attnviz.translator.train import SMOOTHING
 from attnviz.translator.translation import detokenize
@@ -24,7 +24,7 @@ COLORED = N_(
     "Orange: where this word looks; a thicker line is more attention. Gray: where each earlier word looked most."
 )
 RINGS = N_(" A ring marks the English word that it stands for; the head was never taught this.")
-SURE = N_("How sure it is of the next word (training limits this to about {value:.2f}).").format(value=1 - SMOOTHING)
+SURE = N_("How sure it is of the next word (training limits this to about {most}).")
 MOST_EXPECTED = 4  # words that are named where another one is not understood
 
 
@@ -61,7 +61,7 @@ def _show_lines(translation: Translation, step: int, head: int) -> None:
         height=high,
         grows=False,
     )
-    st.caption(COLORED + RINGS * bool(cross.true))
+    st.caption(_(COLORED) + _(RINGS) * bool(cross.true))
 
 
 def _step(translation: Translation) -> int:
@@ -101,9 +101,15 @@ def in_french(translation: Translation, step: int) -> html.Markup:
     parts: list[object] = []
     for i, piece in enumerate(pieces(translation)):
         parts += [" " * piece.startswith(" "), mark(piece.strip(), i)]
-    end = mark("end", max(step, len(translation.french)))
+    end = mark(_("end"), max(step, len(translation.french)))
     return html.element(
-        "p", *parts, " ", html.element("small", end), class_="attnviz-translation", lang="fr", role="status"
+        "p",
+        *parts,
+        " ",
+        html.element("small", end, lang=current_language()),
+        class_="attnviz-translation",
+        lang="fr",
+        role="status",
     )
 
 
@@ -150,13 +156,15 @@ def likeliest(step: Step) -> html.Markup:
         )
         for word, probability in step.likeliest()
     )
-    return html.element("table", html.element("caption", SURE), *rows, class_="attnviz-likeliest")
+    return html.element(
+        "table", html.element("caption", _(SURE).format(most=f"{1 - SMOOTHING:.2f}")), *rows, class_="attnviz-likeliest"
+    )
 
 
 def looks(translation: Translation, step: int, head: str, weights: np.ndarray) -> str:
     """Returns a sentence about the largest weight of the current word."""
     word, key = translation.steps[step].word, int(np.nanargmax(weights))
-    layer, _, head_name = head.lower().partition(", ")
+    layer, head_name = map(in_sentence, head.split(", ", 1))
     when = _("When ending the sentence") if word == END else _("When writing “{word}”").format(word=visible(word))
     share = number(float(weights[key]))
     return _("{when}, {head_name} of {layer} gives {share} of its attention to “{english}”.").format(

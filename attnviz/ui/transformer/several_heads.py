@@ -5,7 +5,7 @@ import streamlit as st
 import torch
 
 from attnviz.formatting import enumeration, number, percent, visible
-from attnviz.language import N_, _
+from attnviz.language import N_, _, current_language
 from attnviz.lessons.checks import Quantities
 from attnviz.translator import Translation
 from attnviz.translator.head_ablation import TEST_SENTENCES, HeadAblation, ablate_heads, head_contributions
@@ -13,6 +13,7 @@ from attnviz.translator.model import D_MODEL, HEADS, Use
 from attnviz.ui import cache, html, quantities
 from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.before_attention import wrong_words
 from attnviz.ui.transformer.controls import TransformerSelection
@@ -20,11 +21,11 @@ from attnviz.ui.transformer.decoding import pieces
 
 USE = "heads-of"  # in the session and in the link
 COLUMNS = (
-    "head",
+    N_("head"),
     N_("looks most at"),
-    "adds",
+    N_("adds"),
     N_("without this head"),
-    N_("right, of {TEST_SENTENCES}").format(TEST_SENTENCES=TEST_SENTENCES),
+    N_("right, of {count}"),
 )
 D_V = D_MODEL // HEADS
 STEPS = "./steps?heads=2&d-k=2&stage=heads"
@@ -46,7 +47,7 @@ def show(selection: TransformerSelection) -> None:
     names = {name: use for use, name in maps.USES.items()}
     chosen = st.segmented_control(
         _("Use of attention"), list(names), default=maps.USES["decoder"], required=True, key=USE, bind="query-params",
-        label_visibility="collapsed",
+        format_func=names_of(USE, names), label_visibility="collapsed",
     )  # fmt: skip
     use = names[chosen]
     ablations = cache.once(
@@ -60,7 +61,7 @@ def show(selection: TransformerSelection) -> None:
     about = _("Two heads, Concat and Wᴼ in numbers that are few enough to be read")
     st.html(html.element("a", about, class_="attnviz-link", href=STEPS, target="_blank"))
     st.caption(
-        CAPTION.format(
+        _(CAPTION).format(
             heads=HEADS,
             d=D_V,
             width=D_MODEL,
@@ -123,7 +124,9 @@ def _table(selection: TransformerSelection, use: Use, row: int, ablations: tuple
                 class_="attnviz-changes" if one.translation.french != translation.french else None,
             )
         )
-    head = html.element("tr", *(html.element("th", name, scope="col") for name in COLUMNS))
+    head = html.element(
+        "tr", *(html.element("th", _(name).format(count=TEST_SENTENCES), scope="col") for name in COLUMNS)
+    )
     table = html.element(
         "table", html.element("thead", head), html.element("tbody", *cells), class_="attnviz-ablations"
     )
@@ -133,7 +136,7 @@ def _table(selection: TransformerSelection, use: Use, row: int, ablations: tuple
 def _marked(translation: Translation, before: Translation) -> Markup:
     """Returns a translation with its wrong words marked; the same one is said to be so."""
     if translation.french == before.french:
-        return html.element("span", _("the same"), lang="en", class_="attnviz-same")
+        return html.element("span", _("the same"), lang=current_language(), class_="attnviz-same")
     wrong = wrong_words(translation)
     parts: list[object] = []
     for i, piece in enumerate(pieces(translation)):

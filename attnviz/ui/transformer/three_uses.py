@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from attnviz.formatting import percent, visible
-from attnviz.language import N_, _
+from attnviz.language import N_, _, in_sentence, option_name
 from attnviz.lessons.checks import Quantities, map_quantities
 from attnviz.translator import Translation, Translator
 from attnviz.translator.grammar import ADJECTIVE
@@ -32,10 +32,10 @@ HEAD_NOTES: dict[Use, str] = {
     ),
     "decoder": N_("In this head, the row that writes *pas* looks back at *ne*, the first half of “not”."),
 }
-PLACES: dict[Use, str] = {
-    "encoder": N_(" in the encoder"),
-    "decoder": N_(" in the decoder"),
-    "cross": N_(" in cross-attention"),
+PLACES: dict[Use, str] = {  # in the names of quantities
+    "encoder": " in the encoder",
+    "decoder": " in the decoder",
+    "cross": " in cross-attention",
 }
 NE = ("ne", "n'")
 ROW = "encoder-row"
@@ -77,7 +77,7 @@ def _quantities(selection: TransformerSelection) -> Quantities:
 def _show_use(use: Use, selection: TransformerSelection) -> None:
     translator, translation, step = selection.translator, selection.translation, selection.step
     head = selection.heads[use]
-    st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}  \n{EXPLANATIONS[use]}")
+    st.markdown(f"**{_(maps.USES[use])}**, {in_sentence(maps.HEAD_NAMES[head])}  \n{_(EXPLANATIONS[use])}")
     step_maps = maps.use_maps(translation, use, step)
     shares = (
         [percent(share, 2) for share in maps.agreement(translator)] if use == "cross" else [""] * len(maps.HEAD_NAMES)
@@ -88,7 +88,10 @@ def _show_use(use: Use, selection: TransformerSelection) -> None:
         chosen=head,
         on_open=partial(maps.choose_head, use),
         labels=shares,
-        names=[f"{name}: {share}" if share else name for name, share in zip(maps.HEAD_NAMES, shares, strict=True)],
+        names=[
+            f"{option_name(name)}: {share}" if share else option_name(name)
+            for name, share in zip(maps.HEAD_NAMES, shares, strict=True)
+        ],
     )
     names = pinned_query.numbered(range(len(step_maps.queries)), step_maps.queries)
     maps.show_head(
@@ -134,7 +137,7 @@ def _note(use: Use, translator: Translator, translation: Translation, head: int)
     if use != "cross":
         words, telling = (translation.english, ADJECTIVE) if use == "encoder" else (translation.french, NE)
         is_telling = head == maps.first_head(use, translator) and any(word in telling for word in words)
-        return HEAD_NOTES[use] if is_telling else ""
+        return _(HEAD_NOTES[use]) if is_telling else ""
     share = percent(maps.agreement(translator)[head], 2)
     whole = maps.use_maps(translation, use)
     if not whole.true:

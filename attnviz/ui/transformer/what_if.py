@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.formatting import number, visible
-from attnviz.language import N_, _
+from attnviz.language import N_, _, in_sentence
 from attnviz.masks import Band, Full
 from attnviz.mechanism import Mechanism
 from attnviz.models.interventions import Intervention
@@ -19,6 +19,7 @@ from attnviz.translator.model import HEADS, USE_LAYERS, Use
 from attnviz.ui import html, interventions
 from attnviz.ui.color_range import largest_weight
 from attnviz.ui.interventions import SIDES
+from attnviz.ui.menus import tab_names
 from attnviz.ui.transformer import decoding, maps
 from attnviz.ui.transformer.controls import TransformerSelection
 
@@ -45,7 +46,7 @@ def show(selection: TransformerSelection) -> None:
     steps = _steps(both, selection.step)
     notes.html(html.summary(intervention_verdict(both, changes), role="status"))
     for i, column in enumerate(columns):
-        column.html(words(SIDES[i], both[i], differing(both)[i], steps[i]))
+        column.html(words(_(SIDES[i]), both[i], differing(both)[i], steps[i]))
     _show_maps(selection, both, changes, use, steps)
 
 
@@ -88,7 +89,8 @@ def _choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Intervent
     refused: list[str] = []
     chosen: list[Intervention] = []
     opened: Use = "decoder"
-    tabs = st.tabs(list(maps.SHORT.values()), default=maps.SHORT["decoder"], key=USE, bind="query-params")
+    names = tab_names(USE, maps.SHORT.values())
+    tabs = st.tabs(names, default=_(maps.SHORT["decoder"]), key=USE, bind="query-params")
     for (use, start), tab in zip(trained(translator).items(), tabs, strict=True):
         with tab:
             *columns, ablation_column = st.columns(4, gap="medium")
@@ -108,7 +110,12 @@ def _ablated(use: Use, layer: int) -> list[int]:
     key = _ablated_key(use, layer)
     return sorted(
         st.pills(
-            label, range(HEADS), selection_mode="multi", key=key, bind="query-params", help=interventions.ABLATION_HELP
+            label,
+            range(HEADS),
+            selection_mode="multi",
+            key=key,
+            bind="query-params",
+            help=_(interventions.ABLATION_HELP),
         )
     )
 
@@ -125,7 +132,7 @@ def _write(translator: Translator, changes: Interventions) -> None:
         for i, place in enumerate(USE_LAYERS[use]):
             st.session_state[_ablated_key(use, i)] = [head for layer, head in intervention.ablated if layer == place]
         if not intervention.is_empty:
-            st.session_state[USE] = maps.SHORT[use]
+            st.session_state[USE] = _(maps.SHORT[use])
 
 
 def _run(
@@ -156,13 +163,13 @@ def _show_maps(
 ) -> None:
     """Draws the heads of one use and the map of the selected one, on both sides."""
     head = selection.heads[use]
-    st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}")
+    st.markdown(f"**{_(maps.USES[use])}**, {in_sentence(maps.HEAD_NAMES[head])}")
     both_maps = [maps.use_maps(one, use, step) for one, step in zip(both, steps, strict=True)]
     linked = (both_maps[0].queries, both_maps[0].keys) == (both_maps[1].queries, both_maps[1].keys)
     end, rows = max(1.0, largest_weight([one.weights for one in both_maps])), max(len(one.queries) for one in both_maps)
 
     def draw_heads(side: int) -> str:
-        st.markdown(f"**{SIDES[side]}**")
+        st.markdown(f"**{_(SIDES[side])}**")
         on_open = partial(maps.choose_head, use)
         maps.show_heads(both_maps[side], f"{KEYS[side]}-heads", chosen=head, largest=end, on_open=on_open)
         return ""
@@ -185,7 +192,7 @@ def intervention_verdict(both: Both, changes: Interventions) -> str:
     """Returns the effect of the interventions on the translation as text."""
     before, after = both
     if not changes:
-        return interventions.UNCHANGED
+        return _(interventions.UNCHANGED)
     sentence = _("The translation changes where words are marked.")
     if before.french == after.french and before.finished == after.finished:
         sentence = _("The translation stays the same; its probabilities and maps change.")
@@ -194,7 +201,7 @@ def intervention_verdict(both: Both, changes: Interventions) -> str:
     sees_future = in_use(changes, "decoder").mask and not all(
         one.is_causal for one in after.steps[-1].records if one.use == "decoder"
     )
-    return f"{sentence} {FUTURE}" if sees_future else sentence
+    return f"{sentence} {_(FUTURE)}" if sees_future else sentence
 
 
 def differing(both: Both) -> tuple[set[int], set[int]]:
