@@ -100,15 +100,15 @@ def option_with_name(name: str, options: Iterable[str], names: Callable[[str, st
     return next((option for code in codes for option in options if name_in(option, code) == name), None)
 
 
-def in_sentence(option: str) -> str:
+def in_sentence(option: str, code: str | None = None) -> str:
     """Returns the name of an option within a sentence: in English with a small letter; German nouns keep theirs.
 
     Example:
         >>> in_sentence("Layer 0, head 1")
         'layer 0, head 1'
     """
-    name = option_name(option)
-    return name[:1].lower() + name[1:] if current_language() == ENGLISH else name
+    name = option_name(option, code)
+    return name[:1].lower() + name[1:] if (code or current_language()) == ENGLISH else name
 
 
 def preferred_language(accepted: str) -> str:

@@ -54,7 +54,7 @@ def parse_bookmarks(text: str) -> list[Bookmark]:
         pinned = int(entry[5]) if entry[5] else None
         marks.append(Bookmark(entry[6], (first_query, last_query), (first_key, last_key), pinned))
     if len(marks) > MOST or len({mark.name for mark in marks}) < len(marks):
-        raise ValueError(_("There are more than {MOST} bookmarks, or two of one name.").format(MOST=MOST))
+        raise ValueError(_("There are more than {most} bookmarks, or two of one name.").format(most=MOST))
     return marks
 
 
@@ -96,18 +96,28 @@ def show(
         for i, mark in enumerate(marks):
             with st.container(horizontal=True, wrap=False):
                 st.button(
-                    plain(mark.name), key=f"bookmark-{i}", on_click=open_mark, args=(mark,), width="stretch",
-                    disabled=not mark.fits(inputs), help=_("Queries {span}, keys {span_2}").format(span=_span(mark.queries), span_2=_span(mark.keys)),
-                )  # fmt: skip
+                    plain(mark.name),
+                    key=f"bookmark-{i}",
+                    on_click=open_mark,
+                    args=(mark,),
+                    width="stretch",
+                    disabled=not mark.fits(inputs),
+                    help=_("Queries {span}, keys {span_2}").format(span=_span(mark.queries), span_2=_span(mark.keys)),
+                )
                 st.button(
-                    "", icon=":material/delete:", key=f"bookmark-{i}-remove", help=plain(_("Remove {name}").format(name=mark.name)),
-                    on_click=_keep, args=([other for other in marks if other is not mark],), type="tertiary",
-                )  # fmt: skip
+                    "",
+                    icon=":material/delete:",
+                    key=f"bookmark-{i}-remove",
+                    help=plain(_("Remove {name}").format(name=mark.name)),
+                    on_click=_keep,
+                    args=([other for other in marks if other is not mark],),
+                    type="tertiary",
+                )
         is_full = len(marks) >= MOST
         st.text_input(_("Name"), key=NAME, max_chars=LONGEST, placeholder=_span(queries), disabled=is_full)
         st.button(_("Bookmark this part"), key="bookmark-add", on_click=add, disabled=is_full)
         if is_full:
-            st.caption(_("A link holds at most {MOST}. Remove one first.").format(MOST=MOST))
+            st.caption(_("A link holds at most {most}. Remove one first.").format(most=MOST))
 
 
 def _marks() -> list[Bookmark]:

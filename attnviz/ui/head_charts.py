@@ -268,7 +268,7 @@ def _notes(selection: Selection, head_map: HeadMap) -> list[str]:
                 )
             )
     if any(token != token.strip(" ") for token in (*head_map.query_tokens, *head_map.key_tokens)):
-        notes.append(_("{SPACE} is a space that is a part of its token.").format(SPACE=SPACE))
+        notes.append(_("{space} is a space that is a part of its token.").format(space=SPACE))
     if empty := empty_rows(weights):
         few = _joined_tokens([head_map.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
         notes.append(

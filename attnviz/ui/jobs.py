@@ -170,8 +170,8 @@ class Jobs:
         finished = [name for name, job in self._jobs.items() if job.is_over]
         if len(self._jobs) - len(finished) >= MOST_RUNNING:
             raise ValueError(
-                _("The server computes {MOST_RUNNING} long pictures now, as many as it may. Try later.").format(
-                    MOST_RUNNING=MOST_RUNNING
+                _("The server computes {most_running} long pictures now, as many as it may. Try later.").format(
+                    most_running=MOST_RUNNING
                 )
             )
         for name in finished[: max(0, len(finished) - MOST_FINISHED + 1)]:

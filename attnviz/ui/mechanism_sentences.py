@@ -36,16 +36,16 @@ def part_name(part: Score | Normalizer) -> str:
     Learned parameters of each head are omitted.
     """
     if any(isinstance(value, Tensor) for value in vars(part).values()):
-        return title(type(part))
+        return _(title(type(part)))
     values = [
-        f"{one.metadata.get('label', one.name)} {significant(getattr(part, one.name))}"
+        f"{_(one.metadata.get('label', one.name))} {significant(getattr(part, one.name))}"
         for one in fields(part)  # type: ignore[arg-type]
         if one.metadata and getattr(part, one.name) != one.default
     ]
     return (
-        _("{title} with {join}").format(title=title(type(part)), join=", ".join(values))
+        _("{title} with {join}").format(title=_(title(type(part))), join=", ".join(values))
         if values
-        else title(type(part))
+        else _(title(type(part)))
     )
 
 
@@ -59,4 +59,4 @@ def bias_phrase(bias: Bias) -> str:
         return _("plus the model’s number for the distance from query to key")
     if isinstance(bias, ModelBias):
         return _("plus the model’s number for the pair of query and key")
-    return _("changed by {title}").format(title=title(type(bias)))
+    return _("changed by {title}").format(title=_(title(type(bias))))

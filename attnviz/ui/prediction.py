@@ -111,15 +111,15 @@ def _prediction(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, 
     names = [visible(token) for token in keys]
     if len(set(names)) < len(names):
         names = numbered(range(len(keys)), keys)
-    label = _("Where does **{query}** look? Pick one key, or up to {MOST_PICKED}.").format(
-        query=plain(visible(query)), MOST_PICKED=MOST_PICKED
+    label = _("Where does **{query}** look? Pick one key, or up to {most_picked}.").format(
+        query=plain(visible(query)), most_picked=MOST_PICKED
     )
     if len(keys) > MOST_PILLS:
         picked = st.multiselect(label, names, key=f"{key}-picked", max_selections=MOST_PICKED)
     else:
         picked = st.pills(label, names, selection_mode="multi", format_func=plain, key=f"{key}-picked")
     if len(picked) > MOST_PICKED:
-        st.caption(_("At most {MOST_PICKED} keys: take one back.").format(MOST_PICKED=MOST_PICKED))
+        st.caption(_("At most {most_picked} keys: take one back.").format(most_picked=MOST_PICKED))
         return None
     places = sorted(names.index(name) for name in picked)
     if not places:

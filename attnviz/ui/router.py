@@ -25,7 +25,7 @@ pages = [
     st.Page(PAGES / "models.py", title=_("Models"), icon=":material/neurology:"),
 ]
 page = st.navigation(pages, position="top")
-link_state.follow_history(visitor_language.parameters())
+link_state.follow_history(visitor_language.link_parameter())
 visitor_language.keep_in_link()
 requested = link_state.requested_values()
 presentation.switch(pages, page)

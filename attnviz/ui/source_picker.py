@@ -58,7 +58,7 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
         places.notes.info(plain(sentence))
     if isinstance(chosen, Toy) and isinstance(example, Toy):
         places.notes.info(
-            plain(_("{NOT_INSTALLED} Until then, these are toy vectors.").format(NOT_INSTALLED=minilm.NOT_INSTALLED))
+            plain(_("{not_installed} Until then, these are toy vectors.").format(not_installed=minilm.NOT_INSTALLED))
         )
     with st.sidebar:
         index, head = head_controls.choose_layer_and_head(layers, source.opening)

@@ -8,7 +8,7 @@ import streamlit as st
 from attnviz.analysis.token_search import find_phrase
 from attnviz.formatting import grouped, quoted
 from attnviz.inputs import Inputs
-from attnviz.language import _
+from attnviz.language import _, plural
 from attnviz.ui import pinned_query
 from attnviz.ui.markdown import plain
 
@@ -55,7 +55,7 @@ def show(inputs: Inputs, on_match: Callable[[int | None, int | None], None]) -> 
     count, last = len(positions), st.session_state.get(_LAST, -1)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(_("Next"), key="find-next", icon=":material/arrow_downward:", on_click=go_on)
-        matches = f"{count:,} {'match' if count == 1 else 'matches'}"
+        matches = plural("{count} match", "{count} matches", count).format(count=grouped(count))
         st.caption(
             _("Match {index} of {count}").format(index=grouped(positions.index(last) + 1), count=grouped(count))
             if last in positions

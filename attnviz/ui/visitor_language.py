@@ -1,6 +1,6 @@
 """The language of a visitor: that of the link, or else the one that the browser likes best."""
 
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -33,17 +33,16 @@ def keep_in_link() -> None:
         link_state.refuse(KEY)
 
 
-def parameters() -> dict[str, str]:
+def link_parameter() -> dict[str, str]:
     """Returns what links to other pages of this session say, too: the language, if a link has chosen it."""
     chosen = st.session_state[_CHOSEN]
     return {} if chosen == preferred_language(_accepted()) else {KEY: chosen}
 
 
 def show_others() -> None:
-    """Draws links to this page in the other languages; call it after the page, which has written its link."""
-    parameters = [one for one in link_state.link_parameters() if one[0] != KEY]
+    """Draws links to this page in the other languages; the browser adds the state of the page (navigation/links.js)."""
     links = (
-        element("a", name, href=f"?{urlencode([*parameters, (KEY, code)])}", hreflang=code, lang=code)
+        element("a", name, href=f"?{KEY}={code}", hreflang=code, lang=code)
         for code, name in LANGUAGES.items()
         if code != st.session_state[_CHOSEN]
     )

@@ -169,8 +169,11 @@ def _choose_weight(row: int, column: int) -> float:
 
 def _choose_coloring() -> Colored:
     name = st.selectbox(
-        _("Color the plane by"), list(COLORINGS), key="color", bind="query-params", format_func=names_of("color", COLORINGS),
-        help=_("What every other query would get: which key has most of its weight, or which value comes "
-"back."),
-    )  # fmt: skip
+        _("Color the plane by"),
+        list(COLORINGS),
+        key="color",
+        bind="query-params",
+        format_func=names_of("color", COLORINGS),
+        help=_("What every other query would get: which key has most of its weight, or which value comes back."),
+    )
     return COLORINGS[str(name)]

@@ -42,7 +42,7 @@ CAPTION = N_(
 
 LEFT_OUT = N_(
     "A pattern is left out where even its smallest size has more pairs. Vertical-slash and blocks "
-    "are chosen from the weights under A; of more than {LONG} tokens only where A is causal."
+    "are chosen from the weights under A; of more than {long} tokens only where A is causal."
 )
 
 
@@ -80,9 +80,12 @@ def show(pair: MaskPair) -> None:
     if before.mask != own and _is_in_language(own):
         with notes:
             st.button(
-                _("Take this layer’s own mask as A: {short}").format(short=_short(str(own))), key="own-mask", type="tertiary",
-                on_click=set_mask, args=("A", str(own)),
-            )  # fmt: skip
+                _("Take this layer’s own mask as A: {short}").format(short=_short(str(own))),
+                key="own-mask",
+                type="tertiary",
+                on_click=set_mask,
+                args=("A", str(own)),
+            )
     if isinstance(pair.head, int):
         _show_presets(pair, dense, kept)
     _show_models_link(str(after.mask))
@@ -278,12 +281,15 @@ def _show_presets(pair: MaskPair, dense: DenseHead, kept: MassKept) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         for i, preset in enumerate(presets):
             st.button(
-                _("{name} as B").format(name=_(preset.name)), key=f"take-{i}", help=_short(str(preset.mask)), on_click=set_mask,
+                _("{name} as B").format(name=_(preset.name)),
+                key=f"take-{i}",
+                help=_short(str(preset.mask)),
+                on_click=set_mask,
                 args=("B", str(preset.mask)),
-            )  # fmt: skip
+            )
     if not presets:
         st.info(_("No pattern has so few pairs. Choose a larger share."))
-    st.caption(_(LEFT_OUT).format(LONG=grouped(LONG)))
+    st.caption(_(LEFT_OUT).format(long=grouped(LONG)))
 
 
 def _row(name: str, mask: str, cost: SparseCost, kept: float, own: SparseCost, pair: MaskPair) -> list[object]:

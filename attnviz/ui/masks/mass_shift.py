@@ -89,15 +89,15 @@ def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], me
         result.append(
             Markup(
                 _(
-                    "Every key that stayed has {} what it had, one divided by what was left: softmax shares out what is "
-                    "taken in proportion (checked on these numbers: the largest deviation is {:.0e})."
+                    "Every key that stayed has {} what it had, one divided by what was left: softmax shares out what "
+                    "is taken in proportion (checked on these numbers: the largest deviation is {:.0e})."
                 )
             ).format(times, shift.deviation)
             if shift.proportional
             else Markup(
                 _(
-                    "A softmax over the same scores would give every key that stayed {} what it had. Here it is another "
-                    "normalizer, or other scores: weights differ from that by up to {}."
+                    "A softmax over the same scores would give every key that stayed {} what it had. Here it is "
+                    "another normalizer, or other scores: weights differ from that by up to {}."
                 )
             ).format(times, number(shift.deviation or 0))
         )

@@ -23,12 +23,14 @@ from attnviz.ui.head_charts import show_mosaic
 from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_map import HeadMap, selected_thumbnails
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 from attnviz.ui.models.head_aggregate import (
     METHODS,
     ROLLOUT,
     VALUE_WEIGHTED,
     LayerHead,
     aggregate_map,
+    layer_head_name,
     layer_head_names,
     of_stack,
 )
@@ -46,8 +48,9 @@ def show(selection: ModelSelection) -> None:
     """Draws the heads to choose from, their map, and the sum of the chosen rows."""
     method = st.segmented_control(
         _("Taken together"), list(METHODS), default=N_("Mean"), required=True, key=METHOD, bind="query-params",
+        format_func=names_of(METHOD, METHODS),
         label_visibility="collapsed",
-    ) or N_("Mean")  # a link may say nothing  # fmt: skip
+      ) or "Mean"  # a link may say nothing  # fmt: skip
     stack, notes = similar_layers(selection.layers, selection.index), st.container()
     if METHODS[method].aggregate and not _is_affordable(selection, stack):
         stack = [selection.index]
@@ -77,11 +80,11 @@ def show(selection: ModelSelection) -> None:
             _toggle(names[selection.queries.index(query)])
 
     with right:
-        st.html(html.summary(head_map.title) + html.note(METHODS[method].about))
+        st.html(html.summary(head_map.title) + html.note(_(METHODS[method].about)))
         chart(
             _picture(selection, head_map, method, queries),
             "together-map",
-            label=_("{method} of attention").format(method=method),
+            label=_("{method} of attention").format(method=_(method)),
             name=_("attention {title}").format(title=head_map.title),
             description=f"{head_map.title}: {head_map.size}.",
             height=HEIGHT,
@@ -97,9 +100,7 @@ def head_choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, lis
     by_name: dict[str, list[LayerHead]] = {}
     for i in stack:
         heads = [(i, head) for head in range(layers[i].inputs.heads)]
-        by_name |= {layers[i].name: heads} | {
-            _("{name}, head {head}").format(name=layers[i].name, head=head): [(i, head)] for i, head in heads
-        }
+        by_name |= {layers[i].name: heads} | {f"{layers[i].name}, head {head}": [(i, head)] for i, head in heads}
     return by_name
 
 
@@ -113,9 +114,16 @@ def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> lis
     else:
         # The menu stays where nothing is to be chosen in it, so that the charts below it stay too.
         picked = st.multiselect(
-            _("Heads"), list(by_name), key=HEADS, bind="query-params", disabled=not by_hand,
-            placeholder=_("All heads{of_stack}").format(of_stack=of_stack(selection, stack)) if by_hand else _("As the layer and the head are chosen"),
-        )  # fmt: skip
+            _("Heads"),
+            list(by_name),
+            key=HEADS,
+            bind="query-params",
+            format_func=names_of(HEADS, by_name, layer_head_name),
+            disabled=not by_hand,
+            placeholder=_("All heads{of_stack}").format(of_stack=of_stack(selection, stack))
+            if by_hand
+            else _("As the layer and the head are chosen"),
+        )
         chosen = sorted({head for one in picked for head in by_name[one]})
     if method == VALUE_WEIGHTED:
         is_one = isinstance(selection.head, int)
@@ -160,7 +168,9 @@ def _choose_last_layer(layers: Sequence[Layer], stack: Sequence[int]) -> int:
         return stack[0]
     if st.session_state.get(ROLLOUT_LAYER, names[-1]) not in names:  # of another model
         st.session_state[ROLLOUT_LAYER] = names[-1]
-    name = st.select_slider(_("Through the layers, up to"), names, names[-1], key=ROLLOUT_LAYER, bind="query-params")
+    name = st.select_slider(_("Through the layers, up to"), names, names[-1], key=ROLLOUT_LAYER, bind="query-params",
+        format_func=names_of(ROLLOUT_LAYER, names),
+    )  # fmt: skip
     return stack[names.index(name)]
 
 
@@ -208,13 +218,13 @@ def _show_sum(
     total = aggregate_queries(head_map.exact_rows(queries), range(len(queries)))
     key_tokens = [numbered_token(inputs, inputs.key_tokens, i) for i in selection.keys]
     strongest = [(key_tokens[key], number(weight)) for key, weight in strongest_keys(total)]
-    most = "nothing"
+    most = _("nothing")
     if strongest:
-        most = METHODS[method].total.format(weight=strongest[0][1], key=visible(strongest[0][0]))
+        most = _(METHODS[method].total).format(weight=strongest[0][1], key=visible(strongest[0][0]))
     tokens = " + ".join(visible(numbered_token(inputs, inputs.query_tokens, query)) for query in queries)
     with places[0]:
         st.html(html.summary(f"{tokens}: {most}.") + html.strongest(strongest))
-    keys = sorted(key for key, _ in strongest_keys(total, BARS))
+    keys = sorted(key for key, weight in strongest_keys(total, BARS))
     weights = total.nan_to_num(0)
     bars = row_bars(
         total.numpy()[keys],

@@ -52,9 +52,13 @@ def offer(away: RemoteModel, hub: Hub) -> None:
     download = _under_way.get(away.name)
     if download is None:
         st.button(
-            _("Download {left}").format(left=byte_size(away.left)), icon=":material/download:", key="download", type="primary",
-            on_click=_start, args=(away, hub),
-        )  # fmt: skip
+            _("Download {left}").format(left=byte_size(away.left)),
+            icon=":material/download:",
+            key="download",
+            type="primary",
+            on_click=_start,
+            args=(away, hub),
+        )
     elif download.problem:
         st.error(plain(download.problem), icon=":material/error:")
         st.button(_("Try again"), icon=":material/refresh:", key="again", on_click=_forget, args=(away.name,))

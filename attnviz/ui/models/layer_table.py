@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from attnviz.formatting import grouped
-from attnviz.language import N_, _
+from attnviz.language import N_, _, option_name
 from attnviz.layer import Fidelity, Layer, LayerId
 from attnviz.ui import html
 from attnviz.ui.models.grouped_query import is_grouped
@@ -48,7 +48,8 @@ def layer_ranges(layers: Sequence[LayerId]) -> str:
         else:
             runs.append([layer])
     return ", ".join(
-        str(run[0] if len(run) == 1 else replace(run[0], index=f"{run[0].index}–{run[-1].index}")) for run in runs
+        option_name(str(run[0] if len(run) == 1 else replace(run[0], index=f"{run[0].index}–{run[-1].index}")))
+        for run in runs
     )
 
 
@@ -60,7 +61,7 @@ def _follows(layer: LayerId, before: LayerId) -> bool:
 def _layer_cells(layer: Layer) -> tuple[str, ...]:
     inputs, mechanism = layer.inputs, layer.mechanism
     shared = _(", {shape} of keys").format(shape=inputs.key.shape[0]) if is_grouped(inputs) else ""
-    tokens = f"{inputs.queries:,}" + (
+    tokens = grouped(inputs.queries) + (
         _(" at {keys}").format(keys=grouped(inputs.keys)) if inputs.queries != inputs.keys else ""
     )
     visible = "—" if layer.locked else mechanism.mask.describe()

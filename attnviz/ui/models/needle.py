@@ -10,8 +10,8 @@ import streamlit as st
 from attnviz.analysis.needle import PassageMass, find_passage, passage_mass
 from attnviz.analysis.work import check_heads
 from attnviz.figures.bands import add_bands
-from attnviz.formatting import number
-from attnviz.language import N_, _
+from attnviz.formatting import grouped, number
+from attnviz.language import N_, _, option_name
 from attnviz.layer import Layer
 from attnviz.sources.haystack import LEAST_WORDS, Haystack
 from attnviz.ui import cache, html
@@ -50,7 +50,7 @@ def show(selection: ModelSelection) -> None:
     model = selection.model
     most = min(MOST_WORDS, int(model.limit * WORDS_A_TOKEN)) // STEP * STEP
     if model.modality != "text" or most <= LEAST_WORDS:
-        limit = _(SHORT).format(name=model.name, limit=f"{model.limit:,}")
+        limit = _(SHORT).format(name=model.name, limit=grouped(model.limit))
         st.info(plain(_(TEXT_ONLY) if model.modality != "text" else limit))
         return
     haystack = _choose_haystack(most)
@@ -119,8 +119,8 @@ def _show_table(example: HaystackLayers, masses: PassageMass, selection: ModelSe
     mass = masses.mass[order].numpy()
     frame = pd.DataFrame(
         {
-            "Layer": [example.layers[index].name for index, _ in heads],
-            "Head": [head for _, head in heads],
+            "Layer": [option_name(example.layers[index].name) for index, head in heads],
+            "Head": [head for index, head in heads],
             MASS: mass,
             UNIFORM: mass / np.maximum(masses.uniform[order].numpy(), 1e-9),
         }
@@ -141,19 +141,27 @@ def _show_table(example: HaystackLayers, masses: PassageMass, selection: ModelSe
         on_select=select,
         selection_mode="single-row",
         column_config={
-            "Layer": st.column_config.TextColumn(width=84),
-            "Head": st.column_config.NumberColumn(width=48),
+            "Layer": st.column_config.TextColumn(_("Layer"), width=84),
+            "Head": st.column_config.NumberColumn(_("Head"), width=48),
             MASS: st.column_config.ProgressColumn(
-                width=WIDTH, format="%.3f", min_value=0.0, max_value=float(mass.max(initial=0)) or 1.0,
-                help=_("How much of its attention the question gives to the fact, averaged over the "
-"question’s tokens."),
+                _(MASS),
+                width=WIDTH,
+                format="%.3f",
+                min_value=0.0,
+                max_value=float(mass.max(initial=0)) or 1.0,
+                help=_(
+                    "How much of its attention the question gives to the fact, averaged over the question’s tokens."
+                ),
             ),
             UNIFORM: st.column_config.NumberColumn(
-                width=84, format="%.1f×", help=_("1 is what a head gives to the fact if it attends to all tokens equally.")
+                _(UNIFORM),
+                width=84,
+                format="%.1f×",
+                help=_("1 is what a head gives to the fact if it attends to all tokens equally."),
             ),
         },
         alt=_("Heads by their mass on the fact"),
-    )  # fmt: skip
+    )
 
 
 def _show_map(example: HaystackLayers, masses: PassageMass, selection: ModelSelection) -> None:

@@ -146,7 +146,10 @@ def candidate_sentence(candidates: Sequence[Candidate], bits: float | None, subj
         sentence += _("it is “{text}” ({after}).").format(text=visible(new.text), after=number(new.after))
     if bits is None:
         return sentence
-    return f"{sentence} KL(as trained ‖ changed) is {number(bits) if isfinite(bits) else 'infinitely many'} bits."
+    kl = _("KL(as trained ‖ changed) is {bits} bits.").format(
+        bits=number(bits) if isfinite(bits) else _("infinitely many")
+    )
+    return f"{sentence} {kl}"
 
 
 def score_sentence(before: float, after: float) -> str:

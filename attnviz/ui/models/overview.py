@@ -12,7 +12,7 @@ from attnviz import figures
 from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, HeadMetricTable, head_metrics
 from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import number
-from attnviz.language import N_, _
+from attnviz.language import N_, _, in_sentence, option_name, plural
 from attnviz.ui import cache, head_charts
 from attnviz.ui.chart import chart
 from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
@@ -51,9 +51,9 @@ def show(selection: ModelSelection) -> None:
             notes.info(plain(note))
         _show_heads(selected, others, thumbnails, metric, table)
     if grouped_query.is_grouped(inputs):
-        st.markdown("#### Heads that share keys")
+        st.markdown(f"#### {_('Heads that share keys')}")
         st.html(grouped_query.diagram(inputs, selection.head if isinstance(selection.head, int) else None))
-    st.markdown("#### The layers")
+    st.markdown(f"#### {_('The layers')}")
     st.html(layer_table.layers_table(selection.layers, selection.index))
     if meaning := layer_table.fidelity_legend(selection.layers):
         st.caption(meaning)
@@ -167,10 +167,10 @@ def _show_grid(
     """Draws the heads of the mosaic's layers as cells, colored by a metric; a click opens a head."""
     layers, names = selection.mosaic_layers, head_names(selection.layer.inputs.heads)
     values = np.stack([table.values[metric.name][table.layers == layer] for layer in layers], axis=1)
-    unit = "" if metric.unit == "share" else f" {metric.unit}"
+    unit = "" if metric.unit == "share" else f" {_(metric.unit)}"
     sentences = [
-        f"{selection.layers[layer].name}, {name.lower()}: "
-        + ("none" if np.isnan(value) else f"{number(float(value))}{unit}")
+        f"{option_name(selection.layers[layer].name)}, {in_sentence(name)}: "
+        + (_("none") if np.isnan(value) else f"{number(float(value))}{unit}")
         for name, row in zip(names, values, strict=True)
         for layer, value in zip(layers, row, strict=True)
     ]
@@ -179,7 +179,7 @@ def _show_grid(
     chosen = []
     if is_selected and isinstance(selection.head, int):
         chosen = [selection.head * len(layers) + layers.index(selection.index)]
-    picture = figures.head_grid(values, sentences, largest=largest, chosen=chosen, titles=("heads", "layers"))
+    picture = figures.head_grid(values, sentences, largest=largest, chosen=chosen, titles=(_("heads"), _("layers")))
 
     def click(row: int, column: int) -> None:
         place = picture.spec.head_at(row, column)
@@ -189,11 +189,11 @@ def _show_grid(
     chart(
         picture,
         key,
-        label=metric.name,
-        name=_("heads by {lower}").format(lower=metric.name.lower()),
+        label=_(metric.name),
+        name=_("heads by {lower}").format(lower=in_sentence(metric.name)),
         description=_("{count} heads, each a cell; the head menu opens one.").format(count=len(sentences)),
         height=height,
-        title=metric.name,
+        title=_(metric.name),
         hint=hint,
         on_click=click,
     )
@@ -210,7 +210,10 @@ def missing_layers(selection: ModelSelection, drawn: Sequence[ModelSelection]) -
         return _("All heads of all layers would take long on so long a text: the mosaic has {name} alone.").format(
             name=name
         )
-    return (
-        f"The mosaic has the layers that are like {name}; {layer_table.layer_ranges(missing)} "
-        f"{'has' if len(missing) == 1 else 'have'} other numbers of heads or tokens. Choose one in the menu to see it."
-    )
+    return plural(
+        "The mosaic has the layers that are like {name}; {others} has other numbers of heads or tokens. Choose one in "
+        "the menu to see it.",
+        "The mosaic has the layers that are like {name}; {others} have other numbers of heads or tokens. Choose one "
+        "in the menu to see it.",
+        len(missing),
+    ).format(name=option_name(name), others=layer_table.layer_ranges(missing))

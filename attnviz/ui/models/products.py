@@ -157,15 +157,17 @@ def score_text(
         _("{value}, {phrase}, makes {value_2}. ").format(value=values[i], phrase=phrase, value_2=values[i + 1])
         for i, (phrase, after) in enumerate(steps)
     )
-    becomes = f"A score of {values[-1]} becomes a weight of {number(weight)}{', rescaled with its row' * rescaled}."
+    becomes = _("A score of {score} becomes a weight of {weight}{rescaled}.").format(
+        score=values[-1], weight=number(weight), rescaled=_(", rescaled with its row") if rescaled else ""
+    )
     product = html.Markup(_("Query {} and key {}<br>q · k{} = <b>{}</b>")).format(
         *map(html.token, tokens), scaled(scale), values[0]
     )
-    sentences = (
-        f"This is the sum of {len(terms)} products, a bar each: a number of the query × one of the key{scaled(scale)}. "
-        f"Dimension {best} counts most, {number(float(terms[best]))}. "
-        f"{phrases}{'The mask hides this key.' if np.isnan(weight) else becomes}"
-    )
+    sentences = _(
+        "This is the sum of {count} products, a bar each: a number of the query × one of the key{scaled}. "
+        "Dimension {best} counts most, {term}. "
+    ).format(count=len(terms), scaled=scaled(scale), best=best, term=number(float(terms[best])))
+    sentences += phrases + (_("The mask hides this key.") if np.isnan(weight) else becomes)
     return html.element("p", product, class_="attnviz-score") + html.element("p", sentences)
 
 

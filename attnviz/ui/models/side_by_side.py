@@ -77,7 +77,7 @@ def _show_map(selection: ModelSelection, head_map: HeadMap, key: str, largest: f
     chart(
         head_map.chart(largest=largest, link=LINK if linked else ""),
         key,
-        label=f"Attention weights on the {'left' if key == KEYS[0] else 'right'}",
+        label=_("Attention weights on the left") if key == KEYS[0] else _("Attention weights on the right"),
         name=_("attention {title} {key}").format(title=head_map.title, key=key),
         description=f"{model}, {head_map.title}: {head_map.size}.",
         height=HEIGHT,

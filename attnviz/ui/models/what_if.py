@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.figures.bars import bars
 from attnviz.figures.head_grid import head_grid
 from attnviz.formatting import number, visible
-from attnviz.language import N_, _
+from attnviz.language import N_, _, option_name, plural
 from attnviz.layer import Kind, Layer
 from attnviz.masks import Band, Causal, Full, Mask, MaskError, SinksAndWindow, SlidingWindow, parse
 from attnviz.models.intervention_run import has_many_labels
@@ -22,6 +22,8 @@ from attnviz.ui.head_map import selected_map
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import describe_parts
+from attnviz.ui.menus import names_of
+from attnviz.ui.models.head_aggregate import BETWEEN, layer_head_name
 from attnviz.ui.models.layer_table import layer_ranges
 from attnviz.ui.models.outcome import IntervenedExample, Outcome, outcome
 from attnviz.ui.models.selection import ModelSelection
@@ -68,7 +70,7 @@ def show(selection: ModelSelection) -> None:
     result = outcome(example)
     with notes:
         # A line even where nothing is changed, so that nothing below it jumps.
-        changes = describe_intervention(selection.layers, example.intervention) or html.Markup(_("&nbsp;"))
+        changes = describe_intervention(selection.layers, example.intervention) or html.Markup("&nbsp;")
         st.html(html.summary(result.sentence, role="status") + html.note(changes))
         if locked := [layer.id for layer in selection.layers if layer.locked]:
             st.caption(
@@ -104,11 +106,13 @@ def describe_intervention(layers: Sequence[Layer], intervention: Intervention) -
     ablated = []
     for i in sorted({layer for layer, head in intervention.ablated}):
         heads = [str(head) for layer, head in intervention.ablated if layer == i]
-        numbers = _("{name}, head{value} {join}").format(
-            name=layers[i].name, value="s" * (len(heads) > 1), join=", ".join(heads)
+        numbers = plural("{layer}, head {heads}", "{layer}, heads {heads}", len(heads)).format(
+            layer=option_name(layers[i].name), heads=", ".join(heads)
         )
         ablated.append(
-            _("all heads of {name}").format(name=layers[i].name) if len(heads) == layers[i].inputs.heads else numbers
+            _("all heads of {name}").format(name=option_name(layers[i].name))
+            if len(heads) == layers[i].inputs.heads
+            else numbers
         )
     return " ".join(sentences + [_("Ablated: {join}.").format(join="; ".join(ablated))] * bool(ablated))
 
@@ -129,11 +133,13 @@ def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
     with layers_column:
         layers_name = st.selectbox(
             _("Where"), _layer_choices(selection), key=LAYERS_MENU, bind="query-params",
+            format_func=names_of(LAYERS_MENU, _layer_choices(selection)),
             help=_("In which layers the mask, the score and the normalizer are replaced."),
         )  # fmt: skip
     heads = heads_by_name(selection.layers)
     chosen = st.multiselect(
         _("Ablated heads"), list(heads), key=ABLATED, bind="query-params", placeholder=_("None"),
+        format_func=names_of(ABLATED, heads, layer_head_name),
         help=_(interventions.ABLATION_HELP),
     )  # fmt: skip
     ablated = tuple(sorted(heads[name] for name in chosen))
@@ -168,7 +174,7 @@ def _layer_choices(selection: ModelSelection) -> dict[str, tuple[int, ...]]:
 def heads_by_name(layers: Sequence[Layer]) -> dict[str, tuple[int, int]]:
     """Returns the heads that can be ablated, by name, as pairs of a layer's index and a head."""
     return {
-        _("{name}, head {head}").format(name=layer.name, head=head): (i, head)
+        f"{layer.name}{BETWEEN}{head}": (i, head)
         for i, layer in enumerate(layers)
         if not layer.locked
         for head in range(layer.inputs.heads)
@@ -179,20 +185,22 @@ def model_presets(selection: ModelSelection) -> dict[str, Intervention]:
     """Returns interventions worth trying, by name."""
     places = _layer_choices(selection)
     everywhere, same_kind = places[EVERYWHERE], places.get(SAME_KIND, places[EVERYWHERE])
-    menu = {"Everything as trained": Intervention(layers=everywhere)}
+    menu = {N_("Everything as trained"): Intervention(layers=everywhere)}
     if not selection.layer.locked:
         heads = tuple((selection.index, head) for head in range(selection.layer.inputs.heads))
         if isinstance(selection.head, int):
-            menu["Ablate this head"] = Intervention(ablated=(heads[selection.head],), layers=everywhere)
-        menu["Ablate this layer’s heads"] = Intervention(ablated=heads, layers=everywhere)
-    menu["Temperature 4"] = Intervention(normalizer=Softmax(4.0), layers=everywhere)
+            menu[N_("Ablate this head")] = Intervention(ablated=(heads[selection.head],), layers=everywhere)
+        menu[N_("Ablate this layer’s heads")] = Intervention(ablated=heads, layers=everywhere)
+    menu[N_("Temperature #").replace("#", "4")] = Intervention(normalizer=Softmax(4.0), layers=everywhere)
     if selection.layer.kind is Kind.CAUSAL:
-        menu["Only the last 4 tokens"] = Intervention(SlidingWindow(4), layers=same_kind)
-        menu["StreamingLLM: 4 sinks, the last 4 tokens"] = Intervention(layers=same_kind, sparse=SinksAndWindow(4, 4))
-        menu["See the future"] = Intervention(Full(), layers=same_kind)
+        menu[N_("Only the last # tokens").replace("#", "4")] = Intervention(SlidingWindow(4), layers=same_kind)
+        menu[N_("StreamingLLM: # sinks, the last # tokens").replace("#", "4")] = Intervention(
+            layers=same_kind, sparse=SinksAndWindow(4, 4)
+        )
+        menu[N_("See the future")] = Intervention(Full(), layers=same_kind)
     elif selection.layer.kind is Kind.SELF:
-        menu["Only the neighbors"] = Intervention(Band(1), layers=same_kind)
-        menu["Only what came before"] = Intervention(Causal(), layers=same_kind)
+        menu[N_("Only the neighbors")] = Intervention(Band(1), layers=same_kind)
+        menu[N_("Only what came before")] = Intervention(Causal(), layers=same_kind)
     return menu
 
 
@@ -239,7 +247,7 @@ def _show_maps(selection: ModelSelection, example: IntervenedExample, result: Ou
             head_map.chart(largest=end, link="what-if"),
             KEYS[side],
             label=_("{title}: attention weights").format(title=title),
-            name=_("attention {title} {lower}").format(title=head_map.title, lower=title.lower()),
+            name=_("attention {title} {side}").format(title=head_map.title, side=title),
             description=_("{title}, {title_2}: {size}. The arrow keys move from cell to cell.").format(
                 title=title, title_2=head_map.title, size=head_map.size
             ),
@@ -299,12 +307,17 @@ def _mass_shift_sentence(layer: str, head: int, share: float, is_ablated: bool) 
     """Returns the sentence of a cell; empty if the layer has no such head."""
     if np.isnan(share):
         return ""
-    return f"{layer}, head {head}: {'ablated' if is_ablated else f'{number(share)} of its attention is elsewhere'}."
+    sentence = (
+        _("{layer}, head {head}: ablated.")
+        if is_ablated
+        else _("{layer}, head {head}: {share} of its attention is elsewhere.")
+    )
+    return sentence.format(layer=option_name(layer), head=head, share=number(share))
 
 
 def _show_candidates(selection: ModelSelection, result: Outcome) -> None:
     """Draws the most likely next tokens or labels with their probabilities on both sides."""
-    candidates, kind = result.candidates, _("next tokens") if selection.model.outputs == "next token" else "labels"
+    candidates, kind = result.candidates, _("next tokens") if selection.model.outputs == "next token" else _("labels")
     if not candidates:
         return
     before, after = (np.array([getattr(one, side) for one in candidates], dtype="f4") for side in ("before", "after"))
@@ -315,7 +328,7 @@ def _show_candidates(selection: ModelSelection, result: Outcome) -> None:
         for one in candidates
     ]
     picture = bars(before, after, [one.text for one in candidates], (_(SIDES[0]), _(SIDES[1])), sentences=sentences)
-    picture.figure.update_yaxes(title_text="probability")
+    picture.figure.update_yaxes(title_text=_("probability"))
     st.markdown(_("**The likeliest {kind}**").format(kind=kind))
     chart(
         picture,

@@ -52,9 +52,9 @@ def layer_title(name: str) -> str:
     """Returns the title of a layer, such as “Encoder layer 0”."""
     stack, rest = (name.partition(" ")[i] for i in (0, 2))
     if rest == "embedding":
-        return _("{capitalize} input").format(capitalize=stack.capitalize())
+        return _("{stack} input").format(stack=_(stack.capitalize()))
     return (
-        _("{capitalize} layer {rest}").format(capitalize=stack.capitalize(), rest=rest)
+        _("{stack} layer {layer}").format(stack=_(stack.capitalize()), layer=rest)
         if rest
         else {"memory": _("Memory"), "output": _("Next word")}[name]
     )

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.formatting import dimensions, number, visible
-from attnviz.language import N_, _
+from attnviz.language import N_, _, in_sentence
 from attnviz.lessons.activations import Activation, ActivationRecord, NextWord, Sublayer
 from attnviz.masks import Causal, Mask
 from attnviz.translator import VARIANTS
@@ -72,7 +72,7 @@ def model_picture(record: ActivationRecord, next_word: NextWord | None, mask: Ma
         "depth": "model",
         "trail": [],
         "bands": [
-            {"stack": stack, "title": stack.capitalize(), "tokens": [visible(token) for token in tokens[stack]]}
+            {"stack": stack, "title": _(stack.capitalize()), "tokens": [visible(token) for token in tokens[stack]]}
             for stack in stacks
         ],
         "stages": stages,
@@ -118,7 +118,7 @@ def part_picture(
         "depth": "part",
         "trail": [
             {"open": layer, "title": layer_title(layer)},
-            {"open": name, "title": f"{sublayer_title(sublayer)}: {part_title(activation).lower()}"},
+            {"open": name, "title": f"{sublayer_title(sublayer)}: {in_sentence(part_title(activation))}"},
         ],
         "caption": part_sentence(activation),
         "formula": activation.formula,
@@ -310,7 +310,7 @@ def _matrix(activation: Activation, head: int, columns: Sequence[int] | None = N
     return {
         "name": activation.name,
         "symbol": activation.symbol,
-        "about": activation.about,
+        "about": _(activation.about),
         "shape": dimensions(values.shape),
         "rows": [visible(token) for token in activation.rows],
         "columns": [visible(token) for token in names],
@@ -324,13 +324,13 @@ def _weight(activation: Activation, head: int, columns: Sequence[int] | None) ->
     if weight is None:
         return None
     if activation.operation == "norm":
-        return {"symbol": "γ", "about": "learned", "shape": f"{len(weight)}", "values": rounded(weight[None])}
+        return {"symbol": "γ", "about": _("learned"), "shape": f"{len(weight)}", "values": rounded(weight[None])}
     weight = weight[head] if weight.ndim == 3 else weight
     weight = weight[:, list(columns)] if columns is not None else weight
     symbol = activation.formula.split()[3] if activation.part != "hidden" else "W^1"
     return {
         "symbol": symbol,
-        "about": "learned",
+        "about": _("learned"),
         "shape": dimensions(weight.shape),
         "values": rounded(weight) if weight.numel() <= MOST_NUMBERS else None,
     }

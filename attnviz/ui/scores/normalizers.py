@@ -12,7 +12,7 @@ from attnviz.figures import Chart
 from attnviz.figures.bars import row_bars
 from attnviz.figures.chart_spec import PlainSpec
 from attnviz.formatting import number, visible
-from attnviz.language import _
+from attnviz.language import _, plural
 from attnviz.lessons.checks import rows_quantities
 from attnviz.normalizers import NORMALIZERS, Identity, Normalizer
 from attnviz.ui import presentation, quantities, widgets
@@ -48,7 +48,7 @@ def show(selection: Selection, pinned: int | None) -> None:
         st.error(plain(next(iter(refused.values()))))
         return
     inputs = selection.layer.inputs
-    under = {_(" under {name}").format(name=name): weights for name, weights in weights_by_name.items()}
+    under = {f" under {name}": weights for name, weights in weights_by_name.items()}
     quantities.publish(partial(rows_quantities, inputs.key_tokens, under))
     query = plain(visible(inputs.query_tokens[pinned]))
     with st.container(key="contents"):
@@ -67,7 +67,7 @@ def show(selection: Selection, pinned: int | None) -> None:
     with st.container(horizontal=True, key="normalizers"):
         for family, kinds in families().items():
             with st.container(width="content", key=f"family-{parameter(family)}"):
-                st.markdown(f"#### {family.capitalize()}")
+                st.markdown(f"#### {_(family.capitalize())}")
                 with st.container(horizontal=True):
                     for name in map(title, kinds):
                         bars = None
@@ -86,7 +86,10 @@ def families() -> dict[str, list[type[Normalizer]]]:
 def contents() -> str:
     """Returns a list of the families, as links to their headings, and their normalizers, as Markdown."""
     groups = families().items()
-    names = {f"[**{family.capitalize()}**](#{parameter(family)})": map(title, kinds) for family, kinds in groups}
+    names = {
+        f"[**{_(family.capitalize())}**](#{parameter(family)})": [_(title(kind)) for kind in kinds]
+        for family, kinds in groups
+    }
     return " · ".join(f"{family}: {', '.join(members)}" for family, members in names.items())
 
 
@@ -107,22 +110,22 @@ def _show_card(kind: type[Normalizer], bars: Chart[PlainSpec] | None, weights: n
     with st.container(width=CARD, border=True, key=f"card-{parameter(name)}"):
         presented = presentation.presenting() and weights is not None
         if not presented:
-            st.markdown(f"**{name}**", help=widgets.help_text(kind))
+            st.markdown(f"**{_(name)}**", help=widgets.help_text(kind))
         if bars is None or weights is None:
             st.caption(plain(refusal))
             return
         row = row_summary(torch.from_numpy(weights))
         sentence = summary_sentence(row)
         if presented:
-            st.markdown(f"**{name}** {plain(short_summary(row))}")
+            st.markdown(f"**{_(name)}** {plain(short_summary(row))}")
         else:
             st.caption(plain(sentence))
         chart(
             bars,
             f"row-{parameter(name)}",
-            label=_("The row under {name}").format(name=name),
-            name=_("{name} of one row").format(name=name),
-            description=f"{name}: {sentence}",
+            label=_("The row under {name}").format(name=_(name)),
+            name=_("{name} of one row").format(name=_(name)),
+            description=f"{_(name)}: {sentence}",
             height=HEIGHT_PRESENTED if presented else HEIGHT,
             grows=False,
         )
@@ -145,18 +148,15 @@ def _is_share(row: RowSummary) -> bool:
 
 
 def _total(row: RowSummary) -> str:
-    return (
-        _("adds up to 1")
-        if _is_share(row)
-        else _("adds up to {value}{total}").format(value="−" * (row.total < 0), total=number(abs(row.total)))
-    )
+    return _("adds up to 1") if _is_share(row) else _("adds up to {total}").format(total=number(row.total))
 
 
 def _keys(row: RowSummary) -> str:
-    keys = _("{nonzero} of {allowed} key{value}").format(
-        nonzero=row.nonzero, allowed=row.allowed, value="s" * (row.allowed != 1)
-    )
-    return f"{keys} {'gets' if 1 in (row.nonzero, row.allowed) else 'get'} weight"
+    if row.allowed == 1:
+        return _("{nonzero} of 1 key gets weight").format(nonzero=row.nonzero)
+    return plural(
+        "{nonzero} of {allowed} keys gets weight", "{nonzero} of {allowed} keys get weight", row.nonzero
+    ).format(nonzero=row.nonzero, allowed=row.allowed)
 
 
 def _sign(row: RowSummary) -> str:

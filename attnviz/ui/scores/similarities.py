@@ -17,6 +17,7 @@ from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, widg
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
 from attnviz.ui.head_map import HeadMap, selected_map, zoom_key
+from attnviz.ui.menus import names_of
 from attnviz.ui.selection import Selection
 from attnviz.ui.widgets import title
 
@@ -47,18 +48,20 @@ def show(selection: Selection, pinned: int | None) -> None:
         return
     end = largest_weight([one.weights for one in maps.values()])
     if pinned is not None:
-        under = {_(" under {name}").format(name=name): one.weights[pinned] for name, one in maps.items()}
+        under = {f" under {name}": one.weights[pinned] for name, one in maps.items()}
         quantities.publish(partial(rows_quantities, selection.layer.inputs.key_tokens, under))
 
-    def toggle(row: int, _: int) -> None:
+    def toggle(row: int, column: int) -> None:
         pinned_query.toggle(selection.query_names, row)
 
     names = list(maps)
     compared: tuple[str, str] | tuple[()] = ()
     if len(maps) > 1:
         with controls:
-            first = st.selectbox(_("Difference: from"), names, 0, key="from", bind="query-params")
-            second = st.selectbox("to", names, 1, key="to", bind="query-params")
+            first = st.selectbox(
+                _("Difference: from"), names, 0, key="from", bind="query-params", format_func=names_of("from", names)
+            )
+            second = st.selectbox(_("to"), names, 1, key="to", bind="query-params", format_func=names_of("to", names))
         compared = first, second
     columns = st.columns(ACROSS, gap="medium")
     if compared:
@@ -69,13 +72,13 @@ def show(selection: Selection, pinned: int | None) -> None:
     for i, name in enumerate(dict.fromkeys([*compared, *names])):
         head_map = maps[name]
         with places[i % len(places)]:
-            st.markdown(f"**{name}**" + _(" · random weights") * (name in random))
+            st.markdown(f"**{_(name)}**" + _(" · random weights") * (name in random))
             chart(
                 head_map.chart(largest=end, link=LINK),
                 chart_key(name),
-                label=_("Attention weights with {name}").format(name=name),
-                name=_("attention {name}").format(name=name),
-                description=_("Weights of {size}, similarity: {name}.").format(size=head_map.size, name=name),
+                label=_("Attention weights with {name}").format(name=_(name)),
+                name=_("attention {name}").format(name=_(name)),
+                description=_("Weights of {size}, similarity: {name}.").format(size=head_map.size, name=_(name)),
                 height=HEIGHT,
                 pinned=pinned,
                 hint=_("Point at a cell: it is marked in all maps."),
@@ -108,22 +111,22 @@ def change_sentences(before: str, after: str) -> ChangeSentences:
 def _show_difference(
     maps: dict[str, HeadMap], first: str, second: str, pinned: int | None, toggle: Callable[[int, int], None]
 ) -> None:
-    st.markdown(f"**{second} − {first}**")
+    st.markdown(f"**{_(second)} − {_(first)}**")
     before, after = (torch.from_numpy(maps[name].weights) for name in (first, second))
     cell_kinds = outcomes(before, after).numpy()
     chart(
         difference_heatmap(
             difference(before, after).numpy(), cell_kinds == REMOVED, cell_kinds == ADDED, *maps[first].labels,
-            charts=(chart_key(first), chart_key(second)), sentences=change_sentences(first, second),
+            charts=(chart_key(first), chart_key(second)), sentences=change_sentences(_(first), _(second)),
             zoom_key=zoom_key(maps[first].inputs), link=LINK,
         ),
         "score-change",
-        label=_("{second} minus {first}").format(second=second, first=first),
-        name=_("{second} minus {first}").format(second=second, first=first),
-        description=_("{second} minus {first}, cell by cell.").format(second=second, first=first),
+        label=_("{second} minus {first}").format(second=_(second), first=_(first)),
+        name=_("{second} minus {first}").format(second=_(second), first=_(first)),
+        description=_("{second} minus {first}, cell by cell.").format(second=_(second), first=_(first)),
         height=HEIGHT,
         pinned=pinned,
-        hint=_("More attention with {second} is blue, less is brown.").format(second=second),
+        hint=_("More attention with {second} is blue, less is brown.").format(second=_(second)),
         on_click=toggle,
     )  # fmt: skip
 

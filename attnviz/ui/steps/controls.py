@@ -27,7 +27,7 @@ from attnviz.ui.similarity_picker import similarity
 from attnviz.ui.steps import edits
 
 SECOND = "die Katze setzte sich"
-MASKS: dict[str, Mask] = {"Full": Full(), "Causal": Causal()}
+MASKS: dict[str, Mask] = {N_("Full"): Full(), N_("Causal"): Causal()}
 QUERY, USE = "query", "translator-use"  # in the session and in the link
 _FIELDS = {one.name: one.metadata for one in fields(SentenceExample)}
 
@@ -97,18 +97,31 @@ def _choose_example() -> _Choice:
 
 def _choose_sentence(cross: bool) -> _Choice:
     text = st.text_input(
-        _FIELDS["text"]["label"], SentenceExample.text, key="sentence", bind="query-params",
-        help=_("Use {FEWEST_WORDS} to {MOST_WORDS} words.").format(FEWEST_WORDS=FEWEST_WORDS, MOST_WORDS=MOST_WORDS),
+        _(_FIELDS["text"]["label"]), SentenceExample.text, key="sentence", bind="query-params",
+        help=_("Use {fewest_words} to {most_words} words.").format(fewest_words=FEWEST_WORDS, most_words=MOST_WORDS),
     )  # fmt: skip
     second = None
     if cross:
         about = _("Keys and values are made of it.")
-        second = st.text_input(_FIELDS["second"]["label"], SECOND, key="second", bind="query-params", help=about)
+        second = st.text_input(_(_FIELDS["second"]["label"]), SECOND, key="second", bind="query-params", help=about)
     d_k, heads = _choose_number("d_k"), _choose_number("heads")
     names = head_names(heads)
-    head = names.index(st.selectbox(_("Head shown"), names, key="head-shown", bind="query-params")) if heads > 1 else 0
+    head = (
+        names.index(
+            st.selectbox(
+                _("Head shown"), names, key="head-shown", bind="query-params", format_func=names_of("head-shown", names)
+            )
+        )
+        if heads > 1
+        else 0
+    )
     mask = st.selectbox(
-        _("Mask"), list(MASKS), key="masked", bind="query-params", help=_("Causal: no key after the query.")
+        _("Mask"),
+        list(MASKS),
+        key="masked",
+        bind="query-params",
+        format_func=names_of("masked", MASKS),
+        help=_("Causal: no key after the query."),
     )
     biases = mechanism_controls.choose_biases(_("Biases"), ())
     return _Choice(partial(SentenceExample, text, second, d_k, heads, MASKS[mask], biases), SentenceExample(), head)
@@ -120,10 +133,14 @@ def _choose_translator_head() -> _Choice:
     uses = {name: use for use, name in USES.items()}
     widgets.take_older_values(USE, {str(use): name for use, name in USES.items()})
     opening = list(USES).index(TranslatorExample.use)
-    use = uses[st.selectbox("Use", list(uses), opening, key=USE, bind="query-params")]
+    use = uses[
+        st.selectbox(_("Use"), list(uses), opening, key=USE, bind="query-params", format_func=names_of(USE, uses))
+    ]
     layer, head = (
-        int(st.selectbox(label, list(map(str, range(count))), key=f"translator-{label.lower()}", bind="query-params"))
-        for label, count in ((_("Layer"), LAYERS), (_("Head"), HEADS))
+        int(
+            st.selectbox(_(label), list(map(str, range(count))), key=f"translator-{label.lower()}", bind="query-params")
+        )
+        for label, count in ((N_("Layer"), LAYERS), (N_("Head"), HEADS))
     )
     return _Choice(partial(TranslatorExample, english, variant, use, layer, head), TranslatorExample())
 
@@ -138,4 +155,4 @@ EXAMPLES: dict[str, tuple[str, Callable[[], _Choice]]] = {
 def _choose_number(name: str) -> int:
     about = _FIELDS[name]
     limits = {"min_value": about["min"], "max_value": about["max"], "value": getattr(SentenceExample, name)}
-    return widgets.whole_number(about["label"], **limits, key=name.replace("_", "-"), bind="query-params")
+    return widgets.whole_number(_(about["label"]), **limits, key=name.replace("_", "-"), bind="query-params")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from attnviz.language import _
+from attnviz.language import _, plural
 from attnviz.lessons.steps import Edits, Matrix, Steps, StepsExample, compute_steps, format_edits, parse_edits
 from attnviz.ui import cache
 from attnviz.ui.link_state import link_value, set_link_value
@@ -34,7 +34,7 @@ def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
     }
     valid = {name: cells for name, cells in valid.items() if cells}
     lost = sum(map(len, edits.values())) - sum(map(len, valid.values()))
-    count = _("1 number") if lost == 1 else _("{lost} numbers").format(lost=lost)
+    count = plural("{count} number", "{count} numbers", lost).format(count=lost)
     return valid, _("{count} written by hand had a place that is not here, and can’t be shown.").format(
         count=count
     ) if lost else ""

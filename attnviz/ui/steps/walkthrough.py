@@ -71,9 +71,9 @@ def show(selection: StepsSelection) -> None:
 def _rest_of_the_layer(example: TranslatorExample) -> tuple[html.Markup | str, html.Markup]:
     """Returns where the steps after one head of the translator can be seen, with a link."""
     after = _(
-        "In the translator, the outputs of all {HEADS} heads of a layer then stand side by side "
+        "In the translator, the outputs of all {heads} heads of a layer then stand side by side "
         "and are multiplied by Wᴼ. These matrices are too large to be read here. See "
-    ).format(HEADS=HEADS)
+    ).format(heads=HEADS)
     link = html.element("a", _("Transformer → Several heads"), href=several_heads_address(example.english, example.use))
     return after, html.Markup("{}.").format(link)
 
@@ -88,8 +88,8 @@ def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ..
     key = visible(steps.inputs.key_tokens[best])
     sentences = {
         "vectors": selection.example.origin,
-        "similarity": _("How similar are the query of “{query}” and each key? {SIMILARITY}").format(
-            query=query, SIMILARITY=_(SIMILARITY[type(steps.mechanism.score)])
+        "similarity": _("How similar are the query of “{query}” and each key? {similarity}").format(
+            query=query, similarity=_(SIMILARITY[type(steps.mechanism.score)])
         ),
         "scaling": _(
             "Each dot product is divided by √d_k = √{d_k}, so that its spread does not grow with the vectors’ width."

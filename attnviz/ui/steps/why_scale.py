@@ -30,7 +30,7 @@ def show() -> None:
     views: tuple[tuple[str, str, str, Tensor, dict[str, Any]], ...] = (
         ("spread", _("Dot products spread"), _("Their variance."),
          scaling.variance, {"theory": np.stack([widths, np.ones_like(widths)]), "logarithmic": True}),
-        ("peak", _("The softmax peaks"), _("The greatest of {KEYS} weights, on average.").format(KEYS=KEYS),
+        ("peak", _("The softmax peaks"), _("The greatest of {keys} weights, on average.").format(keys=KEYS),
          scaling.greatest, {"dashes": "even", "theory": np.full((1, len(widths)), 1 / KEYS, dtype="f4")}),
         ("gradient", _("The gradient vanishes"), _("The norm of ∂weights/∂scores, on average."),
          scaling.gradient, {}),
@@ -45,12 +45,12 @@ def show() -> None:
                 label=_("{title}: against the width d").format(title=title),
                 name=key,
                 description=_(
-                    "{about} At d = {WIDTHS}, {WIDTHS_2}: plain {measured}, {measured_2}; divided by "
+                    "{about} At d = {widths}, {widths_2}: plain {measured}, {measured_2}; divided by "
                     "√d {measured_3}, {measured_4}."
                 ).format(
                     about=about,
-                    WIDTHS=WIDTHS[0],
-                    WIDTHS_2=WIDTHS[-1],
+                    widths=WIDTHS[0],
+                    widths_2=WIDTHS[-1],
                     measured=number(float(measured[0, 0])),
                     measured_2=number(float(measured[0, -1])),
                     measured_3=number(float(measured[1, 0])),
@@ -61,10 +61,10 @@ def show() -> None:
             )
     st.caption(
         _(
-            "{QUERIES} random queries for each width, each with {KEYS} random keys of its own, of "
+            "{queries} random queries for each width, each with {keys} random keys of its own, of "
             "numbers with mean 0 and variance 1, drawn and computed here. Dashes: the theory; a "
             "variance of d, and of 1 after the division."
-        ).format(QUERIES=QUERIES, KEYS=KEYS)
+        ).format(queries=QUERIES, keys=KEYS)
     )
 
 
@@ -75,7 +75,7 @@ def scaling_quantities(scaling: Scaling, width: int) -> Quantities:
     return {
         f"{name}{suffix}": float(values[j, i])
         for name, values in measured.items()
-        for j, suffix in enumerate(("", _(" after division")))
+        for j, suffix in enumerate(("", " after division"))
     }
 
 

@@ -28,10 +28,10 @@ HISTORY = N_(
 )
 WHAT_WAS_DONE = N_(
     "**What you are seeing.** Both translators are transformers of the same size with scaled dot "
-    "products, trained in the same way on the same {STEPS} × {BATCH} sentences; no recurrent "
+    "products, trained in the same way on the same {steps} × {batch} sentences; no recurrent "
     "network is used here. One thing differs: in the second one the encoder’s vectors are averaged "
     "into one. It is the only key and the only value, so its weight is always 1 and there is "
-    "nothing to choose. Each point of a chart is {SENTENCES} sentences that were kept apart for "
+    "nothing to choose. Each point of a chart is {sentences} sentences that were kept apart for "
     "testing. *Words right* are the words of the right translation that are there, in their order; "
     "the other words are marked above. The mark at the end counts as a word. The dotted line is "
     "the length of your sentence."
@@ -51,7 +51,7 @@ def show(selection: TransformerSelection) -> None:
         column.html(words(name, translation, wrong_words(translation)))
     _show_charts(len(selection.translation.english))
     st.markdown(_(HISTORY))
-    st.caption(_(WHAT_WAS_DONE).format(STEPS=grouped(STEPS), BATCH=BATCH, SENTENCES=SENTENCES))
+    st.caption(_(WHAT_WAS_DONE).format(steps=grouped(STEPS), batch=BATCH, sentences=SENTENCES))
 
 
 def wrong_words(translation: Translation) -> set[int]:
@@ -126,7 +126,11 @@ def _show_charts(length: int) -> None:
         with column:
             st.markdown(f"**{title}**")
             chart(
-                accuracy(lengths, shares, marked=length), f"lengths-{key}", label=_("{title}, by sentence length").format(title=title),
-                name=_("{title} by length").format(title=title), description=f"{ends}.",
-                height=260 if presentation.presenting() else 300, grows=False,
-            )  # fmt: skip
+                accuracy(lengths, shares, marked=length),
+                f"lengths-{key}",
+                label=_("{title}, by sentence length").format(title=title),
+                name=_("{title} by length").format(title=title),
+                description=f"{ends}.",
+                height=260 if presentation.presenting() else 300,
+                grows=False,
+            )

@@ -85,7 +85,7 @@ def _choose_head(use: Use, translator: Translator) -> int:
             key=key,
             bind="query-params",
             format_func=names_of(key, maps.HEAD_NAMES),
-        )  # fmt: skip
+        )
     )
 
 

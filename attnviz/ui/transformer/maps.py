@@ -196,8 +196,8 @@ def show_head(
         key,
         label=_(USES[maps.use]),
         name=f"{_inline(maps.use)} {in_sentence(HEAD_NAMES[head])}",
-        description=_("{HEAD_NAMES}: {count} queries by {count_2} keys. The arrow keys move from cell to cell.").format(
-            HEAD_NAMES=option_name(HEAD_NAMES[head]), count=len(maps.queries), count_2=len(maps.keys)
+        description=_("{head_names}: {count} queries by {count_2} keys. The arrow keys move from cell to cell.").format(
+            head_names=option_name(HEAD_NAMES[head]), count=len(maps.queries), count_2=len(maps.keys)
         ),
         height=fixed_height or 130 + 18 * max(rows, len(maps.queries)),
         grows=fixed_height is None,

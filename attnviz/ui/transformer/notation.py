@@ -16,6 +16,7 @@ from attnviz.translator import VARIANTS, Translation, Translator
 from attnviz.translator.model import HEADS, MultiHeadAttention, Use
 from attnviz.ui import html
 from attnviz.ui.head_links import steps_address
+from attnviz.ui.menus import names_of
 from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.controls import TransformerSelection
 
@@ -89,6 +90,7 @@ def show(selection: TransformerSelection) -> None:
         names = {name: use for use, name in maps.USES.items()}
         chosen = st.segmented_control(
             _("Use of attention"), list(names), default=maps.USES["encoder"], required=True, key="symbols-of",
+            format_func=names_of("symbols-of", names),
             bind="query-params", label_visibility="collapsed",
         )  # fmt: skip
         use = names[chosen]
@@ -100,7 +102,7 @@ def show(selection: TransformerSelection) -> None:
         left, right = st.columns([2, 3], gap="large")
         with left:
             st.markdown(
-                _("**{USES}**, layer {number}").format(USES=maps.USES[use], number=number)
+                _("**{use}**, layer {number}").format(use=_(maps.USES[use]), number=number)
             )  # its menus are not seen in a presentation
             st.latex(formulas(this), width="content")
             st.markdown(compare_with_paper(translator, this))
@@ -177,7 +179,7 @@ def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
             letters,
             weight.shape,
             _("learned, one for all heads"),
-            _("attention.similarity.{name}").format(name=name),
+            f"attention.similarity.{name}",
         )
     add("raw", SCORES[type(this.score)], (n, m), done.raw[0].shape, "scores", "done.raw[i]")
     if this.masked:
@@ -279,15 +281,21 @@ def compare_with_paper(translator: Translator, this: AttentionLayer) -> str:
     """Returns the differences between this model and the paper's, in Markdown."""
     model, inputs = translator.model, this.layer.inputs
     d_k, layers = inputs.key.shape[-1], f"{len(model.encoder)} + {len(model.decoder)}"
-    unlike = UNLIKE.get(VARIANTS[translator.variant], "")
-    return (
-        f"**Here** ${D}$ = {this.module.query.in_features}, $h$ = {inputs.heads}, $d_k = d_v$ = {d_k}, {layers} "
-        f"layers; in the paper’s base model {PAPER['d_model']}, {PAPER['h']}, {PAPER['d_k']}, "
-        f"{PAPER['layers']} + {PAPER['layers']}."
-        "\n\n**As in the paper**, positions are encoded with sine waves, embeddings are multiplied by "
-        f"$\\sqrt{{{D}}}$, and the output of each attention is added to its input.\n\n**Unlike in the paper**, each "
-        "layer normalizes its input, not its output; every learned matrix has a bias; English has an embedding of its "
-        f"own; there is no dropout in training{'; ' if unlike else ''}{unlike}."
+    unlike = _(UNLIKE.get(VARIANTS[translator.variant], ""))
+    return _(
+        "**Here** {width}, $h$ = {heads}, $d_k = d_v$ = {d_k}, {layers} layers; in the paper’s base model {paper}."
+        "\n\n**As in the paper**, positions are encoded with sine waves, embeddings are multiplied by {root}, and the "
+        "output of each attention is added to its input.\n\n**Unlike in the paper**, each layer normalizes its input, "
+        "not its output; every learned matrix has a bias; English has an embedding of its own; there is no dropout in "
+        "training{unlike}."
+    ).format(
+        width=f"${D}$ = {this.module.query.in_features}",
+        heads=inputs.heads,
+        d_k=d_k,
+        layers=layers,
+        paper=f"{PAPER['d_model']}, {PAPER['h']}, {PAPER['d_k']}, {PAPER['layers']} + {PAPER['layers']}",
+        root=f"$\\sqrt{{{D}}}$",
+        unlike=f"; {unlike}" if unlike else "",
     )
 
 

@@ -58,9 +58,9 @@ def show(selection: TransformerSelection) -> None:
             "In encoder–decoder attention an outline marks the English words that the French word "
             "stands for. They are known from the grammar that made the sentences; the translator was "
             "never taught them. The percentage above a head says for how many French words its largest "
-            "weight lies on such a word, in {TEST_SENTENCES} test sentences. The mark at the end "
+            "weight lies on such a word, in {test_sentences} test sentences. The mark at the end "
             "counts as a word."
-        ).format(TEST_SENTENCES=TEST_SENTENCES)
+        ).format(test_sentences=TEST_SENTENCES)
     )
 
 
@@ -146,13 +146,13 @@ def _note(use: Use, translator: Translator, translation: Translation, head: int)
             if translation.reference
             else _("The grammar does not know this sentence")
         )
-        agreed = _("In {TEST_SENTENCES} test sentences this head agrees on {share} of words.").format(
-            TEST_SENTENCES=TEST_SENTENCES, share=share
+        agreed = _("In {test_sentences} test sentences this head agrees on {share} of words.").format(
+            test_sentences=TEST_SENTENCES, share=share
         )
         return _("{why}, so there is no true alignment to outline. {agreed}").format(why=why, agreed=agreed)
     agreed = _("**{agreed} of {count} words** look most at a word that they stand for").format(
         agreed=whole.agreed(head), count=len(whole.true)
     )
-    return _("In this head {agreed}; {share} in {TEST_SENTENCES} test sentences.").format(
-        agreed=agreed, share=share, TEST_SENTENCES=TEST_SENTENCES
+    return _("In this head {agreed}; {share} in {test_sentences} test sentences.").format(
+        agreed=agreed, share=share, test_sentences=TEST_SENTENCES
     )

@@ -8,6 +8,7 @@ from attnviz.translator import VARIANTS
 from attnviz.translator.live_training import STEPS, LiveTraining, TrainingHistory, TrainingQueue
 from attnviz.translator.train import BATCH
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 from attnviz.ui.widgets import whole_number
 
 QUEUE = TrainingQueue()
@@ -72,7 +73,13 @@ def controls() -> None:
             width=120,
         )  # fmt: skip
         variant = st.selectbox(
-            _("Similarity"), list(VARIANTS), key="train-similarity", bind="query-params", disabled=busy, width=160
+            _("Similarity"),
+            list(VARIANTS),
+            key="train-similarity",
+            bind="query-params",
+            disabled=busy,
+            width=160,
+            format_func=names_of("train-similarity", VARIANTS),
         )
         if training and busy:
             waits = training.status == "waiting"
@@ -91,18 +98,18 @@ def progress() -> None:
     if training is None:
         st.caption(
             _(
-                "It starts with random weights and trains for {STEPS} steps of {BATCH} sentences each: about a minute."
-            ).format(STEPS=grouped(STEPS), BATCH=BATCH)
+                "It starts with random weights and trains for {steps} steps of {batch} sentences each: about a minute."
+            ).format(steps=grouped(STEPS), batch=BATCH)
         )
         return
     before = QUEUE.keep_alive(training)
     waits = training.status == "waiting"
     checkpoints, steps = training.history.checkpoints, training.history.steps
-    name = plain(_("{variant}, seed {seed}").format(variant=training.history.variant, seed=training.seed))
+    name = plain(_("{variant}, seed {seed}").format(variant=_(training.history.variant), seed=training.seed))
     step = checkpoints[-1].evaluation.step if checkpoints else 0
     stays = _(" What it learned until step {step} stays.").format(step=grouped(step)) if checkpoints else ""
     if waits and before:
-        place = "next" if len(before) < 2 else _("number {count} in the queue").format(count=len(before))
+        place = _("next") if len(before) < 2 else _("number {count} in the queue").format(count=len(before))
         st.info(
             _(
                 "Somebody else is training: about {seconds_left:.0f} s are left. You are {place}. "
@@ -118,7 +125,8 @@ def progress() -> None:
             if checkpoints
             else ""
         )
-        st.progress(step / steps, f"{loss or 'It starts · '}about {training.seconds_left:.0f} s left")
+        left = _("about {seconds} s left").format(seconds=f"{training.seconds_left:.0f}")
+        st.progress(step / steps, (loss or _("It starts · ")) + left)
     elif training.status == "finished":
         st.success(
             _("Trained: {name}, {steps} steps.").format(name=name, steps=grouped(steps)), icon=":material/check:"

@@ -152,9 +152,14 @@ def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) ->
             picture.figure.update_layout(title_text=title)
             with place:
                 chart(
-                    picture, f"curve-{key}", label=name, name=_("{name} over training").format(name=name),
-                    description=_("After step {step}. {title}.").format(step=grouped(now.step), title=title), height=170, grows=False,
-                )  # fmt: skip
+                    picture,
+                    f"curve-{key}",
+                    label=name,
+                    name=_("{name} over training").format(name=name),
+                    description=_("After step {step}. {title}.").format(step=grouped(now.step), title=title),
+                    height=170,
+                    grows=False,
+                )
 
 
 def _show_maps(translation: Translation, checkpoint: Checkpoint, use: Use, head: int) -> None:
