@@ -97,7 +97,9 @@ class PageElements:
                     headers = MutableHeaders(raw=start["headers"])
                     compressed = headers.get("content-encoding") == "gzip"  # as Streamlit sends all pages but the first
                     page = self._with_elements(gzip.decompress(page) if compressed else page)
-                    page = page.replace(b'<html lang="en"', Markup('<html lang="{}"').format(_language(scope)).encode(), 1)
+                    page = page.replace(
+                        b'<html lang="en"', Markup('<html lang="{}"').format(_language(scope)).encode(), 1
+                    )
                     page = gzip.compress(page, 6) if compressed else page
                     headers["content-length"] = str(len(page))
                     await send(start)

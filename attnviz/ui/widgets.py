@@ -161,7 +161,7 @@ def widget_state(menu: Mapping[str, type[T]], value: T, key: str) -> dict[str, o
 def field_state(value: object, prefix: str) -> dict[str, object]:
     """Returns the session state with which the widgets of a value show it."""
     kind = type(value)
-    return {_field_key(prefix, kind, one): _widget_value(getattr(value, one.name)) for one in settings(kind)}
+    return {field_key(prefix, kind, one): _widget_value(getattr(value, one.name)) for one in settings(kind)}
 
 
 def settings(kind: type) -> list[Field]:
@@ -183,7 +183,7 @@ def field_widget(field: Field, kind: type, prefix: str, start: object = None, li
     """Draws the widget of a field, which begins with the field of `start`; the field's metadata are its limits."""
     about = field.metadata
     label = _(about.get("label", field.name.capitalize()))
-    key = _field_key(prefix, kind, field)
+    key = field_key(prefix, kind, field)
     value: Any = _widget_value(getattr(start, field.name, field.default))
     options: dict[str, Any] = {"key": key}
     if linked:
@@ -194,7 +194,7 @@ def field_widget(field: Field, kind: type, prefix: str, start: object = None, li
     if isinstance(value, bool):
         return st.toggle(label, **opening, **options)
     if "many" in about:
-        return _whole_numbers(st.text_input(label, **opening, **options), label, about)
+        return whole_numbers(st.text_input(label, **opening, **options), label, about)
     if get_args(field.type) and isinstance(value, str):
         choices = list(get_args(field.type))
         return st.selectbox(
@@ -233,7 +233,7 @@ def _widget_value(value: object) -> object:
     return " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
-def _whole_numbers(text: str, label: str, about: Mapping[str, Any]) -> tuple[int, ...]:
+def whole_numbers(text: str, label: str, about: Mapping[str, Any]) -> tuple[int, ...]:
     """Returns the integers in a text. Raises ValueError for any other text, too many numbers, or one out of range."""
     words = text.replace(",", " ").split()
     most, least, largest = about["many"], about["min"], about["max"]
@@ -259,7 +259,7 @@ def _whole_numbers(text: str, label: str, about: Mapping[str, Any]) -> tuple[int
     return tuple(map(int, words))
 
 
-def _field_key(prefix: str, kind: type, field: Field) -> str:
+def field_key(prefix: str, kind: type, field: Field) -> str:
     """The name of a field's widget. A number stays as it is when another mask is chosen; numbers in a row mean
     something else in each mask."""
     own = f".{title(kind)}" if "many" in field.metadata else ""
