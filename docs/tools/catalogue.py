@@ -7,7 +7,6 @@ still to be translated.
 import ast
 import io
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 from babel.messages import Catalog, pofile
