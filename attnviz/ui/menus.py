@@ -23,7 +23,7 @@ def names_of(key: str, options: Iterable[str], name: Name = option_name) -> Name
     the name of an option if that is not simply its translation.
     """
     context = get_script_run_ctx(suppress_warning=True)
-    if context is None or not is_linked(key):
+    if context is None or not is_in_link(key):
         return name
     with context.session_state.query_params() as parameters:
         linked = parameters.get_initial_value(key)
@@ -35,7 +35,7 @@ def names_of(key: str, options: Iterable[str], name: Name = option_name) -> Name
     return name
 
 
-def is_linked(key: str) -> bool:
+def is_in_link(key: str) -> bool:
     """Returns whether the link that was opened has this parameter."""
     context = get_script_run_ctx(suppress_warning=True)
     if context is None:
