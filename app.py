@@ -24,6 +24,7 @@ from attnviz.models.minilm import is_installed
 from attnviz.sources import Pretrained
 from attnviz.ui import hosting, housekeeping, logs, metrics, scripts, styles
 from attnviz.ui.addresses import OlderLinks, UnknownAddresses, address
+from attnviz.ui.classroom.routes import ClassRoutes
 from attnviz.ui.health import HealthChecks, Readiness
 from attnviz.ui.static_files import PageElements, StaticFileCache, disable_nagle
 
@@ -100,6 +101,7 @@ app = st.App(
         Middleware(SecurityHeaders),
         Middleware(HealthChecks, readiness=READINESS),
         Middleware(hosting.AllowedHosts),
+        Middleware(ClassRoutes),
         Middleware(OlderLinks),
         Middleware(PageElements, head=scripts.early_elements(), body=styles.style_element()),
         Middleware(StaticFileCache),

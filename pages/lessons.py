@@ -5,6 +5,7 @@ import streamlit as st
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.ui import presentation
 from attnviz.ui.addresses import address
+from attnviz.ui.classroom.teacher import start_button
 from attnviz.ui.handout import HANDOUT, handout, handout_address
 from attnviz.ui.heading import heading
 from attnviz.ui.html import Markup, element, join
@@ -34,6 +35,7 @@ heading(
     "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the right state "
     "and asks; answers are checked against what the page computes.",
 )
+st.html(start_button("lessons"))
 for problem in broken:
     st.error(plain(problem), icon=":material/error:")
 st.html(element("div", join(card(*one) for one in enumerate(good, 1)), class_="attnviz-lessons"))

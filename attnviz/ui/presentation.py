@@ -8,6 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import Page
 
+from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
 
 KEY = "present"
@@ -15,8 +16,9 @@ OFF, ON = "0", "1"
 PRESENTING = (KEY, ON)  # in a link
 
 
-def switch(pages: Sequence[Page], current: Page) -> None:
-    """Draws the button that enters and leaves the mode, on every page; in presentations beside a menu of the pages.
+def switch(pages: Sequence[Page], current: Page, class_button: Markup) -> None:
+    """Draws the button that enters and leaves the mode, on every page; in presentations beside a menu of the pages, and
+    beside a button that starts a class.
 
     The link parameter belongs to a hidden menu, so that Streamlit keeps it over reruns, other pages and the browser's
     history.
@@ -37,6 +39,8 @@ def switch(pages: Sequence[Page], current: Page) -> None:
             on_click=_turn,
             args=(not on,),
         )
+        if on:
+            st.html(class_button, width="content")
 
 
 def presenting() -> bool:

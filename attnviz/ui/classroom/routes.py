@@ -1,0 +1,383 @@
+"""The routes of classes: pages of followers, votes and news. None of them is a run of a page."""
+
+import json
+import re
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache, lru_cache, wraps
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+from anyio import to_thread
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from attnviz import settings
+from attnviz.classroom import Classes, LiveClass, Part, Question, StoreError, UnknownClass, open_store, page_link
+from attnviz.classroom.report import answers_csv, class_lesson
+from attnviz.ui import hosting, scripts, styles
+from attnviz.ui.addresses import address
+from attnviz.ui.classroom.result_charts import packed, result_charts
+from attnviz.ui.classroom.states import class_address, own_state, shared_state, teacher_state
+from attnviz.ui.classroom.watcher import Watcher
+
+TEACHER, PARTICIPANT = "attnviz_teacher", "attnviz_participant"  # cookies
+LARGEST = 64 << 10  # bytes of a request
+KEEP = "private, max-age=86400, immutable"
+_FOLDER = Path(__file__).parent
+
+Json = dict[str, Any]
+Action = Callable[[LiveClass, Request, Json], Json | None]
+
+
+@cache
+def classes() -> Classes:
+    """Returns the classes of this server; the first use opens their store."""
+    return Classes(open_store(settings.class_store()), settings.class_hours())
+
+
+@cache
+def _watcher() -> Watcher:
+    return Watcher(lambda codes: classes().versions(codes))
+
+
+class _Refusal(Exception):
+    """A request that is refused, with a status and a sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class ClassRoutes:
+    """Middleware that answers at the addresses of classes, whose pages are not Streamlit's."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app, self.router = app, Router(routes(), default=app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self.router if scope["type"] == "http" else self.app)(scope, receive, send)
+
+
+def routes() -> list[Route]:
+    """Returns all routes of classes."""
+    pages = {"": _follow, "state": _state, "picture/{stamp}": _picture, "chart/{stamp}/{number:int}": _chart}
+    of_teacher = {"room": _room, "answers.csv": _answers, "lesson.toml": _lesson}
+    return [
+        Route(address("/class"), _answered(_entrance)),
+        Route(address("/class/start"), _start, methods=["POST"]),
+        Route(class_address("{code}", "events"), _events),
+        *(Route(class_address("{code}", path), _answered(endpoint)) for path, endpoint in (pages | of_teacher).items()),
+        *(Route(class_address("{code}", path), _posted(action), methods=["POST"]) for path, action in ACTIONS.items()),
+        *(
+            Route(class_address("{code}", path), _posted(_for_teacher(action)), methods=["POST"])
+            for path, action in TEACHER_ACTIONS.items()
+        ),
+    ]
+
+
+def _answered(endpoint: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """Returns an endpoint, run in a thread, whose errors are sentences for the person at the screen."""
+
+    @wraps(endpoint)
+    def answer(request: Request) -> Response:
+        try:
+            return endpoint(request)
+        except (_Refusal, ValueError, StoreError) as problem:
+            return _sentence(problem)
+
+    return answer
+
+
+def _posted(action: Action) -> Callable[[Request], Awaitable[Response]]:
+    """Returns an endpoint that gives an action the class and the JSON that was sent from a page of this app."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            _check_origin(request)
+            content = json.loads(await _body(request))
+            if not isinstance(content, dict):
+                raise ValueError("What was sent is no JSON object.")
+            result = await to_thread.run_sync(lambda: action(_class(request), request, content))
+        except (_Refusal, ValueError, RecursionError, StoreError) as problem:
+            return _sentence(problem)
+        return JSONResponse(result or {})
+
+    return answer
+
+
+def _for_teacher(action: Action) -> Action:
+    def check_and_act(room: LiveClass, request: Request, content: Json) -> Json | None:
+        _check_teacher(room, request)
+        return action(room, request, content)
+
+    return check_and_act
+
+
+def _sentence(problem: Exception) -> Response:
+    match problem:
+        case _Refusal(status=status):
+            return PlainTextResponse(str(problem), status)
+        case UnknownClass():
+            return PlainTextResponse(str(problem), 404)
+        case StoreError():
+            return PlainTextResponse(f"Classes cannot be kept at the moment. {problem}", 503)
+        case json.JSONDecodeError() | RecursionError():
+            return PlainTextResponse("What was sent is not JSON.", 400)
+    return PlainTextResponse(str(problem), 400)
+
+
+def _class(request: Request) -> LiveClass:
+    return classes().open(request.path_params["code"])
+
+
+def _participant(request: Request) -> str:
+    name = request.cookies.get(PARTICIPANT, "")
+    if not re.fullmatch(r"[0-9a-f]{32}", name):
+        raise _Refusal(403, "Open the page of the class first; your browser must keep its cookie.")
+    return name
+
+
+def _check_teacher(room: LiveClass, request: Request) -> None:
+    if not room.is_teacher(teacher_key(request.cookies.get(TEACHER, ""), room.code)):
+        raise _Refusal(403, "Only who has started the class may do this.")
+
+
+def teacher_key(cookie: str, code: str) -> str:
+    """Returns the key of a teacher's cookie, if it is of this class."""
+    of, _, key = cookie.partition(".")
+    return key if of == code else ""
+
+
+def _check_origin(request: Request) -> None:
+    """Refuses what a page of another site has sent."""
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        raise _Refusal(403, "Only pages of this app may send this.")
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST:
+            raise _Refusal(413, f"At most {LARGEST >> 10} KB may be sent.")
+    return body
+
+
+def _cookie(response: Response, name: str, value: str, path: str) -> None:
+    response.set_cookie(
+        name, value, max_age=round(settings.class_hours() * 3600), path=path, secure=hosting.has_tls(), httponly=True,
+        samesite="lax",
+    )  # fmt: skip
+
+
+# Pages ----------------------------------------------------------------------------------------------------------------
+
+
+def _page(name: str, **values: object) -> str:
+    text = (_FOLDER / name).read_text(encoding="utf-8")
+    return text.format(head=_head(), **{key: escape(str(value)) for key, value in values.items()})
+
+
+@cache
+def _head() -> Markup:
+    css = "".join((_FOLDER / name).read_text(encoding="utf-8") for name in ("classroom.css", "pages.css"))
+    return styles.style_element() + Markup("<style>{}</style>").format(Markup(scripts.component_styles() + css))  # noqa: S704
+
+
+def _entrance(request: Request) -> Response:
+    """The page that asks for a code, and lets a class be started."""
+    problem = ""
+    if "code" in request.query_params:
+        try:
+            room = classes().open(request.query_params["code"])
+            return RedirectResponse(class_address(room.code), 303)
+        except UnknownClass as unknown:
+            problem = str(unknown)
+    back = _page_or_start(request.query_params.get("back", ""))
+    page = _page(
+        "entrance.html", address=address("/class"), back=back, hours=round(settings.class_hours()), problem=problem
+    )
+    return HTMLResponse(page, 404 if problem else 200)
+
+
+async def _start(request: Request) -> Response:
+    """Starts a class, and leads back to the page where it was started, whose run then belongs to the teacher."""
+    try:
+        _check_origin(request)
+        form = parse_qs((await _body(request)).decode("utf-8", "replace"))
+        teaching = await to_thread.run_sync(classes().start)
+    except (_Refusal, ValueError, StoreError) as problem:
+        return _sentence(problem)
+    response = RedirectResponse(address(f"/{_page_or_start(form.get('back', [''])[0])}"), 303)
+    _cookie(response, TEACHER, f"{teaching.code}.{teaching.key}", address("/"))
+    return response
+
+
+def _page_or_start(link: str) -> str:
+    try:
+        return page_link(link)
+    except ValueError:
+        return "explore"
+
+
+def _follow(request: Request) -> Response:
+    """The page of a follower, who is a participant from now on."""
+    try:
+        room = _class(request)
+    except UnknownClass:
+        return RedirectResponse(f"{address('/class')}?code={quote(request.path_params['code'])}", 303)
+    participant = request.cookies.get(PARTICIPANT, "")
+    if not re.fullmatch(r"[0-9a-f]{32}", participant):
+        participant = secrets.token_hex(16)
+    room.join(participant)
+    described = {
+        "address": class_address(room.code),
+        "app": address("/"),
+        "code": room.code,
+        "components": scripts.components(),
+    }
+    response = HTMLResponse(
+        _page("follow.html", code=room.code, app=address("/"), page=json.dumps(described),
+              script=scripts.module_address("ui/classroom/follow.js"))
+    )  # fmt: skip
+    response.headers["cache-control"] = "no-store"
+    _cookie(response, PARTICIPANT, participant, address("/class"))
+    return response
+
+
+# What is read ---------------------------------------------------------------------------------------------------------
+
+
+async def _events(request: Request) -> Response:
+    """News of a class as server-sent events: the versions of what everybody sees, or of what the teacher sees."""
+    part: Part = "room" if request.query_params.get("part") == "room" else "state"
+    try:
+        room = await to_thread.run_sync(_class, request)
+    except (_Refusal, ValueError, StoreError) as problem:
+        return _sentence(problem)
+
+    async def news() -> AsyncIterator[str]:
+        async for version in _watcher().listen(room.code):
+            yield f"data: {version.number(part)}\n\n"
+        yield "event: ended\ndata: ended\n\n"
+
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(news(), media_type="text/event-stream", headers=headers)
+
+
+def _state(request: Request) -> Response:
+    room = _class(request)
+    version = room.version.number("state")
+    own = own_state(room, request.cookies.get(PARTICIPANT, ""))
+    return _fresh({"version": version, **_shared(room.code, version), **own})
+
+
+@lru_cache(maxsize=64)
+def _shared(code: str, version: str) -> Json:
+    """What everybody sees of a class at a version: computed once for all."""
+    return shared_state(classes().open(code))
+
+
+def _room(request: Request) -> Response:
+    room = _class(request)
+    _check_teacher(room, request)
+    return _fresh({"version": room.version.number("room"), **teacher_state(room)})
+
+
+def _fresh(content: Json) -> Response:
+    return JSONResponse(content, headers={"cache-control": "no-store"})
+
+
+def _picture(request: Request) -> Response:
+    """What the teacher's page has drawn: compressed JSON, as the store has it."""
+    picture = _class(request).picture(request.path_params["stamp"])
+    if picture is None:
+        raise _Refusal(404, "There is a newer picture.")
+    return Response(picture, media_type="application/json", headers={"content-encoding": "gzip", "cache-control": KEEP})
+
+
+def _chart(request: Request) -> Response:
+    charts = _charts(_class(request).code, request.path_params["stamp"])
+    number = request.path_params["number"]
+    if number >= len(charts):
+        raise _Refusal(404, "There is no such chart.")
+    return Response(charts[number], media_type="application/octet-stream", headers={"cache-control": KEEP})
+
+
+@lru_cache(maxsize=64)
+def _charts(code: str, stamp: str) -> tuple[bytes, ...]:
+    """The charts of the poll of a class in a phase, which do not change: computed once for all."""
+    room = classes().open(code)
+    poll = room.poll()
+    if poll is None or poll.phase == "open" or stamp != f"{poll.id}-{poll.round}-{poll.phase}":
+        raise _Refusal(404, "This vote has ended.")
+    return tuple(
+        packed(title, chart, number) for number, (title, chart) in enumerate(result_charts(poll, room.results(poll)))
+    )
+
+
+def _answers(request: Request) -> Response:
+    room = _class(request)
+    _check_teacher(room, request)
+    return _file(answers_csv(room).encode("utf-8-sig"), "text/csv", f"attnviz-class-{room.code}.csv")
+
+
+def _lesson(request: Request) -> Response:
+    room = _class(request)
+    _check_teacher(room, request)
+    return _file(class_lesson(room).encode(), "application/toml", f"class-{room.code.lower()}.toml")
+
+
+def _file(content: bytes, kind: str, name: str) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+    return Response(content, media_type=kind, headers=headers)
+
+
+# What is sent ---------------------------------------------------------------------------------------------------------
+
+
+def _answer(room: LiveClass, request: Request, content: Json) -> None:
+    room.answer(_participant(request), content.get("poll"), content.get("round"), content.get("value"))
+
+
+def _nickname(room: LiveClass, request: Request, content: Json) -> None:
+    room.set_nickname(_participant(request), content.get("text"))
+
+
+def _message(room: LiveClass, request: Request, content: Json) -> None:
+    room.send(_participant(request), content.get("link"), content.get("text"))
+
+
+def _ask(room: LiveClass, request: Request, content: Json) -> Json:
+    return {"poll": room.ask(Question.from_json(content.get("question")))}
+
+
+def _read(room: LiveClass, request: Request, content: Json) -> None:
+    room.mark_read(content.get("id"))
+
+
+ACTIONS: dict[str, Action] = {"answer": _answer, "nickname": _nickname, "message": _message}
+TEACHER_ACTIONS: dict[str, Action] = {
+    "ask": _ask,
+    "close": lambda room, *_: room.close(),
+    "vote-again": lambda room, *_: room.vote_again(),
+    "reveal": lambda room, *_: room.reveal(),
+    "dismiss": lambda room, *_: room.dismiss(),
+    "read": _read,
+    "names": lambda room, _, content: room.show_names(content.get("show") is True),
+    "end": lambda room, *_: room.end(),
+}

@@ -1,0 +1,96 @@
+"""The teacher's side of a class: each run of a page is sent to the followers, and has the panel at its foot."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from urllib.parse import urlencode, urlsplit
+
+import segno
+import streamlit as st
+
+from attnviz.classroom import LiveClass, UnknownClass
+from attnviz.ui import hosting, presentation, scripts
+from attnviz.ui.addresses import address
+from attnviz.ui.classroom import questions
+from attnviz.ui.classroom.page_recorder import PageRecorder, recording
+from attnviz.ui.classroom.routes import TEACHER, classes, teacher_key
+from attnviz.ui.classroom.states import class_address
+from attnviz.ui.html import Markup, element
+from attnviz.ui.link_state import link_parameters
+
+LARGEST = 8 << 20  # bytes of what a page has drawn
+
+
+def taught_class() -> LiveClass | None:
+    """Returns the class that the visitor of this run teaches, or None."""
+    cookie = st.context.cookies.get(TEACHER, "")
+    if not cookie:
+        return None
+    try:
+        room = classes().open(cookie.partition(".")[0])
+    except UnknownClass:
+        return None
+    return room if room.is_teacher(teacher_key(cookie, room.code)) else None
+
+
+@contextmanager
+def lesson_run(page: str, title: str) -> Iterator[None]:
+    """Sends what the block draws to the class that is taught here, and draws the teacher's panel below it."""
+    room = taught_class()
+    with recording(room is not None) as recorder:
+        yield
+    if room and recorder:
+        _publish(room, recorder, page, title)
+        _show_panel(room)
+    questions.discard()
+
+
+def start_button(page: str) -> Markup:
+    """Returns a button that starts a class and opens this page again; nothing where a class is taught already."""
+    if taught_class():
+        return Markup("")
+    return element(
+        "form",
+        element("input", type="hidden", name="back", value=_link(page, keep_presenting=True)),
+        element("button", "Start a class"),
+        action=address("/class/start"), method="post", class_="attnviz-start-class",
+    )  # fmt: skip
+
+
+def _publish(room: LiveClass, recorder: PageRecorder, page: str, title: str) -> None:
+    contents = recorder.contents()
+    if len(contents) > LARGEST:
+        contents = PageRecorder().contents()
+    room.publish(_link(page), title, contents)
+
+
+def _link(page: str, keep_presenting: bool = False) -> str:
+    """Returns the page and its parameters, as a reader opens it."""
+    parameters = [one for one in link_parameters() if keep_presenting or one != presentation.PRESENTING]
+    return f"{page}{'?' if parameters else ''}{urlencode(parameters)}"
+
+
+def _show_panel(room: LiveClass) -> None:
+    join = f"{_origin()}{class_address(room.code)}"
+    image = BytesIO()
+    segno.make(join, micro=False).save(image, kind="svg", border=2, xmldecl=False, svgns=True, omitsize=True)
+    with st.container(key="class-strip"):
+        scripts.mount("ui/classroom")(
+            key="class",
+            data={
+                "address": class_address(room.code),
+                "code": room.code,
+                "join": join,
+                "qr": image.getvalue().decode(),
+                "local": hosting.is_local(),
+                "chart": scripts.components()["attnviz_chart"]["html"],
+                "questions": [
+                    {"label": label, "question": question.to_json()} for label, question in questions.collect().items()
+                ],
+            },
+        )
+
+
+def _origin() -> str:
+    parts = urlsplit(st.context.url or "")
+    return f"{parts.scheme}://{parts.netloc}"
