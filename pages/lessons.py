@@ -35,7 +35,8 @@ heading(
     "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the right state "
     "and asks; answers are checked against what the page computes.",
 )
-st.html(start_button("lessons"))
+if button := start_button("lessons"):
+    st.html(button)
 for problem in broken:
     st.error(plain(problem), icon=":material/error:")
 st.html(element("div", join(card(*one) for one in enumerate(good, 1)), class_="attnviz-lessons"))

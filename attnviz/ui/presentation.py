@@ -39,7 +39,7 @@ def switch(pages: Sequence[Page], current: Page, class_button: Markup) -> None:
             on_click=_turn,
             args=(not on,),
         )
-        if on:
+        if on and class_button:
             st.html(class_button, width="content")
 
 
