@@ -21,7 +21,7 @@ CODE = 5  # letters
 MOST_PEOPLE = 500
 MOST_POLLS = 100
 MOST_MESSAGES, MESSAGES_EACH = 200, 20
-MESSAGE, NICKNAME, LINK = 280, 40, 8_000  # characters
+MESSAGE, NICKNAME, LINK = 280, 40, 12_000  # characters
 PAGES = ("start", "explore", "lessons", "lookup", "steps", "path", "scores", "masks", "transformer", "models")
 
 Phase = Literal["open", "closed", "revealed"]

@@ -1,8 +1,8 @@
 """Questions to a class, and answers to them."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,10 @@ from jaxtyping import Bool, Float
 from attnviz.formatting import number, visible
 from attnviz.lessons.checks import TOLERANCE, Choice, NumberCheck, Quantities, Tap, find_quantity, token_weights
 from attnviz.lessons.lesson_files import LessonStep
-from attnviz.lessons.prediction import normalized, total_variation
+from attnviz.lessons.prediction import is_predictable, normalized, total_variation
 
 MOST_OPTIONS = 64  # along a side of a grid
-MOST_CELLS = 16  # along a side of a grid whose cells are tapped
+MOST_CELLS = 24  # along a side of a grid whose cells are tapped
 MOST_TEXT = 300  # characters of a question; an option has at most half of them
 POINTS = 10
 
@@ -133,23 +133,21 @@ class Question:
         return "; ".join(names[option] + (f" × {count}" if self.points else "") for option, count in value.items())
 
 
-def weights_question(
-    query: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"], points: bool = False
-) -> Question:
-    """Returns the question where a query looks: one key, or points for several. A masked key, NaN, has no weight.
+def weights_question(ask: str, weights: Mapping[str, float], points: bool = False) -> Question:
+    """Returns the question which token has the largest weight, or with `points`, how the weights are spread.
 
-    Of more than MOST_OPTIONS keys those with the largest weights are there.
+    Of more than MOST_OPTIONS tokens those with the largest weights are there. Raises ValueError for weights that are no
+    shares.
     """
-    known = np.nan_to_num(np.asarray(weights, dtype=float))
-    places = np.sort(np.argsort(-known, kind="stable")[:MOST_OPTIONS])
-    ask = f"Where does “{visible(query)}” look" + (f"? Spread {POINTS} points." if points else " most?")
-    names = [visible(keys[i])[:60] for i in places]
-    names = [name if names.count(name) == 1 else f"{name} ({i})" for name, i in zip(names, places, strict=True)]
-    shares = known[places]
-    if not points:
-        shares = (shares == shares.max()).astype(float)
+    shares = np.array([*weights.values()], dtype=float)
+    if len(shares) < 2 or not is_predictable(shares):
+        raise ValueError("Only shares of several tokens can be guessed.")
+    places = np.sort(np.argsort(-shares, kind="stable")[:MOST_OPTIONS])
+    truth = shares[places] if points else (shares[places] == shares.max()).astype(float)
+    tokens = [*weights]
+    names = tuple(tokens[i][: MOST_TEXT // 2] for i in places)
     return Question(
-        ask, columns=tuple(names), points=POINTS if points else 0, truth=tuple(normalized(shares).tolist()), hides=True
+        ask, columns=names, points=POINTS if points else 0, truth=tuple(normalized(truth).tolist()), hides=True
     )
 
 
@@ -193,13 +191,10 @@ def step_question(step: LessonStep, quantities: Quantities) -> Question | None:
         case Choice(options=options, right=right):
             return choice_question(step.ask, options, right)
         case Tap(count=count):
-            weights = token_weights(quantities)
-            if len(weights) < 2:
-                raise ValueError("The page shows no weights of a query.")
-            shares = np.array([*weights.values()])
-            largest = shares >= np.sort(shares)[-count]
-            truth = tuple((largest / largest.sum()).tolist())
-            return Question(step.ask, columns=tuple(weights), picks=count, truth=truth)
+            question = weights_question(step.ask, token_weights(quantities))
+            shares = np.array([token_weights(quantities)[name] for name in question.columns])
+            largest = (shares >= np.sort(shares)[-count]).astype(float)
+            return replace(question, picks=count, truth=tuple(normalized(largest).tolist()), hides=False)
         case NumberCheck(quantity=quantity):
             return Question(step.ask, numeric=True, right=find_quantity(quantity, quantities))
     return None

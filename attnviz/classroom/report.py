@@ -8,7 +8,7 @@ from attnviz.classroom.live_class import LiveClass, Poll
 from attnviz.classroom.question import Question
 from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import MOST_STEPS, PAGES, Lesson, LessonStep
-from attnviz.lessons.lesson_writer import lesson_text
+from attnviz.lessons.lesson_text import lesson_text
 
 COLUMNS = ("question", "vote", "participant", "nickname", "answer", "distance")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins to compute

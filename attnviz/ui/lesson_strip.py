@@ -6,12 +6,14 @@ from urllib.parse import urlencode
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.classroom import step_question
 from attnviz.formatting import enumeration
 from attnviz.lessons import lesson_files
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, Tap, token_weights
 from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, read_lessons
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.addresses import address
+from attnviz.ui.classroom import questions
 from attnviz.ui.html import Markup, element, join
 from attnviz.ui.link_state import link_parameters, link_value, set_link_value
 from attnviz.ui.markdown import plain
@@ -50,7 +52,6 @@ def show_strip(strip: Strip | None, page: str) -> None:
         _show(strip, page)
     else:
         link_value(RIGHT)
-    quantities.discard()
 
 
 def _show(strip: Strip, page: str) -> None:
@@ -93,6 +94,7 @@ def _show_step(
     if not step.ask:
         texts.html(join(about))
         return set()
+    questions.offer(f"This step: {step.ask}", lambda: step_question(step, computed))
     with answers:
         try:
             verdict = _verdict(step, key, computed)

@@ -57,8 +57,11 @@ class PageRecorder:
         if drawn.WhichOneof("type") in CLOSED or OMITTED.match(key):
             return None
         children = self._children(path)
-        kind = "column" if drawn.HasField("column") else "block"
-        return {"kind": kind, "key": key, "children": children} if children else None
+        if not children:
+            return None
+        if drawn.HasField("column"):
+            return {"kind": "column", "key": key, "weight": drawn.column.weight, "children": children}
+        return {"kind": "block", "key": key, "children": children}
 
 
 def _element(element: Element) -> Node | None:

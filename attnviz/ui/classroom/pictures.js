@@ -8,6 +8,7 @@ import { element } from "../elements.js";
  * @typedef {object} Node
  * @property {"block" | "column" | "heading" | "html" | "text" | "component"} kind
  * @property {string} [key]
+ * @property {number} [weight] of a column: its share of the width
  * @property {Node[]} [children]
  * @property {string} [text]
  * @property {string} [body]
@@ -63,6 +64,7 @@ export class PageView {
         return this.#component(node, before, waiting);
       default: {
         const made = element("div", node.kind === "column" ? "class-column" : "class-block");
+        if (node.weight) made.style.setProperty("--weight", String(Math.round(node.weight * 100)));
         if (node.key) made.classList.add(`st-key-${node.key}`);
         made.append(...(node.children ?? []).map((child) => this.#node(child, before, waiting)));
         return made;

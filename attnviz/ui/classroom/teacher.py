@@ -7,9 +7,10 @@ from urllib.parse import urlencode, urlsplit
 
 import segno
 import streamlit as st
+from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 
 from attnviz.classroom import LiveClass, UnknownClass
-from attnviz.ui import hosting, presentation, scripts
+from attnviz.ui import hosting, presentation, quantities, scripts
 from attnviz.ui.addresses import address
 from attnviz.ui.classroom import questions
 from attnviz.ui.classroom.page_recorder import PageRecorder, recording
@@ -38,11 +39,18 @@ def lesson_run(page: str, title: str) -> Iterator[None]:
     """Sends what the block draws to the class that is taught here, and draws the teacher's panel below it."""
     room = taught_class()
     with recording(room is not None) as recorder:
-        yield
+        try:
+            yield
+            end: StopException | None = None
+        except StopException as stop:  # of a page that has no more to show
+            end = stop
     if room and recorder:
         _publish(room, recorder, page, title)
         _show_panel(room)
     questions.discard()
+    quantities.discard()
+    if end:
+        raise end
 
 
 def start_button(page: str) -> Markup:
