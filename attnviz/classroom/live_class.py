@@ -135,11 +135,11 @@ class LiveClass:
         if view == (before := self.view()):
             return
         if before is None or view.stamp != before.stamp:
-            self.store.write(self.code, "pictures", {view.stamp: picture}, "room", 3)
+            self.store.write(self.code, "pictures", {view.stamp: picture}, "panel", 3)
         self.store.write(self.code, "class", {"view": _bytes(vars(view))}, "state", 10)
         old = [stamp for stamp in self._stamps() if stamp not in (view.stamp, before.stamp if before else "")]
         if old:
-            self.store.write(self.code, "pictures", dict.fromkeys(old), "room", 3)
+            self.store.write(self.code, "pictures", dict.fromkeys(old), "panel", 3)
 
     def view(self) -> View | None:
         """Returns what the teacher shows; None before the first page."""
@@ -165,7 +165,7 @@ class LiveClass:
         if self.store.get(self.code, "people", participant) is not None:
             return
         try:
-            self.store.write(self.code, "people", {participant: b""}, "room", MOST_PEOPLE)
+            self.store.write(self.code, "people", {participant: b""}, "panel", MOST_PEOPLE)
         except UnknownClass:
             raise
         except ValueError:
@@ -181,7 +181,7 @@ class LiveClass:
         if len(name) > NICKNAME:
             raise ValueError(f"A nickname has at most {NICKNAME} characters; this one has {len(name)}.")
         self._check_member(participant)
-        part: Literal["state", "room"] = "state" if self.shows_names else "room"
+        part: Literal["state", "panel"] = "state" if self.shows_names else "panel"
         self.store.write(self.code, "people", {participant: name.encode()}, part, MOST_PEOPLE)
 
     def people(self) -> dict[str, str]:
@@ -211,7 +211,7 @@ class LiveClass:
         """Asks everybody a question, which takes the place of the one before; returns its id."""
         view = self.view()
         poll = Poll(secrets.token_hex(4), question, view.link if view else "explore")
-        self.store.write(self.code, "polls", {poll.id: poll.to_bytes()}, "room", MOST_POLLS)
+        self.store.write(self.code, "polls", {poll.id: poll.to_bytes()}, "panel", MOST_POLLS)
         self.store.write(self.code, "class", {"poll": poll.id.encode()}, "state", 10)
         return poll.id
 
@@ -233,7 +233,7 @@ class LiveClass:
             raise ValueError("This vote has ended. Your answer does not count any more.")
         parsed = now.question.parse_answer(value)
         self._check_member(participant)
-        self.store.write(self.code, _votes(now, now.round), {participant: _bytes(parsed)}, "room", MOST_PEOPLE)
+        self.store.write(self.code, _votes(now, now.round), {participant: _bytes(parsed)}, "panel", MOST_PEOPLE)
 
     def answers(self, poll: Poll, vote: int) -> dict[str, Value]:
         """Returns the answers of a vote by participant."""
@@ -295,7 +295,7 @@ class LiveClass:
             raise ValueError("The teacher has many questions already. Raise your hand instead.")
         message = {"participant": participant, "text": words, "link": page_link(_text(link, "A link"))}
         self.store.write(
-            self.code, "messages", {secrets.token_hex(4): _bytes(message | {"read": False})}, "room", MOST_MESSAGES
+            self.code, "messages", {secrets.token_hex(4): _bytes(message | {"read": False})}, "panel", MOST_MESSAGES
         )
 
     def messages(self) -> list[Message]:
@@ -311,7 +311,7 @@ class LiveClass:
         content = self.store.get(self.code, "messages", name) if isinstance(name, str) else None
         if isinstance(name, str) and content:
             after = _bytes(json.loads(content) | {"read": True})
-            self.store.swap(self.code, "messages", name, content, after, "room")
+            self.store.swap(self.code, "messages", name, content, after, "panel")
 
 
 def page_link(link: str) -> str:

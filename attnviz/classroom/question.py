@@ -17,6 +17,7 @@ MOST_OPTIONS = 64  # along a side of a grid
 MOST_CELLS = 24  # along a side of a grid whose cells are tapped
 MOST_TEXT = 300  # characters of a question; an option has at most half of them
 POINTS = 10
+HEAD_AXES = "layers", "heads"
 
 Value = float | dict[int, int]  # a number, or the points of options
 
@@ -39,14 +40,17 @@ class Question:
     hides: bool = False
     numeric: bool = False
     right: float | None = None  # of a number
+    axes: tuple[str, str] = ("queries", "keys")  # of a grid
 
     def __post_init__(self) -> None:
-        texts = (*self.rows, *self.columns)
+        texts = (*self.rows, *self.columns, *self.axes)
         options = len(self.rows) * len(self.columns)
         if not self.ask.strip() or len(self.ask) > MOST_TEXT or any(len(text) > MOST_TEXT // 2 for text in texts):
             raise ValueError(f"A question has at most {MOST_TEXT} characters, and an answer {MOST_TEXT // 2}.")
         if not self.numeric and not (1 <= len(self.rows) <= MOST_OPTIONS and options >= 2):
             raise ValueError("A question needs two answers or more to choose from.")
+        if len(self.axes) != 2:
+            raise ValueError("A question has two axes.")
         if len(self.columns) > MOST_OPTIONS or len(self.rows) > MOST_OPTIONS:
             raise ValueError(f"A question has at most {MOST_OPTIONS} answers along a side.")
         if self.points not in (0, POINTS) or not 1 <= self.picks <= max(1, options):
@@ -69,7 +73,7 @@ class Question:
         if not isinstance(content, dict) or {*content} - {field.name for field in fields(cls)}:
             raise ValueError("This is no question.")
         values = {**content}
-        for name, kind in (("rows", str), ("columns", str), ("truth", (int, float))):
+        for name, kind in (("rows", str), ("columns", str), ("axes", str), ("truth", (int, float))):
             items = values.get(name, [])
             if not isinstance(items, list | tuple) or not all(
                 isinstance(item, kind) and not isinstance(item, bool) for item in items
@@ -90,7 +94,8 @@ class Question:
     @property
     def options(self) -> tuple[str, ...]:
         """The names of the options, row by row."""
-        return tuple(f"{row}, {column}" if row else column for row in self.rows for column in self.columns)
+        between = ", head " if self.axes == HEAD_AXES else ", "
+        return tuple(f"{row}{between}{column}" if row else column for row in self.rows for column in self.columns)
 
     def parse_answer(self, value: object) -> Value:
         """Returns an answer that a browser has sent. Raises ValueError, with a sentence, if it is none."""
@@ -158,7 +163,7 @@ def head_question(
     known = np.nan_to_num(np.asarray(values, dtype=float))
     truth = (known == known.max()).astype(float).ravel()
     heads = tuple(map(str, range(known.shape[1])))
-    return Question(ask, tuple(layers), heads, truth=tuple((truth / truth.sum()).tolist()), hides=hides)
+    return Question(ask, tuple(layers), heads, truth=tuple((truth / truth.sum()).tolist()), hides=hides, axes=HEAD_AXES)
 
 
 def cells_question(

@@ -37,7 +37,7 @@ class RedisStore:
             if not self._redis.set(_key(code, "taken"), b"", nx=True, pxat=until):
                 return False
             with self._redis.pipeline() as pipe:
-                pipe.hset(_key(code), mapping={"state": 0, "room": 0, "expires": repr(expires)})
+                pipe.hset(_key(code), mapping={"state": 0, "panel": 0, "expires": repr(expires)})
                 pipe.hset(_key(code, "class"), mapping=dict(values))
                 pipe.sadd(_key(code, "groups"), "taken", "groups", "class")
                 for key in (_key(code), _key(code, "class"), _key(code, "groups")):
@@ -117,12 +117,12 @@ class RedisStore:
     def versions(self, codes: Collection[str]) -> dict[str, Version]:
         with self._reported(), self._redis.pipeline(transaction=False) as pipe:
             for code in codes:
-                pipe.hmget(_key(code), "state", "room")
+                pipe.hmget(_key(code), "state", "panel")
             counts = pipe.execute()
         return {
-            code: Version(int(state), int(room))
-            for code, (state, room) in zip(codes, counts, strict=True)
-            if state is not None and room is not None
+            code: Version(int(state), int(panel))
+            for code, (state, panel) in zip(codes, counts, strict=True)
+            if state is not None and panel is not None
         }
 
     def delete(self, code: str) -> None:

@@ -14,16 +14,16 @@ COLUMNS = ("question", "vote", "participant", "nickname", "answer", "distance")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins to compute
 
 
-def answers_csv(room: LiveClass) -> str:
+def answers_csv(live: LiveClass) -> str:
     """Returns all answers, one in a line; a participant is a number, and has a nickname if one was given."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)
-    people = room.people()
+    people = live.people()
     numbers = {participant: number for number, participant in enumerate(people, 1)}
-    for poll in room.polls():
+    for poll in live.polls():
         for vote in range(1, poll.round + 1):
-            for participant, value in room.answers(poll, vote).items():
+            for participant, value in live.answers(poll, vote).items():
                 distance = poll.question.distance(value)
                 row = [
                     poll.question.ask, vote, numbers[participant], people[participant],
@@ -33,15 +33,15 @@ def answers_csv(room: LiveClass) -> str:
     return text.getvalue()
 
 
-def class_lesson(room: LiveClass) -> str:
+def class_lesson(live: LiveClass) -> str:
     """Returns the last questions of a class as the text of a lesson file, each with the page where it was asked.
 
     Raises ValueError if none was asked about a page that lessons have.
     """
-    steps = [_step(poll) for poll in room.polls() if poll.link.partition("?")[0] in PAGES][-MOST_STEPS:]
+    steps = [_step(poll) for poll in live.polls() if poll.link.partition("?")[0] in PAGES][-MOST_STEPS:]
     if not steps:
         raise ValueError("Nothing was asked in this class that a lesson could ask.")
-    return lesson_text(Lesson("class", f"Class {room.code}", "What was asked in a class.", tuple(steps)))
+    return lesson_text(Lesson("class", f"Class {live.code}", "What was asked in a class.", tuple(steps)))
 
 
 def _step(poll: Poll) -> LessonStep:

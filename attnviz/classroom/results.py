@@ -8,9 +8,10 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.classroom.question import Question, Value, is_right
-from attnviz.formatting import number
+from attnviz.formatting import enumeration, number
 
 BINS = 10  # of numbers
+MOST_NAMED = 3  # options with equal shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +68,16 @@ class Results:
         if self.question.numeric:
             middle = float(np.median([float(value) for value in self.votes[-1]]))  # type: ignore[arg-type]
             return f"The middle of {vote.answers} answers is {number(middle)}."
-        best = int(vote.distribution.argmax())
-        share = f"{100 * vote.distribution[best]:.0f} %"
-        of = "of all points are" if self.question.points else f"of {vote.answers} answers are"
-        return f"{share} {of} for {self.question.options[best]}."
+        largest = vote.distribution.max()
+        best = [
+            option for option, share in zip(self.question.options, vote.distribution, strict=True) if share == largest
+        ]
+        share = f"{100 * largest:.0f} %"
+        whole = "of all points" if self.question.points else f"of {vote.answers} answers"
+        if len(best) > MOST_NAMED:
+            return f"The room is divided: no option has more than {share} {whole}."
+        each = " each" if len(best) > 1 else ""
+        return f"{share} {whole} are for {enumeration(best)}{each}."
 
     def _truth(self, first: Round, second: Round | None) -> list[str]:
         last = second or first

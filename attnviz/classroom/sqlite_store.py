@@ -13,7 +13,7 @@ from attnviz.classroom.store import Part, StoreError, UnknownClass, Version
 WAIT = 10.0  # seconds for another process that writes
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS classes (
-    code TEXT PRIMARY KEY, expires REAL NOT NULL, state INTEGER NOT NULL DEFAULT 0, room INTEGER NOT NULL DEFAULT 0
+    code TEXT PRIMARY KEY, expires REAL NOT NULL, state INTEGER NOT NULL DEFAULT 0, panel INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE IF NOT EXISTS entries (
     number INTEGER PRIMARY KEY, code TEXT NOT NULL REFERENCES classes ON DELETE CASCADE, part TEXT NOT NULL,
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS entries (
 """
 COUNT = {
     "state": "UPDATE classes SET state = state + 1 WHERE code = ? AND expires > ?",
-    "room": "UPDATE classes SET room = room + 1 WHERE code = ? AND expires > ?",
+    "panel": "UPDATE classes SET panel = panel + 1 WHERE code = ? AND expires > ?",
 }
 PUT = """
 INSERT INTO entries (code, part, field, value) VALUES (?, ?, ?, ?)
@@ -113,7 +113,7 @@ class SQLiteStore:
 
     def versions(self, codes: Collection[str]) -> dict[str, Version]:
         marks = ", ".join("?" * len(codes))
-        query = f"SELECT code, state, room FROM classes WHERE code IN ({marks}) AND expires > ?"  # noqa: S608
+        query = f"SELECT code, state, panel FROM classes WHERE code IN ({marks}) AND expires > ?"  # noqa: S608
         with self._transaction("DEFERRED") as connection:
             return {code: Version(*counts) for code, *counts in connection.execute(query, (*codes, time.time()))}
 

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from attnviz.formatting import quoted
 
-Part = Literal["state", "room"]
+Part = Literal["state", "panel"]
 LARGEST = 8 << 20  # bytes of a value
 
 
@@ -24,11 +24,11 @@ class Version:
     """How often each part of a class has changed: what everybody sees, and what the teacher sees beside it."""
 
     state: int
-    room: int
+    panel: int
 
     def number(self, part: Part) -> str:
         """Returns the version of what everybody sees, or of all that the teacher sees."""
-        return str(self.state) if part == "state" else f"{self.state}.{self.room}"
+        return str(self.state) if part == "state" else f"{self.state}.{self.panel}"
 
 
 class Store(Protocol):

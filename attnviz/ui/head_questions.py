@@ -11,7 +11,7 @@ from attnviz.ui import cache
 from attnviz.ui.classroom import questions
 from attnviz.ui.selection import Selection
 
-ASKED: dict[str, HeadMetric] = {
+QUESTIONS: dict[str, HeadMetric] = {
     "Which head is the previous-token head?": Previous(),
     "Which head gives most to the first token?": First(),
 }
@@ -19,8 +19,8 @@ ASKED: dict[str, HeadMetric] = {
 
 def offer_head_questions(selection: Selection) -> None:
     """Offers the questions which head has the largest value of a metric."""
-    for ask, metric in ASKED.items():
-        questions.offer(ask, partial(_question, selection, ask, metric))
+    for ask, metric in QUESTIONS.items():
+        questions.offer_question(ask, partial(_question, selection, ask, metric))
 
 
 def _question(selection: Selection, ask: str, metric: HeadMetric) -> Question:

@@ -94,7 +94,7 @@ def _show_step(
     if not step.ask:
         texts.html(join(about))
         return set()
-    questions.offer(f"This step: {step.ask}", lambda: step_question(step, computed))
+    questions.offer_question(f"This step: {step.ask}", lambda: step_question(step, computed))
     with answers:
         try:
             verdict = _verdict(step, key, computed)

@@ -12,7 +12,7 @@ export class Connection {
 
   /**
    * @param {string} address of the class
-   * @param {"state" | "room"} part what is read: what everybody sees, or what the teacher sees
+   * @param {"state" | "panel"} part what is read: what everybody sees, or what the teacher sees
    * @param {(state: any) => void} show is called with what was read, after each change
    * @param {(status: "live" | "lost" | "ended") => void} tell
    */

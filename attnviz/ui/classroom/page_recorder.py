@@ -34,7 +34,7 @@ class PageRecorder:
             return
         match message.delta.WhichOneof("type"):
             case "new_element":
-                self._drawn = {at: drawn for at, drawn in self._drawn.items() if at[: len(path)] != path}
+                self._drawn = {place: drawn for place, drawn in self._drawn.items() if place[: len(path)] != path}
                 self._drawn[path] = message.delta.new_element
             case "add_block":
                 self._drawn[path] = message.delta.add_block
@@ -88,10 +88,10 @@ def _plain(markdown: str) -> str:
 
 
 @contextmanager
-def recording(wanted: bool) -> Iterator[PageRecorder | None]:
-    """Records what is drawn within the block, if that is `wanted`."""
+def recording(is_on: bool) -> Iterator[PageRecorder | None]:
+    """Records what is drawn within the block, if it `is_on`."""
     context = get_script_run_ctx(suppress_warning=True)
-    if not wanted or context is None:
+    if not is_on or context is None:
         yield None
         return
     recorder, send = PageRecorder(), context.enqueue

@@ -113,10 +113,10 @@ export class ResultView {
     const before = this.charts;
     this.charts = new Map();
     const sentences = (result?.sentences ?? []).map((text) => element("p", "class-sentence", text));
-    const places = wanted.map(({ address }) => {
+    const places = wanted.map(({ address, title }) => {
       const kept = before.get(address);
       before.delete(address);
-      const place = kept ?? this.#chart();
+      const place = kept ?? this.#chart(title);
       this.charts.set(address, place);
       return place;
     });
@@ -127,10 +127,13 @@ export class ResultView {
     await Promise.all(places.map(({ chart }, i) => load(chart, wanted[i].address)));
   }
 
-  #chart() {
+  /** @param {string} title */
+  #chart(title) {
     const holder = element("div", "class-chart");
     holder.innerHTML = this.html; // ours
-    return { holder, chart: new Chart(/** @type {HTMLElement} */ (holder.firstElementChild)) };
+    const chart = new Chart(/** @type {HTMLElement} */ (holder.firstElementChild));
+    if (title) holder.prepend(element("h3", "", title));
+    return { holder, chart };
   }
 
   close() {

@@ -14,13 +14,13 @@ MOST_ROWS = 6  # of weights, each of which can be asked in two ways
 Offer = Callable[[], Question | None]
 
 
-def offer(label: str, make: Offer) -> None:
+def offer_question(label: str, make: Offer) -> None:
     """Adds a question about what this run draws; it is made if a class is taught here, and left out if that raises
     ValueError."""
     st.session_state.setdefault(_KEY, {})[label] = make
 
 
-def collect() -> dict[str, Question]:
+def page_questions() -> dict[str, Question]:
     """Returns the questions of this run, by what the teacher reads in the menu."""
     offers: Mapping[str, Offer] = {**st.session_state.get(_KEY, {}), **_weights_offers(quantities.collect())}
     questions = {}
@@ -34,7 +34,7 @@ def collect() -> dict[str, Question]:
     return questions
 
 
-def discard() -> None:
+def discard_questions() -> None:
     """Drops the questions of this run, and with them the arrays that they refer to."""
     st.session_state.pop(_KEY, None)
 

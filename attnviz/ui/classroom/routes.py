@@ -1,13 +1,12 @@
 """The routes of classes: pages of followers, votes and news. None of them is a run of a page."""
 
+import base64
 import json
 import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache, lru_cache, wraps
-from html import escape
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from anyio import to_thread
@@ -25,12 +24,13 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attnviz import settings
+from attnviz.app_files import ASSETS
 from attnviz.classroom import Classes, LiveClass, Part, Question, StoreError, UnknownClass, open_store, page_link
 from attnviz.classroom.report import answers_csv, class_lesson
 from attnviz.ui import hosting, scripts, styles
 from attnviz.ui.addresses import address
 from attnviz.ui.classroom.result_charts import packed, result_charts
-from attnviz.ui.classroom.states import class_address, own_state, shared_state, teacher_state
+from attnviz.ui.classroom.states import Json, class_address, own_state, shared_state, teacher_state
 from attnviz.ui.classroom.watcher import Watcher
 
 TEACHER, PARTICIPANT = "attnviz_teacher", "attnviz_participant"  # cookies
@@ -38,7 +38,6 @@ LARGEST = 64 << 10  # bytes of a request
 KEEP = "private, max-age=86400, immutable"
 _FOLDER = Path(__file__).parent
 
-Json = dict[str, Any]
 Action = Callable[[LiveClass, Request, Json], Json | None]
 
 
@@ -65,16 +64,16 @@ class ClassRoutes:
     """Middleware that answers at the addresses of classes, whose pages are not Streamlit's."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self.app, self.router = app, Router(routes(), default=app)
+        self.app, self.router = app, Router(_routes(), default=app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (self.router if scope["type"] == "http" else self.app)(scope, receive, send)
 
 
-def routes() -> list[Route]:
+def _routes() -> list[Route]:
     """Returns all routes of classes."""
     pages = {"": _follow, "state": _state, "picture/{stamp}": _picture, "chart/{stamp}/{number:int}": _chart}
-    of_teacher = {"room": _room, "answers.csv": _answers, "lesson.toml": _lesson}
+    of_teacher = {"panel": _panel, "answers.csv": _answers, "lesson.toml": _lesson}
     return [
         Route(address("/class"), _answered(_entrance)),
         Route(address("/class/start"), _start, methods=["POST"]),
@@ -119,9 +118,9 @@ def _posted(action: Action) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _for_teacher(action: Action) -> Action:
-    def check_and_act(room: LiveClass, request: Request, content: Json) -> Json | None:
-        _check_teacher(room, request)
-        return action(room, request, content)
+    def check_and_act(live: LiveClass, request: Request, content: Json) -> Json | None:
+        _check_teacher(live, request)
+        return action(live, request, content)
 
     return check_and_act
 
@@ -150,15 +149,15 @@ def _participant(request: Request) -> str:
     return name
 
 
-def _check_teacher(room: LiveClass, request: Request) -> None:
-    if not room.is_teacher(teacher_key(request.cookies.get(TEACHER, ""), room.code)):
+def _check_teacher(live: LiveClass, request: Request) -> None:
+    if not live.is_teacher(teacher_key(request.cookies.get(TEACHER, ""), live.code)):
         raise _Refusal(403, "Only who has started the class may do this.")
 
 
 def teacher_key(cookie: str, code: str) -> str:
     """Returns the key of a teacher's cookie, if it is of this class."""
-    of, _, key = cookie.partition(".")
-    return key if of == code else ""
+    owner, _, key = cookie.partition(".")
+    return key if owner == code else ""
 
 
 def _check_origin(request: Request) -> None:
@@ -189,7 +188,13 @@ def _cookie(response: Response, name: str, value: str, path: str) -> None:
 
 def _page(name: str, **values: object) -> str:
     text = (_FOLDER / name).read_text(encoding="utf-8")
-    return text.format(head=_head(), **{key: escape(str(value)) for key, value in values.items()})
+    return Markup(text).format(head=_head(), icon=_icon(), **values)  # noqa: S704 (a file of ours; values are escaped)
+
+
+@cache
+def _icon() -> str:
+    icon = base64.b64encode((ASSETS / "icon.svg").read_bytes()).decode()
+    return f"data:image/svg+xml;base64,{icon}"
 
 
 @cache
@@ -203,8 +208,8 @@ def _entrance(request: Request) -> Response:
     problem = ""
     if "code" in request.query_params:
         try:
-            room = classes().open(request.query_params["code"])
-            return RedirectResponse(class_address(room.code), 303)
+            live = classes().open(request.query_params["code"])
+            return RedirectResponse(class_address(live.code), 303)
         except UnknownClass as unknown:
             problem = str(unknown)
     back = _page_or_start(request.query_params.get("back", ""))
@@ -237,21 +242,21 @@ def _page_or_start(link: str) -> str:
 def _follow(request: Request) -> Response:
     """The page of a follower, who is a participant from now on."""
     try:
-        room = _class(request)
+        live = _class(request)
     except UnknownClass:
         return RedirectResponse(f"{address('/class')}?code={quote(request.path_params['code'])}", 303)
     participant = request.cookies.get(PARTICIPANT, "")
     if not re.fullmatch(r"[0-9a-f]{32}", participant):
         participant = secrets.token_hex(16)
-    room.join(participant)
+    live.join(participant)
     described = {
-        "address": class_address(room.code),
+        "address": class_address(live.code),
         "app": address("/"),
-        "code": room.code,
+        "code": live.code,
         "components": scripts.components(),
     }
     response = HTMLResponse(
-        _page("follow.html", code=room.code, app=address("/"), page=json.dumps(described),
+        _page("follow.html", code=live.code, app=address("/"), page=json.dumps(described),
               script=scripts.module_address("ui/classroom/follow.js"))
     )  # fmt: skip
     response.headers["cache-control"] = "no-store"
@@ -264,14 +269,14 @@ def _follow(request: Request) -> Response:
 
 async def _events(request: Request) -> Response:
     """News of a class as server-sent events: the versions of what everybody sees, or of what the teacher sees."""
-    part: Part = "room" if request.query_params.get("part") == "room" else "state"
+    part: Part = "panel" if request.query_params.get("part") == "panel" else "state"
     try:
-        room = await to_thread.run_sync(_class, request)
+        live = await to_thread.run_sync(_class, request)
     except (_Refusal, ValueError, StoreError) as problem:
         return _sentence(problem)
 
     async def news() -> AsyncIterator[str]:
-        async for version in _watcher().listen(room.code):
+        async for version in _watcher().listen(live.code):
             yield f"data: {version.number(part)}\n\n"
         yield "event: ended\ndata: ended\n\n"
 
@@ -280,10 +285,10 @@ async def _events(request: Request) -> Response:
 
 
 def _state(request: Request) -> Response:
-    room = _class(request)
-    version = room.version.number("state")
-    own = own_state(room, request.cookies.get(PARTICIPANT, ""))
-    return _fresh({"version": version, **_shared(room.code, version), **own})
+    live = _class(request)
+    version = live.version.number("state")
+    own = own_state(live, request.cookies.get(PARTICIPANT, ""))
+    return _fresh({"version": version, **_shared(live.code, version), **own})
 
 
 @lru_cache(maxsize=64)
@@ -292,10 +297,10 @@ def _shared(code: str, version: str) -> Json:
     return shared_state(classes().open(code))
 
 
-def _room(request: Request) -> Response:
-    room = _class(request)
-    _check_teacher(room, request)
-    return _fresh({"version": room.version.number("room"), **teacher_state(room)})
+def _panel(request: Request) -> Response:
+    live = _class(request)
+    _check_teacher(live, request)
+    return _fresh({"version": live.version.number("panel"), **teacher_state(live)})
 
 
 def _fresh(content: Json) -> Response:
@@ -321,25 +326,23 @@ def _chart(request: Request) -> Response:
 @lru_cache(maxsize=64)
 def _charts(code: str, stamp: str) -> tuple[bytes, ...]:
     """The charts of the poll of a class in a phase, which do not change: computed once for all."""
-    room = classes().open(code)
-    poll = room.poll()
+    live = classes().open(code)
+    poll = live.poll()
     if poll is None or poll.phase == "open" or stamp != f"{poll.id}-{poll.round}-{poll.phase}":
         raise _Refusal(404, "This vote has ended.")
-    return tuple(
-        packed(title, chart, number) for number, (title, chart) in enumerate(result_charts(poll, room.results(poll)))
-    )
+    return tuple(packed(chart, number) for number, (title, chart) in enumerate(result_charts(poll, live.results(poll))))
 
 
 def _answers(request: Request) -> Response:
-    room = _class(request)
-    _check_teacher(room, request)
-    return _file(answers_csv(room).encode("utf-8-sig"), "text/csv", f"attnviz-class-{room.code}.csv")
+    live = _class(request)
+    _check_teacher(live, request)
+    return _file(answers_csv(live).encode("utf-8-sig"), "text/csv", f"attnviz-class-{live.code}.csv")
 
 
 def _lesson(request: Request) -> Response:
-    room = _class(request)
-    _check_teacher(room, request)
-    return _file(class_lesson(room).encode(), "application/toml", f"class-{room.code.lower()}.toml")
+    live = _class(request)
+    _check_teacher(live, request)
+    return _file(class_lesson(live).encode(), "application/toml", f"class-{live.code.lower()}.toml")
 
 
 def _file(content: bytes, kind: str, name: str) -> Response:
@@ -350,34 +353,34 @@ def _file(content: bytes, kind: str, name: str) -> Response:
 # What is sent ---------------------------------------------------------------------------------------------------------
 
 
-def _answer(room: LiveClass, request: Request, content: Json) -> None:
-    room.answer(_participant(request), content.get("poll"), content.get("round"), content.get("value"))
+def _answer(live: LiveClass, request: Request, content: Json) -> None:
+    live.answer(_participant(request), content.get("poll"), content.get("round"), content.get("value"))
 
 
-def _nickname(room: LiveClass, request: Request, content: Json) -> None:
-    room.set_nickname(_participant(request), content.get("text"))
+def _nickname(live: LiveClass, request: Request, content: Json) -> None:
+    live.set_nickname(_participant(request), content.get("text"))
 
 
-def _message(room: LiveClass, request: Request, content: Json) -> None:
-    room.send(_participant(request), content.get("link"), content.get("text"))
+def _message(live: LiveClass, request: Request, content: Json) -> None:
+    live.send(_participant(request), content.get("link"), content.get("text"))
 
 
-def _ask(room: LiveClass, request: Request, content: Json) -> Json:
-    return {"poll": room.ask(Question.from_json(content.get("question")))}
+def _ask(live: LiveClass, request: Request, content: Json) -> Json:
+    return {"poll": live.ask(Question.from_json(content.get("question")))}
 
 
-def _read(room: LiveClass, request: Request, content: Json) -> None:
-    room.mark_read(content.get("id"))
+def _read(live: LiveClass, request: Request, content: Json) -> None:
+    live.mark_read(content.get("id"))
 
 
 ACTIONS: dict[str, Action] = {"answer": _answer, "nickname": _nickname, "message": _message}
 TEACHER_ACTIONS: dict[str, Action] = {
     "ask": _ask,
-    "close": lambda room, *_: room.close(),
-    "vote-again": lambda room, *_: room.vote_again(),
-    "reveal": lambda room, *_: room.reveal(),
-    "dismiss": lambda room, *_: room.dismiss(),
+    "close": lambda live, *_: live.close(),
+    "vote-again": lambda live, *_: live.vote_again(),
+    "reveal": lambda live, *_: live.reveal(),
+    "dismiss": lambda live, *_: live.dismiss(),
     "read": _read,
-    "names": lambda room, _, content: room.show_names(content.get("show") is True),
-    "end": lambda room, *_: room.end(),
+    "names": lambda live, _, content: live.show_names(content.get("show") is True),
+    "end": lambda live, *_: live.end(),
 }

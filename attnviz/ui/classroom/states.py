@@ -14,42 +14,42 @@ def class_address(code: str, part: str = "") -> str:
     return address(f"/class/{code}{'/' if part else ''}{part}")
 
 
-def shared_state(room: LiveClass) -> Json:
+def shared_state(live: LiveClass) -> Json:
     """Returns what everybody in a class sees: the teacher's page, and the poll without its answer."""
-    view, poll = room.view(), room.poll()
+    view, poll = live.view(), live.poll()
     return {
         "title": view.title if view else "",
         "link": view.link if view else "",
-        "picture": class_address(room.code, f"picture/{view.stamp}") if view else None,
+        "picture": class_address(live.code, f"picture/{view.stamp}") if view else None,
         "poll": _poll(poll),
-        "result": _result(room, poll),
-        "names": room.names() if room.shows_names else [],
+        "result": _result(live, poll),
+        "names": live.names() if live.shows_names else [],
     }
 
 
-def own_state(room: LiveClass, participant: str) -> Json:
+def own_state(live: LiveClass, participant: str) -> Json:
     """Returns what one person has said in a class, and how good the answer was."""
-    poll = room.poll()
+    poll = live.poll()
     return {
-        "mine": room.own_answer(participant, poll) if poll else None,
-        "distance": room.own_distance(participant, poll) if poll else "",
-        "nickname": room.nickname(participant),
+        "mine": live.own_answer(participant, poll) if poll else None,
+        "distance": live.own_distance(participant, poll) if poll else "",
+        "nickname": live.nickname(participant),
     }
 
 
-def teacher_state(room: LiveClass) -> Json:
+def teacher_state(live: LiveClass) -> Json:
     """Returns what the teacher sees of a class."""
-    poll = room.poll()
+    poll = live.poll()
     return {
-        "participants": room.participants,
-        "names": room.names(),
-        "showsNames": room.shows_names,
+        "participants": live.participants,
+        "names": live.names(),
+        "showsNames": live.shows_names,
         "poll": _poll(poll),
-        "answers": room.answer_count(poll) if poll else 0,
-        "result": _result(room, poll),
+        "answers": live.answer_count(poll) if poll else 0,
+        "result": _result(live, poll),
         "messages": [
             {"id": one.id, "text": one.text, "link": one.link, "name": one.nickname, "read": one.read}
-            for one in room.messages()
+            for one in live.messages()
         ],
     }
 
@@ -69,16 +69,16 @@ def _poll(poll: Poll | None) -> Json | None:
     }  # fmt: skip
 
 
-def _result(room: LiveClass, poll: Poll | None) -> Json | None:
+def _result(live: LiveClass, poll: Poll | None) -> Json | None:
     """Returns the sentences and the charts of a poll that is no longer open."""
     if poll is None or poll.phase == "open":
         return None
-    results = room.results(poll)
+    results = live.results(poll)
     stamp = f"{poll.id}-{poll.round}-{poll.phase}"
     return {
         "sentences": results.sentences(revealed=poll.phase == "revealed"),
         "charts": [
-            {"title": title, "address": class_address(room.code, f"chart/{stamp}/{number}")}
+            {"title": title, "address": class_address(live.code, f"chart/{stamp}/{number}")}
             for number, (title, _) in enumerate(result_charts(poll, results))
         ],
     }

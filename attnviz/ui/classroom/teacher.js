@@ -49,7 +49,7 @@ export class TeacherPanel {
     this.results.html = panel.chart;
     if (this.connection?.address !== panel.address) {
       this.connection?.close();
-      this.connection = new Connection(panel.address, "room", (room) => this.#receive(room), (status) => this.#tell(status));
+      this.connection = new Connection(panel.address, "panel", (room) => this.#receive(room), (status) => this.#tell(status));
       if (sessionStorage.getItem(SEEN) !== panel.code) this.#showCode();
     }
     this.#draw();

@@ -25,29 +25,29 @@ LARGEST = 8 << 20  # bytes of what a page has drawn
 def taught_class() -> LiveClass | None:
     """Returns the class that the visitor of this run teaches, or None."""
     cookie = st.context.cookies.get(TEACHER, "")
-    if not cookie:
+    if not isinstance(cookie, str) or not cookie:  # Streamlit's AppTest has no request, and so no text
         return None
     try:
-        room = classes().open(cookie.partition(".")[0])
+        live = classes().open(cookie.partition(".")[0])
     except UnknownClass:
         return None
-    return room if room.is_teacher(teacher_key(cookie, room.code)) else None
+    return live if live.is_teacher(teacher_key(cookie, live.code)) else None
 
 
 @contextmanager
 def lesson_run(page: str, title: str) -> Iterator[None]:
     """Sends what the block draws to the class that is taught here, and draws the teacher's panel below it."""
-    room = taught_class()
-    with recording(room is not None) as recorder:
+    live = taught_class()
+    with recording(live is not None) as recorder:
         try:
             yield
             end: StopException | None = None
         except StopException as stop:  # of a page that has no more to show
             end = stop
-    if room and recorder:
-        _publish(room, recorder, page, title)
-        _show_panel(room)
-    questions.discard()
+    if live and recorder:
+        _publish(live, recorder, page, title)
+        _show_panel(live)
+    questions.discard_questions()
     quantities.discard()
     if end:
         raise end
@@ -65,11 +65,11 @@ def start_button(page: str) -> Markup:
     )  # fmt: skip
 
 
-def _publish(room: LiveClass, recorder: PageRecorder, page: str, title: str) -> None:
+def _publish(live: LiveClass, recorder: PageRecorder, page: str, title: str) -> None:
     contents = recorder.contents()
     if len(contents) > LARGEST:
         contents = PageRecorder().contents()
-    room.publish(_link(page), title, contents)
+    live.publish(_link(page), title, contents)
 
 
 def _link(page: str, keep_presenting: bool = False) -> str:
@@ -78,22 +78,23 @@ def _link(page: str, keep_presenting: bool = False) -> str:
     return f"{page}{'?' if parameters else ''}{urlencode(parameters)}"
 
 
-def _show_panel(room: LiveClass) -> None:
-    join = f"{_origin()}{class_address(room.code)}"
+def _show_panel(live: LiveClass) -> None:
+    join = f"{_origin()}{class_address(live.code)}"
     image = BytesIO()
     segno.make(join, micro=False).save(image, kind="svg", border=2, xmldecl=False, svgns=True, omitsize=True)
     with st.container(key="class-strip"):
         scripts.mount("ui/classroom")(
             key="class",
             data={
-                "address": class_address(room.code),
-                "code": room.code,
+                "address": class_address(live.code),
+                "code": live.code,
                 "join": join,
                 "qr": image.getvalue().decode(),
                 "local": hosting.is_local(),
                 "chart": scripts.components()["attnviz_chart"]["html"],
                 "questions": [
-                    {"label": label, "question": question.to_json()} for label, question in questions.collect().items()
+                    {"label": label, "question": question.to_json()}
+                    for label, question in questions.page_questions().items()
                 ],
             },
         )
