@@ -122,13 +122,13 @@ def traces_folder() -> str | None:
 
 
 def class_store() -> str:
-    """Returns where live classes are kept: ATTNVIZ_CLASS_STORE, a file of SQLite or redis://host:port for several
-    servers; by default a file in the folder .attnviz of who has started the app."""
+    """Returns the address of the store of classes: ATTNVIZ_CLASS_STORE, a path, sqlite:///path or redis://host:port; by
+    default a SQLite file in the home folder."""
     return os.environ.get("ATTNVIZ_CLASS_STORE") or "~/.attnviz/classes.sqlite3"
 
 
 def class_hours() -> int:
-    """Returns for how long a live class is kept: ATTNVIZ_CLASS_HOURS, 24 hours by default."""
+    """Returns the number of hours after which a class is deleted: ATTNVIZ_CLASS_HOURS, 24 by default."""
     return _positive("ATTNVIZ_CLASS_HOURS", 24, "hours")
 
 

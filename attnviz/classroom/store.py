@@ -1,81 +1,105 @@
-"""Where classes are kept: the interface of a store, and how one is opened."""
+"""The store of live classes: what every store can do, and its errors.
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, Protocol
+A class has sections of named values, and two versions, which grow with each change. A store is used by many threads and
+processes at once; each write is one transaction.
+"""
 
-from attnviz.formatting import quoted
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
 
-Part = Literal["state", "panel"]
-LARGEST = 8 << 20  # bytes of a value
-
-
-class StoreError(Exception):
-    """The store cannot be reached, or not be written."""
+MOST_CLASSES = 1_000
+LARGEST_VALUE = 8 << 20  # bytes
+Values = Mapping[str, bytes | None]  # by name; None deletes a value
 
 
 class UnknownClass(ValueError):
-    """A code without a class: mistyped, or the class has ended."""
+    """There is no class with this code, or it has ended."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"There is no class {code}. Check the code for a typing error; a class may also have ended.")
 
 
-@dataclass(frozen=True)
-class Version:
-    """How often each part of a class has changed: what everybody sees, and what the teacher sees beside it."""
+class TooMany(ValueError):
+    """A section of a class, or the store, has as many values as it may have."""
 
-    state: int
-    panel: int
 
-    def number(self, part: Part) -> str:
-        """Returns the version of what everybody sees, or of all that the teacher sees."""
-        return str(self.state) if part == "state" else f"{self.state}.{self.panel}"
+class Changed(ValueError):
+    """A value is no longer what was expected, so that nothing was written."""
+
+
+class StoreError(ValueError):
+    """The store cannot be read or written."""
+
+
+class Versions(NamedTuple):
+    """Two numbers that grow: with what all see, and with what the teacher alone sees, such as new answers."""
+
+    shared: int
+    teacher: int
+
+
+class Expectation(NamedTuple):
+    """A value that must be as expected for a write to happen; None: it must not exist."""
+
+    section: str
+    name: str
+    value: bytes | None
 
 
 class Store(Protocol):
-    """Values of classes by group and field. Every method is one transaction, and raises StoreError if it fails."""
+    """Sections of values of live classes."""
 
-    def create(self, code: str, values: Mapping[str, bytes], expires: float) -> bool:
-        """Creates a class with values of the group "class"; returns False if the code is taken. `expires` is in seconds
-        since 1970."""
+    def create(self, code: str, sections: Mapping[str, Values], expires: float) -> bool:
+        """Creates a class that ends at a Unix time. Returns False if the code is in use. Raises TooMany."""
 
-    def read(self, code: str, group: str) -> dict[str, bytes]:
-        """Returns the values of a group by field, in the order in which the fields were first written."""
+    def read(self, code: str, section: str) -> dict[str, bytes]:
+        """Returns all values of a section: none if the class or the section does not exist."""
 
-    def get(self, code: str, group: str, field: str) -> bytes | None:
-        """Returns a value, or None."""
+    def get(self, code: str, section: str, name: str) -> bytes | None:
+        """Returns one value, or None."""
 
-    def fields(self, code: str, group: str) -> list[str]:
-        """Returns the names of the fields of a group, without their values."""
+    def count(self, code: str, section: str) -> int:
+        """Returns the number of values in a section."""
 
-    def count(self, code: str, group: str) -> int:
-        """Returns the number of fields of a group."""
+    def write(
+        self,
+        code: str,
+        sections: Mapping[str, Values],
+        *,
+        expected: Expectation | None = None,
+        most: int = 1_000,
+        is_shared: bool = True,
+    ) -> Versions:
+        """Writes values, and increments the shared version, or else the teacher's.
 
-    def write(self, code: str, group: str, values: Mapping[str, bytes | None], part: Part, most: int) -> None:
-        """Writes values, removes those that are None, and counts a new version of a part. Raises UnknownClass, and
-        ValueError if the group would have more than `most` fields."""
+        Raises UnknownClass; Changed if a value is not as `expected`; TooMany if a section would have more than `most`
+        values.
+        """
 
-    def swap(self, code: str, group: str, field: str, before: bytes | None, after: bytes, part: Part) -> bool:
-        """Writes a value if the one `before` is still there; returns whether it was. Raises UnknownClass."""
-
-    def versions(self, codes: Collection[str]) -> dict[str, Version]:
-        """Returns the versions of those classes that have not ended."""
+    def versions(self, codes: Iterable[str]) -> dict[str, Versions]:
+        """Returns the versions of classes; those that have ended are absent."""
 
     def delete(self, code: str) -> None:
-        """Deletes a class and all its values."""
+        """Deletes all of a class, if there is one."""
+
+    def delete_expired(self, now: float) -> int:
+        """Deletes the classes that have ended before a Unix time. Returns their number."""
 
 
-def open_store(address: str) -> Store:
-    """Returns the store at an address: a file of SQLite, or redis://host:port/number, which several servers share.
+def check_sizes(sections: Mapping[str, Values]) -> None:
+    """Raises ValueError if a value is larger than 8 MB."""
+    largest = max((len(value) for values in sections.values() for value in values.values() if value), default=0)
+    if largest > LARGEST_VALUE:
+        raise ValueError(
+            f"A class keeps at most {LARGEST_VALUE >> 20} MB in one value; this one has {largest:,} bytes."
+        )
 
-    Raises ValueError if the address is none of these, ImportError if redis is not installed.
-    """
-    scheme, separator, rest = address.partition("://")
-    if separator and scheme in ("redis", "rediss"):
-        from attnviz.classroom.redis_store import RedisStore
 
-        return RedisStore(address)
-    if separator and scheme != "sqlite":
-        raise ValueError(f"Classes are kept in a file or at redis://host:port; {quoted(address)} is neither.")
-    from attnviz.classroom.sqlite_store import SQLiteStore
+def full_store() -> TooMany:
+    """Returns the error for a store that has as many classes as it may have."""
+    return TooMany(f"There are {MOST_CLASSES:,} classes already, and no more can be started. Try again later.")
 
-    return SQLiteStore(Path(rest if separator else address).expanduser())
+
+def full_section(most: int) -> TooMany:
+    """Returns the error for a section that has as many values as it may have."""
+    return TooMany(f"This class is full: it takes no more than {most:,} of these.")

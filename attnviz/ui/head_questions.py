@@ -1,30 +1,31 @@
 """Questions to a class about all heads of a text."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from attnviz.analysis.head_metrics import First, HeadMetric, Previous, head_metrics
 from attnviz.analysis.work import heads_work, is_affordable
-from attnviz.classroom import Question, head_question
+from attnviz.classroom.question import Question, head_question
 from attnviz.ui import cache
 from attnviz.ui.classroom import questions
 from attnviz.ui.selection import Selection
 
 QUESTIONS: dict[str, HeadMetric] = {
-    "Which head is the previous-token head?": Previous(),
-    "Which head gives most to the first token?": First(),
+    "the previous-token head": Previous(),
+    "the one that gives most to the first token": First(),
 }
 
 
 def offer_head_questions(selection: Selection) -> None:
     """Offers the questions which head has the largest value of a metric."""
-    for ask, metric in QUESTIONS.items():
-        questions.offer_question(ask, partial(_question, selection, ask, metric))
+    for name, metric in QUESTIONS.items():
+        questions.offer_question(f"Which head is {name}?", partial(_question, selection, name, metric))
 
 
-def _question(selection: Selection, ask: str, metric: HeadMetric) -> Question:
-    """Raises ValueError if the heads are too many for a phone, or take too long."""
+def _question(selection: Selection, name: str, metric: HeadMetric) -> Question:
+    """Raises ValueError if the heads are too many, or no head has the metric."""
     layers, mechanisms = selection.layers, selection.mechanisms
     work = heads_work(layers, mechanisms)
     if not is_affordable(work):
@@ -36,6 +37,4 @@ def _question(selection: Selection, ask: str, metric: HeadMetric) -> Question:
     )
     values = np.full((len(layers), max(layer.inputs.heads for layer in layers)), np.nan)
     values[metrics.layers, metrics.heads] = metrics.values[metric.name]
-    if np.isnan(values).all():
-        raise ValueError("No head has this metric.")
-    return head_question(ask, [layer.name for layer in layers], values, hides=False)
+    return replace(head_question(name, values), hides=False)  # the small maps tell

@@ -35,7 +35,7 @@ export class Ballot {
   /**
    * @param {Question} question
    * @param {Value | null} mine what was answered before
-   * @param {(value: Value) => Promise<void>} send
+   * @param {(value: Value | number[]) => Promise<void>} send
    */
   constructor(question, mine, send) {
     this.question = question;
@@ -82,7 +82,8 @@ export class Ballot {
     const place = element("div", "class-grid");
     const table = element("table");
     const head = element("tr");
-    head.append(element("td"), ...columns.map((text) => heading("col", text)));
+    const word = commonWord(columns);
+    head.append(element("td", "", word), ...columns.map((text) => heading("col", text.slice(word.length))));
     table.append(head);
     rows.forEach((name, row) => {
       const line = element("tr");
@@ -147,7 +148,7 @@ export class Ballot {
   async #submit(value) {
     this.#say("Sending …");
     try {
-      await this.send(value);
+      await this.send(this.question.picks ? Object.keys(value).map(Number) : value);
       this.#say(SENT);
     } catch (error) {
       this.#say(/** @type {Error} */ (error).message, true);
@@ -184,6 +185,12 @@ export function button(text, className, press) {
   made.type = "button";
   made.addEventListener("click", press);
   return made;
+}
+
+/** The first word of all names, such as “Head ”, which a narrow table says once. @param {string[]} names */
+export function commonWord(names) {
+  const word = names[0].slice(0, names[0].indexOf(" ") + 1);
+  return names.every((name) => name.startsWith(word)) ? word : "";
 }
 
 /** @param {string} scope @param {string} text */

@@ -86,7 +86,7 @@ class Follower {
     this.ballotFor = key;
     this.question.hidden = !key;
     if (!poll || !key) return this.question.replaceChildren();
-    const send = (/** @type {import("./types").Value} */ value) => this.connection.send("answer", { poll: poll.id, round: poll.round, value });
+    const send = (/** @type {import("./types").Value | number[]} */ value) => this.connection.send("answer", { poll: poll.id, round: poll.round, value });
     const ballot = new Ballot(poll.question, mine, send);
     this.question.replaceChildren(...(poll.round > 1 ? [element("p", "class-note", "Second vote")] : []), ballot.root);
     window.scrollTo(0, 0);

@@ -1,10 +1,12 @@
 """What a teacher can ask the room about the page that is open."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
+import numpy as np
 import streamlit as st
 
-from attnviz.classroom import Question, weights_question
+from attnviz.classroom.question import Question, keys_question, points_question
 from attnviz.lessons.checks import WEIGHT, Quantities
 from attnviz.ui import quantities
 
@@ -46,8 +48,9 @@ def _weights_offers(computed: Quantities) -> dict[str, Offer]:
         query = quantities.query()
         ask = f"Where does “{query}” look most{ending}?" if query else f"Which has the largest weight{ending}?"
         spread = f"How is the attention{f' of “{query}”' if query else ''} spread{ending}? Give ten points."
-        offers[ask] = lambda ask=ask, weights=weights: weights_question(ask, weights)  # type: ignore[misc]
-        offers[spread] = lambda ask=spread, weights=weights: weights_question(ask, weights, points=True)  # type: ignore[misc]
+        keys, shares = list(weights), np.array([*weights.values()])
+        offers[ask] = partial(keys_question, query, keys, shares, ask=ask)
+        offers[spread] = partial(points_question, query, keys, shares, ask=spread)
     return offers
 
 

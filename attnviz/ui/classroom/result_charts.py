@@ -1,9 +1,11 @@
 """The charts of a poll: what the room has answered, and beside it the truth once it is revealed."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from attnviz.chart import header, pack
-from attnviz.classroom import Poll, Question, Results
+from attnviz.classroom.results import Results
 from attnviz.figures import Chart
 from attnviz.figures.bars import share_bars
 from attnviz.figures.chart_spec import ChartSpec
@@ -13,35 +15,41 @@ from attnviz.ui import scripts
 
 VOTE, FIRST, SECOND, TRUTH = "the room", "first vote", "second vote", "the truth"
 HEIGHT = 300  # pixels
-CELL = CellSentences("{query}, {key}: {weight} of the room's answers.", "", "")
-TRUE_CELL = CellSentences("{query}, {key}: {weight}.", "", "")
+CELL = CellSentences("{query}, {key}: {weight}.", "", "")
 
 
-def result_charts(poll: Poll, results: Results) -> list[tuple[str, Chart[ChartSpec]]]:
-    """Returns the charts of the result of a poll that is closed or revealed, each with its title."""
-    question = poll.question
-    options, votes = results.series()
+def result_charts(results: Results, *, revealed: bool) -> list[tuple[str, Chart[ChartSpec]]]:
+    """Returns the charts of the results of a question, each with its title: bars of a list or of numbers, and of a grid
+    a heatmap for each vote and for the truth."""
+    question, votes = results.question, results.rounds
     names = (VOTE,) if len(votes) == 1 else (FIRST, SECOND)
-    shares = dict(zip(names, votes, strict=True))
-    if poll.phase == "revealed" and question.truth:
-        shares[TRUTH] = np.array(question.truth)
+    if question.numeric:
+        return [
+            (name, share_bars({name: vote.bin_counts / vote.answers}, _bins(vote.bin_edges)))
+            for name, vote in zip(names, votes, strict=True)
+            if vote.bin_counts is not None and vote.bin_edges is not None
+        ]
+    shares = {name: vote.distribution for name, vote in zip(names, votes, strict=True)}
+    if revealed and question.truth:
+        shares[TRUTH] = np.array(question.truth).reshape(len(question.rows), len(question.columns))
     if len(question.rows) == 1:
-        return [("", share_bars(shares, options))]
-    return [(name, _grid(question, one, TRUE_CELL if name == TRUTH else CELL)) for name, one in shares.items()]
+        return [("", share_bars({name: one.ravel() for name, one in shares.items()}, question.columns))]
+    return [(name, _grid(results, one)) for name, one in shares.items()]
 
 
-def _grid(question: Question, shares: np.ndarray, sentences: CellSentences) -> Chart[ChartSpec]:
-    size = len(question.rows), len(question.columns)
+def _grid(results: Results, shares: np.ndarray) -> Chart[ChartSpec]:
     largest = max(float(shares.max()), 1e-9)  # of no answers at all
-    picture = heatmap(
-        shares.reshape(size), question.rows, question.columns, largest=largest, fan=False, sentences=sentences
-    )
-    rows, columns = question.axes
-    picture.figure.update_layout(yaxis_title_text=rows, xaxis_title_text=columns)
+    question = results.question
+    picture = heatmap(shares, question.rows, question.columns, largest=largest, fan=False, sentences=CELL)
+    picture.figure.update_layout(yaxis_title_text="", xaxis_title_text="")
     return picture
 
 
-def packed(picture: Chart[ChartSpec], number: int) -> bytes:
+def _bins(edges: np.ndarray) -> list[str]:
+    return [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
+
+
+def packed_chart(picture: Chart[ChartSpec], number: int) -> bytes:
     """Returns what the browser draws a chart from."""
     sent = header(
         picture, f"result-{number}", label="Answers of the room", name="answers of the room", grows=False,

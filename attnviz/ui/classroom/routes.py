@@ -25,12 +25,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attnviz import settings
 from attnviz.app_files import ASSETS
-from attnviz.classroom import Classes, LiveClass, Part, Question, StoreError, UnknownClass, open_store, page_link
-from attnviz.classroom.report import answers_csv, class_lesson
+from attnviz.classroom.live_class import Classes, LiveClass, check_link
+from attnviz.classroom.question import Question
+from attnviz.classroom.store import StoreError, UnknownClass, Versions
+from attnviz.classroom.stores import open_store
 from attnviz.ui import hosting, scripts, styles
 from attnviz.ui.addresses import address
-from attnviz.ui.classroom.result_charts import packed, result_charts
-from attnviz.ui.classroom.states import Json, class_address, own_state, shared_state, teacher_state
+from attnviz.ui.classroom.result_charts import packed_chart, result_charts
+from attnviz.ui.classroom.states import Json, class_address, closed_results, own_state, shared_state, teacher_state
 from attnviz.ui.classroom.watcher import Watcher
 
 TEACHER, PARTICIPANT = "attnviz_teacher", "attnviz_participant"  # cookies
@@ -49,7 +51,7 @@ def classes() -> Classes:
 
 @cache
 def _watcher() -> Watcher:
-    return Watcher(lambda codes: classes().versions(codes))
+    return Watcher(lambda codes: classes().store.versions(codes))
 
 
 class _Refusal(Exception):
@@ -73,7 +75,7 @@ class ClassRoutes:
 def _routes() -> list[Route]:
     """Returns all routes of classes."""
     pages = {"": _follow, "state": _state, "picture/{stamp}": _picture, "chart/{stamp}/{number:int}": _chart}
-    of_teacher = {"panel": _panel, "answers.csv": _answers, "lesson.toml": _lesson}
+    of_teacher = {"panel": _panel}
     return [
         Route(address("/class"), _answered(_entrance)),
         Route(address("/class/start"), _start, methods=["POST"]),
@@ -132,7 +134,7 @@ def _sentence(problem: Exception) -> Response:
         case UnknownClass():
             return PlainTextResponse(str(problem), 404)
         case StoreError():
-            return PlainTextResponse(f"Classes cannot be kept at the moment. {problem}", 503)
+            return PlainTextResponse(str(problem), 503)
         case json.JSONDecodeError() | RecursionError():
             return PlainTextResponse("What was sent is not JSON.", 400)
     return PlainTextResponse(str(problem), 400)
@@ -234,9 +236,10 @@ async def _start(request: Request) -> Response:
 
 def _page_or_start(link: str) -> str:
     try:
-        return page_link(link)
+        check_link(link)
     except ValueError:
         return "explore"
+    return link
 
 
 def _follow(request: Request) -> Response:
@@ -269,7 +272,7 @@ def _follow(request: Request) -> Response:
 
 async def _events(request: Request) -> Response:
     """News of a class as server-sent events: the versions of what everybody sees, or of what the teacher sees."""
-    part: Part = "panel" if request.query_params.get("part") == "panel" else "state"
+    part = "panel" if request.query_params.get("part") == "panel" else "state"
     try:
         live = await to_thread.run_sync(_class, request)
     except (_Refusal, ValueError, StoreError) as problem:
@@ -277,16 +280,21 @@ async def _events(request: Request) -> Response:
 
     async def news() -> AsyncIterator[str]:
         async for version in _watcher().listen(live.code):
-            yield f"data: {version.number(part)}\n\n"
+            yield f"data: {_version(version, part)}\n\n"
         yield "event: ended\ndata: ended\n\n"
 
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(news(), media_type="text/event-stream", headers=headers)
 
 
+def _version(versions: Versions, part: str) -> str:
+    """The version of what everybody sees, or of all that the teacher sees."""
+    return str(versions.shared) if part == "state" else f"{versions.shared}.{versions.teacher}"
+
+
 def _state(request: Request) -> Response:
     live = _class(request)
-    version = live.version.number("state")
+    version = _version(live.version, "state")
     own = own_state(live, request.cookies.get(PARTICIPANT, ""))
     return _fresh({"version": version, **_shared(live.code, version), **own})
 
@@ -300,7 +308,7 @@ def _shared(code: str, version: str) -> Json:
 def _panel(request: Request) -> Response:
     live = _class(request)
     _check_teacher(live, request)
-    return _fresh({"version": live.version.number("panel"), **teacher_state(live)})
+    return _fresh({"version": _version(live.version, "panel"), **teacher_state(live)})
 
 
 def _fresh(content: Json) -> Response:
@@ -326,51 +334,34 @@ def _chart(request: Request) -> Response:
 @lru_cache(maxsize=64)
 def _charts(code: str, stamp: str) -> tuple[bytes, ...]:
     """The charts of the poll of a class in a phase, which do not change: computed once for all."""
-    live = classes().open(code)
-    poll = live.poll()
-    if poll is None or poll.phase == "open" or stamp != f"{poll.id}-{poll.round}-{poll.phase}":
-        raise _Refusal(404, "This vote has ended.")
-    return tuple(packed(chart, number) for number, (title, chart) in enumerate(result_charts(poll, live.results(poll))))
-
-
-def _answers(request: Request) -> Response:
-    live = _class(request)
-    _check_teacher(live, request)
-    return _file(answers_csv(live).encode("utf-8-sig"), "text/csv", f"attnviz-class-{live.code}.csv")
-
-
-def _lesson(request: Request) -> Response:
-    live = _class(request)
-    _check_teacher(live, request)
-    return _file(class_lesson(live).encode(), "application/toml", f"class-{live.code.lower()}.toml")
-
-
-def _file(content: bytes, kind: str, name: str) -> Response:
-    headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
-    return Response(content, media_type=kind, headers=headers)
+    results = closed_results(classes().open(code), stamp)
+    if results is None:
+        raise _Refusal(404, "This vote is over.")
+    charts = result_charts(results[0], revealed=results[1])
+    return tuple(packed_chart(chart, number) for number, (_, chart) in enumerate(charts))
 
 
 # What is sent ---------------------------------------------------------------------------------------------------------
 
 
 def _answer(live: LiveClass, request: Request, content: Json) -> None:
-    live.answer(_participant(request), content.get("poll"), content.get("round"), content.get("value"))
+    live.answer(_participant(request), str(content.get("poll")), content.get("round", 0), content.get("value"))
 
 
 def _nickname(live: LiveClass, request: Request, content: Json) -> None:
-    live.set_nickname(_participant(request), content.get("text"))
+    live.set_nickname(_participant(request), content.get("text", ""))
 
 
 def _message(live: LiveClass, request: Request, content: Json) -> None:
-    live.send(_participant(request), content.get("link"), content.get("text"))
+    live.send(_participant(request), content.get("link", ""), content.get("text", ""))
 
 
 def _ask(live: LiveClass, request: Request, content: Json) -> Json:
-    return {"poll": live.ask(Question.from_json(content.get("question")))}
+    return {"poll": live.ask(Question.from_json(json.dumps(content.get("question"))))}
 
 
 def _read(live: LiveClass, request: Request, content: Json) -> None:
-    live.mark_read(content.get("id"))
+    live.mark_read(str(content.get("id")))
 
 
 ACTIONS: dict[str, Action] = {"answer": _answer, "nickname": _nickname, "message": _message}

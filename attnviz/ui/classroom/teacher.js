@@ -146,7 +146,7 @@ export class TeacherPanel {
       if (right.value !== "" && !chosen) return void (problem.textContent = "The right answer is empty.");
       const truth = chosen ? texts.map((text) => (text === chosen ? 1 : 0)) : [];
       this.#toggle("");
-      await this.#send("ask", { question: { ask: ask.value.trim(), rows: [""], columns: texts, picks: 1, points: 0, truth, hides: false, numeric: false, right: null } });
+      await this.#send("ask", { question: { ask: ask.value.trim(), rows: [""], columns: texts, picks: 1, truth } });
     });
     const send = element("button", "class-main", "Ask");
     form.append(ask, ...options, right, problem, send);
@@ -208,7 +208,7 @@ export class TeacherPanel {
     const act = (text, what, look = "") => bar.append(button(text, look, () => this.#send(what)));
     if (phase === "open") act("Show what the room thinks", "close", "class-main");
     if (phase !== "revealed") act("Reveal", "reveal", phase === "closed" ? "class-main" : "");
-    if (phase !== "open" && round === 1) act("Vote again", "vote-again");
+    if (phase === "closed" && round === 1) act("Vote again", "vote-again");
     act("Done", "dismiss", phase === "revealed" ? "class-main" : "");
     this.root.toggleAttribute("data-folded", this.folded);
     this.poll.replaceChildren(head, count, meter, this.results.root, bar);

@@ -1,5 +1,6 @@
 """The teacher's side of a class: each run of a page is sent to the followers, and has the panel at its foot."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -9,7 +10,8 @@ import segno
 import streamlit as st
 from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 
-from attnviz.classroom import LiveClass, UnknownClass
+from attnviz.classroom.live_class import LiveClass, View
+from attnviz.classroom.store import UnknownClass
 from attnviz.ui import hosting, presentation, quantities, scripts
 from attnviz.ui.addresses import address
 from attnviz.ui.classroom import questions
@@ -69,7 +71,11 @@ def _publish(live: LiveClass, recorder: PageRecorder, page: str, title: str) -> 
     contents = recorder.contents()
     if len(contents) > LARGEST:
         contents = PageRecorder().contents()
-    live.publish(_link(page), title, contents)
+    try:
+        view = View(_link(page), title, contents)
+    except ValueError:  # the link is too long for a class: of a lesson whose text it holds
+        view = View(page, title, contents)
+    live.publish(view)
 
 
 def _link(page: str, keep_presenting: bool = False) -> str:
@@ -93,7 +99,7 @@ def _show_panel(live: LiveClass) -> None:
                 "local": hosting.is_local(),
                 "chart": scripts.components()["attnviz_chart"]["html"],
                 "questions": [
-                    {"label": label, "question": question.to_json()}
+                    {"label": label, "question": json.loads(question.to_json())}
                     for label, question in questions.page_questions().items()
                 ],
             },

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
 from anyio import to_thread
 
-from attnviz.classroom.store import StoreError, Version
+from attnviz.classroom.store import StoreError, Versions
 
 EVERY = 0.1  # seconds between two looks at the versions
 SIGN_OF_LIFE = 15.0  # seconds after which a listener gets the same version again
@@ -18,14 +18,14 @@ _LOGGER = logging.getLogger(__name__)
 class Watcher:
     """Looks at the versions of classes while somebody listens; `versions` returns those that have not ended."""
 
-    def __init__(self, versions: Callable[[Collection[str]], Mapping[str, Version]]) -> None:
+    def __init__(self, versions: Callable[[Collection[str]], Mapping[str, Versions]]) -> None:
         self._read = versions
         self._listeners = Counter[str]()
-        self._versions: Mapping[str, Version] = {}
+        self._versions: Mapping[str, Versions] = {}
         self._looked = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
 
-    async def listen(self, code: str) -> AsyncIterator[Version]:
+    async def listen(self, code: str) -> AsyncIterator[Versions]:
         """Yields the version of a class at once, after each change and as a sign of life, until the class has ended."""
         self._listeners[code] += 1
         try:
@@ -41,7 +41,7 @@ class Watcher:
         finally:
             self._listeners[code] -= 1
 
-    async def _version(self, code: str, known: Version | None) -> Version | None:
+    async def _version(self, code: str, known: Versions | None) -> Versions | None:
         """Waits for a look at the store after which the version is another one than is `known`."""
         async with self._looked:
             while True:

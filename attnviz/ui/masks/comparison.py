@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, UInt8
 
 from attnviz.analysis.difference import difference, outcome_counts, outcomes
 from attnviz.analysis.head_maps import HeadChoice
-from attnviz.classroom import Question, cells_question
+from attnviz.classroom.question import Question, cells_question
 from attnviz.formatting import visible
 from attnviz.inputs import Inputs
 from attnviz.lessons.checks import Quantities, rows_quantities
