@@ -151,7 +151,7 @@ def _show_actions(draft: Draft, lesson: Lesson | None) -> None:
                 st.caption(TOO_LONG)
             else:
                 st.caption("Who opens this link gets the lesson. Nothing of it is kept on the server.")
-                st.code(f"{_app_address()}/{lesson.link()}", language=None, wrap_lines=True)
+                st.code(f"{_app_address()}/{lesson.link()}", language=None)
     ways = [element("a", "Handout", href=handout_address(lesson))] if lesson else []
     ways.append(element("a", "All lessons", href=address("/lessons")))
     st.html(element("nav", *ways, class_="attnviz-links"), width="content")
