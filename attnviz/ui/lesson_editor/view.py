@@ -36,7 +36,6 @@ def show() -> None:
     heading("Write a lesson", "Pages as you set them up, and your questions about them. The link keeps what you write.")
     notes = st.container()
     draft = _draft(notes)
-    lesson_draft.take_typed_text(draft)
     actions = st.container(horizontal=True, vertical_alignment="center", gap="small", key="lesson-actions")
     left, right = st.columns([0.6, 0.4], gap="large")
     with left:
@@ -59,6 +58,7 @@ def _draft(notes: DeltaGenerator) -> Draft:
     """Returns the draft, with the text of the link if that is another one; or as it was, if the link has none."""
     draft = lesson_draft.current()
     if draft and lesson_draft.is_linked(draft):
+        lesson_draft.take_typed_text(draft)
         return draft
     try:
         return lesson_draft.begin(_opened_text(lesson_draft.linked_name()))
