@@ -73,9 +73,9 @@ def is_linked(draft: Draft) -> bool:
 
 
 def take_typed_text(draft: Draft) -> None:
-    """Takes the text that was typed since the last run."""
+    """Takes the text that was typed since the last run, in which the draft was the same."""
     typed = st.session_state.get(TEXT)
-    if typed is not None and typed != draft.text and is_linked(draft):
+    if typed is not None and typed != draft.text:
         draft.replace_text(typed)
 
 

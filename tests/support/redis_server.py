@@ -10,12 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import redis
+import yaml
 
-from tests.support.browser import free_port
+from tests.support.browser import ROOT, free_port
 
 SERVER = shutil.which("redis-server", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin") or shutil.which(
     "valkey-server"
 )
+
+
+def hosted_options() -> list[str]:
+    """The options with which deploy/compose.yaml starts the server of classes."""
+    services = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
+    return services["classes"]["command"][1:]
 
 
 @dataclass
@@ -30,14 +37,11 @@ class RedisServer:
 
 @contextmanager
 def redis_server(folder: Path, port: int | None = None) -> Iterator[RedisServer]:
-    """Yields a server that keeps each write on the disk."""
+    """Yields a server with the options of deploy/compose.yaml, which keeps each write on the disk."""
     assert SERVER, "redis-server is not installed; .ci/debian redis-server installs it"
     port = port or free_port()
-    options = {
-        "--bind": "127.0.0.1", "--port": str(port), "--dir": str(folder), "--save": "",
-        "--appendonly": "yes", "--appendfsync": "always",
-    }  # fmt: skip
-    command = [SERVER, *(text for both in options.items() for text in both)]
+    here = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder)]
+    command = [SERVER, *hosted_options(), *here]
     with (folder / "log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             _wait(port, process)
