@@ -110,6 +110,7 @@ node_modules/.installed: package.json package-lock.json .ci/node
 	$(PIP) -r requirements/dev.txt -r requirements/vision.txt
 	.ci/browser $(BIN)
 	@test -x /usr/sbin/nginx || command -v nginx >/dev/null || .ci/debian nginx-light # for tests of deploy/
+	@command -v redis-server >/dev/null || .ci/debian redis-server # for tests of classes
 	@touch $@
 
 .venv/lock: .venv/installed requirements/lock.txt

@@ -8,6 +8,7 @@ PACKAGES = {
     "app": ("streamlit", "transformers"),
     "models": ("transformers",),
     "ray": ("ray",),
+    "redis": ("redis",),
 }
 
 

@@ -5,6 +5,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
+from attnviz.language import N_, _
+
 SPACE = "␣"  # a space that belongs to a token
 TWO_DIGITS = Context(prec=2, rounding=ROUND_HALF_UP)
 
@@ -53,6 +55,15 @@ def percent(share: float | int, digits: int = 3) -> str:
     return f"{math.floor(1000 * share) / 10}%" if float(text) >= 100 else f"{text}%"
 
 
+def grouped(count: int) -> str:
+    """Formats a whole number with its thousands apart, in the manner of the language.
+
+    >>> grouped(4096), grouped(-12)
+    ('4,096', '-12')
+    """
+    return f"{count:,}".replace(",", _(","))
+
+
 def dimensions(shape: Iterable[int]) -> str:
     """Formats the shape of an array.
 
@@ -68,9 +79,9 @@ def byte_size(count: float | int) -> str:
     >>> byte_size(500), byte_size(64 << 20), byte_size(1_500_000_000)
     ('500 bytes', '64 MB', '1.4 GB')
     """
-    for unit in ("bytes", "KB", "MB", "GB"):
+    for unit in (N_("bytes"), "KB", "MB", "GB"):
         if count < 1000:
-            return f"{count:.3g} {unit}"
+            return f"{count:.3g} {_(unit)}"
         count /= 1024
     return f"{count:,.1f} TB"
 
@@ -101,14 +112,14 @@ def visible(token: str) -> str:
     return SPACE * start + text + SPACE * end
 
 
-def enumeration(names: Sequence[str], conjunction: str = "and") -> str:
+def enumeration(names: Sequence[str], conjunction: str = N_("and")) -> str:
     """Formats names as a list in a sentence.
 
     >>> enumeration(["query", "key", "value"]), enumeration(["key", "value"], "or"), enumeration(["key"])
     ('query, key and value', 'key or value', 'key')
     """
     *first, last = names
-    return f"{', '.join(first)} {conjunction} {last}" if first else last
+    return f"{', '.join(first)} {_(conjunction)} {last}" if first else last
 
 
 def quoted(text: object, longest: int = 40) -> str:

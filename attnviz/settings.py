@@ -12,6 +12,7 @@ NAMES = (
     *("ATTNVIZ_HOSTED", "ATTNVIZ_TLS", "ATTNVIZ_MODELS", "ATTNVIZ_MODELS_KEPT", "ATTNVIZ_MODEL_MB"),
     *("ATTNVIZ_UPLOAD_MB", "ATTNVIZ_UNPACKED_MB", "ATTNVIZ_UPLOADS_MB", "ATTNVIZ_EMBED"),
     *("ATTNVIZ_LOG", "ATTNVIZ_METRICS_PORT", "ATTNVIZ_METRICS_ADDRESS", "ATTNVIZ_RAY", "ATTNVIZ_TRACES"),
+    *("ATTNVIZ_CLASS_STORE", "ATTNVIZ_CLASS_HOURS"),
 )
 
 
@@ -118,6 +119,17 @@ def ray_address() -> str | None:
 def traces_folder() -> str | None:
     """Returns the folder whose traces everybody who reaches the app may open: ATTNVIZ_TRACES; None by default."""
     return os.environ.get("ATTNVIZ_TRACES") or None
+
+
+def class_store() -> str:
+    """Returns the address of the store of classes: ATTNVIZ_CLASS_STORE, a path, sqlite:///path or redis://host:port; by
+    default a SQLite file in the home folder."""
+    return os.environ.get("ATTNVIZ_CLASS_STORE") or "~/.attnviz/classes.sqlite3"
+
+
+def class_hours() -> int:
+    """Returns the number of hours after which a class is deleted: ATTNVIZ_CLASS_HOURS, 24 by default."""
+    return _positive("ATTNVIZ_CLASS_HOURS", 24, "hours")
 
 
 def check_names() -> None:

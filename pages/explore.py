@@ -5,6 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, presentation, source_picker, viewport
 from attnviz.ui.cell_colors import choose_cell_colors
 from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
@@ -12,7 +13,7 @@ from attnviz.ui.head_map import check_maps
 from attnviz.ui.heading import heading
 from attnviz.ui.widgets import more
 
-heading("Explore", "What does each token look at, in every head? Type a sentence, or bring vectors of your own.")
+heading(_("Explore"), _("What does each token look at, in every head? Type a sentence, or bring vectors of your own."))
 
 selection, places = source_picker.choose_selection(presented=True, long=True)
 with st.sidebar:
@@ -38,12 +39,15 @@ if drawn:
         presentation.show_title(drawn.title)
     table, take = st.columns([0.8, 0.2])
     with take:
-        downloads(head_map, figure, not_linked=FILE_NOT_LINKED if drawn.source.private else "")
-    if table.toggle("Show the numbers as a table", key="table", bind="query-params"):
+        downloads(head_map, figure, not_linked=_(FILE_NOT_LINKED) if drawn.source.private else "")
+    if table.toggle(_("Show the numbers as a table"), key="table", bind="query-params"):
         st.dataframe(pd.DataFrame(head_charts.as_table(head_map)).round(4), hide_index=True)
     st.caption(
-        "**What you are seeing.** Each row is a token that looks, a *query*; each column a token that can be looked "
-        "at, a *key*. The color of a cell is the share of the query's attention that goes to the key: after a softmax "
-        "a row adds up to 1. Gray cells are masked: the query may not look there. A layer has several *heads*, each "
-        "with queries and keys of its own; the small maps show them all."
+        _(
+            "**What you are seeing.** Each row is a token that looks, a *query*; each column a token "
+            "that can be looked at, a *key*. The color of a cell is the share of the query's attention "
+            "that goes to the key: after a softmax a row adds up to 1. Gray cells are masked: the "
+            "query may not look there. A layer has several *heads*, each with queries and keys of its "
+            "own; the small maps show them all."
+        )
     )

@@ -2,20 +2,23 @@
 
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.ui import quantities
 from attnviz.ui.heading import heading
 from attnviz.ui.lookup import controls, dictionary_table, gradient_table, network, plane, softness_table, weighted_sum
 
 heading(
-    "Lookup",
-    "How is attention a soft dictionary? Ask for a key that is there, then for one in between. "
-    "Then make the match softer.",
+    _("Lookup"),
+    _(
+        "How is attention a soft dictionary? Ask for a key that is there, then for one in between. "
+        "Then make the match softer."
+    ),
 )
 
 left, right = st.columns([0.54, 0.46], gap="medium")
 numbers, table = st.columns([0.54, 0.46], gap="large")
 with table.container(key="dictionary"):
-    st.markdown("**The dictionary:** change its words, keys and values")
+    st.markdown(_("**The dictionary:** change its words, keys and values"))
 selection = controls.choose_lookup(left, right, table)
 quantities.publish(selection.quantities)
 with left:
@@ -24,25 +27,31 @@ with left:
 with right:
     plane.show(selection)
 with numbers:
-    st.markdown("**Similarities and weights,** side by side")
+    st.markdown(_("**Similarities and weights,** side by side"))
     weighted_sum.show_table(selection)
 with table:
     dictionary_table.edit_as_text()
 
 softness, why = st.columns([0.6, 0.4], gap="large")
 with softness:
-    st.markdown("**From uniform to the dictionary:** the weights of this query at every softness")
+    st.markdown(_("**From uniform to the dictionary:** the weights of this query at every softness"))
     softness_table.show(selection)
 with why:
-    st.markdown("**Why soft?** How the result changes when the query moves a little")
+    st.markdown(_("**Why soft?** How the result changes when the query moves a little"))
     gradient_table.show(selection)
     st.caption(
-        "Training moves queries and keys a little to where the result gets better, along this gradient (the gray arrow "
-        "in the plane). A hard choice gives zero, which says nothing about where to go."
+        _(
+            "Training moves queries and keys a little to where the result gets better, along this "
+            "gradient (the gray arrow in the plane). A hard choice gives zero, which says nothing "
+            "about where to go."
+        )
     )
 st.caption(
-    "**What you are seeing.** Each arrow is a *key*, and its number the *value* stored under it; the orange arrow is "
-    "the *query*. A dictionary returns the value whose key equals the query, or nothing. Attention compares the query "
-    "with every key (*similarity*), turns that into *weights* that add up to 1, and returns the sum of all values, "
-    "each times its weight. The plane shows what every other query would get."
+    _(
+        "**What you are seeing.** Each arrow is a *key*, and its number the *value* stored under it; "
+        "the orange arrow is the *query*. A dictionary returns the value whose key equals the query, "
+        "or nothing. Attention compares the query with every key (*similarity*), turns that into "
+        "*weights* that add up to 1, and returns the sum of all values, each times its weight. The "
+        "plane shows what every other query would get."
+    )
 )

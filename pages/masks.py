@@ -6,8 +6,10 @@ from functools import partial
 
 import streamlit as st
 
+from attnviz.language import N_, _
 from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, source_picker, viewport
 from attnviz.ui.cell_colors import choose_cell_colors
+from attnviz.ui.classroom import questions
 from attnviz.ui.heading import heading
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks import (
@@ -25,8 +27,9 @@ from attnviz.ui.masks import (
 )
 from attnviz.ui.masks.arrangement import choose_arrangement
 from attnviz.ui.masks.comparison import SIDES, Comparison, MaskPair, compare
+from attnviz.ui.menus import tab_names
 
-heading("Masks", "What do two masks do to the same scores, and where do they disagree?")
+heading(_("Masks"), _("What do two masks do to the same scores, and where do they disagree?"))
 
 selection, places = source_picker.choose_selection(long=True)
 with st.sidebar:
@@ -39,7 +42,9 @@ selection = replace(
     selection, viewport=viewport.choose_viewport(selection.layer.inputs),
     cell_colors=choose_cell_colors(selection.layer.inputs),
 )  # fmt: skip
-if places.show_locked(selection.layer, "A mask would only hide some of them. Bring queries and keys to compare masks."):
+if places.show_locked(
+    selection.layer, _("A mask would only hide some of them. Bring queries and keys to compare masks.")
+):
     st.stop()
 
 mechanisms = []
@@ -63,18 +68,19 @@ def show_whole(pair: MaskPair) -> Mapping[str, Callable[[], None]]:
     maps = st.container()
     with st.container(width=320):
         row = pinned_query.menu(names, comparison.selection.first_row)
-    quantities.publish(partial(comparison.quantities, row))
+    quantities.publish(partial(comparison.quantities, row), "" if row is None else comparison.query_name(row))
+    questions.offer_question("Which cells does B lose?", comparison.question)
     with maps:
         charts.show(comparison, arrangement, row, lambda clicked: pinned_query.toggle(names, clicked))
     return {
-        "Where it went": partial(mass_shift.show, comparison, row),
-        "Mass kept": partial(mass_kept.show, comparison),
-        "Cost": partial(cost.show, comparison),
-        "Empty rows": partial(empty_rows.show, comparison),
-        "Conventions": conventions.show,
-        "Stacked layers": partial(receptive_field.show, comparison),
-        "Code": partial(export.show, comparison),
-        "Gallery": gallery.show,
+        N_("Where it went"): partial(mass_shift.show, comparison, row),
+        N_("Mass kept"): partial(mass_kept.show, comparison),
+        N_("Cost"): partial(cost.show, comparison),
+        N_("Empty rows"): partial(empty_rows.show, comparison),
+        N_("Conventions"): conventions.show,
+        N_("Stacked layers"): partial(receptive_field.show, comparison),
+        N_("Code"): partial(export.show, comparison),
+        N_("Gallery"): gallery.show,
     }
 
 
@@ -85,11 +91,11 @@ def show_long(pair: MaskPair) -> Mapping[str, Callable[[], None]]:
     except ValueError as problem:
         places.notes.error(plain(str(problem)), icon=":material/error:")
     return {
-        "Mass kept": partial(mass_kept.show, pair),
-        "Cost": partial(cost.show, pair),
-        "Conventions": conventions.show,
-        "Code": partial(export.show, pair),
-        "Gallery": gallery.show,
+        N_("Mass kept"): partial(mass_kept.show, pair),
+        N_("Cost"): partial(cost.show, pair),
+        N_("Conventions"): conventions.show,
+        N_("Code"): partial(export.show, pair),
+        N_("Gallery"): gallery.show,
     }
 
 
@@ -97,7 +103,7 @@ pair = MaskPair(selection, (mechanisms[0], mechanisms[1]))
 views = (show_long if viewport.is_long(pair.inputs) else show_whole)(pair)
 if views:
     with st.container(key="views"):
-        tabs = st.tabs(list(views), key="look", bind="query-params")
+        tabs = st.tabs(tab_names("look", views), key="look", bind="query-params")
     for tab, show in zip(tabs, views.values(), strict=True):
         if tab.open:
             with tab:

@@ -2,12 +2,15 @@
 
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.ui.heading import heading
 from attnviz.ui.path import path
 from attnviz.ui.path.controls import choose_path, draw_again, open_part, select_head
 from attnviz.ui.path.pictures import layer_picture, model_picture, part_picture
 
-heading("Path", "How do words become the next word? One forward pass, with its real numbers. Click a part to go in.")
+heading(
+    _("Path"), _("How do words become the next word? One forward pass, with its real numbers. Click a part to go in.")
+)
 
 notes = st.container()  # one place for what comes and goes, so that what is below stays what it is
 selection = choose_path(notes)

@@ -2,7 +2,9 @@
 
 import streamlit as st
 
+from attnviz.language import N_, _
 from attnviz.ui.heading import heading
+from attnviz.ui.menus import tab_names
 from attnviz.ui.transformer import (
     before_attention,
     controls,
@@ -16,20 +18,20 @@ from attnviz.ui.transformer import (
 )
 
 heading(
-    "Transformer",
-    "How does a transformer use attention three ways? A small one translates English into French, word by word.",
+    _("Transformer"),
+    _("How does a transformer use attention three ways? A small one translates English into French, word by word."),
 )
 
 selection = decoding.show(controls.select())
 tabs = {
-    "Three uses": three_uses,
-    "What if": what_if,
-    "How attention forms": training_dynamics,
-    "In symbols": notation,
-    "Before attention": before_attention,
-    "Several heads": several_heads,
+    N_("Three uses"): three_uses,
+    N_("What if"): what_if,
+    N_("How attention forms"): training_dynamics,
+    N_("In symbols"): notation,
+    N_("Before attention"): before_attention,
+    N_("Several heads"): several_heads,
 }
-for tab, module in zip(st.tabs(list(tabs), key="tab", bind="query-params"), tabs.values(), strict=True):
+for tab, module in zip(st.tabs(tab_names("tab", tabs), key="tab", bind="query-params"), tabs.values(), strict=True):
     if tab.open:
         with tab:
             module.show(selection)

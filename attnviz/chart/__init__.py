@@ -12,7 +12,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from attnviz.figures.chart_spec import Chart, ChartSpec
+from attnviz.figures.sentences import CellSentences, ChangeSentences
 from attnviz.figures.themes import THEMES
+from attnviz.language import _
 
 SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an array type for
 
@@ -109,5 +111,7 @@ def _as_json(spec: Any) -> dict[str, Any]:
         for name, value in values.items()
         if isinstance(value, Mapping)
     }
+    if isinstance(spec, CellSentences | ChangeSentences):  # templates of the catalogue
+        values = {name: _(template) for name, template in values.items()}
     head = {"mode": spec.mode} if hasattr(spec, "mode") else {}
     return head | {re.sub("_(.)", lambda match: match[1].upper(), name): value for name, value in values.items()}

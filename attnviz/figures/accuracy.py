@@ -7,6 +7,7 @@ import numpy as np
 from attnviz.figures.chart_spec import Chart, PlainSpec
 from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.themes import light_figure
+from attnviz.language import _
 
 COLORS, SYMBOLS = ("#1c7ed6", "#ae3ec9"), ("circle", "square")  # seen on both themes, told apart by a color-blind eye
 
@@ -27,7 +28,7 @@ def accuracy(
         figure.add_scatter(
             x=list(lengths), y=np.asarray(line, dtype="f8"), mode="lines+markers", name=name, cliponaxis=False,
             line={"color": color, "width": 3}, marker={"color": color, "size": 9, "symbol": symbol},
-            hovertemplate="%{x} words: %{y:.0%}",
+            hovertemplate=_("%{x} words: %{y:.0%}"),
         )  # fmt: skip
     if marked is not None and lengths[0] <= marked <= lengths[-1]:
         figure.add_shape(
@@ -42,7 +43,7 @@ def accuracy(
     )
     figure.update_xaxes(
         tickvals=list(lengths), range=[lengths[0] - 0.5, lengths[-1] + 0.5], tickangle=0, automargin=True,
-        title={"text": "words of the English sentence", "standoff": 4},
+        title={"text": _("words of the English sentence"), "standoff": 4},
     )  # fmt: skip
     figure.update_yaxes(range=[-0.04, 1.06], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%", automargin=True)
     return Chart(figure, PlainSpec(rows=len(shares), columns=len(lengths)))

@@ -7,11 +7,12 @@ from attnviz.analysis.downsampling import Downsampled
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CellSentences
+from attnviz.language import N_, _
 
 SENTENCES = CellSentences(
-    "From query {query} and key {key} on: the change of the mass of this cell is {weight}.",
-    "Neither mask allows anything here.",
-    "Neither mask allows anything here.",
+    N_("From query {query} and key {key} on: the change of the mass of this cell is {weight}."),
+    N_("Neither mask allows anything here."),
+    N_("Neither mask allows anything here."),
 )
 
 
@@ -32,7 +33,7 @@ def downsampled_difference(
         (2, 2)
     """
     if not (before.row_edges.equal(after.row_edges) and before.column_edges.equal(after.column_edges)):
-        raise ValueError("Only maps in the same cells can be compared. Downsample both with the same arguments.")
+        raise ValueError(_("Only maps in the same cells can be compared. Downsample both with the same arguments."))
     masked = (before.allowed == 0) & (after.allowed == 0)
     change = torch.where(masked, torch.nan, after.mass - before.mass).numpy()
     largest = float(np.nanmax(np.abs(change), initial=0.0)) or 1.0

@@ -15,18 +15,19 @@ from attnviz.figures.heatmap import heatmap
 from attnviz.figures.maps import as_array
 from attnviz.figures.sentences import GIVES, CellSentences
 from attnviz.formatting import significant, visible
+from attnviz.language import N_, _
 
-MASKED = "Nothing here may be looked at."
-OF_SEVERAL = " The most of {pairs} pairs here; mass {mass}, mean weight {mean}."
+MASKED = N_("Nothing here may be looked at.")
+OF_SEVERAL = N_(" The most of {pairs} pairs here; mass {mass}, mean weight {mean}.")
 DECADES = 4  # of a logarithmic scale; what is less has its first color
 
 
 class Quantity(StrEnum):
     """The number of a cell that its color shows, as in the menu and the link."""
 
-    MASS = "Mass"
-    MAXIMUM = "Largest weight"
-    MEAN = "Mean weight"
+    MASS = N_("Mass")
+    MAXIMUM = N_("Largest weight")
+    MEAN = N_("Mean weight")
 
     def of_cells(self, downsampled: Downsampled) -> Float[np.ndarray, "rows columns"]:
         """Returns the number of each cell; NaN where nothing is allowed."""
@@ -41,9 +42,9 @@ class Quantity(StrEnum):
 class Scale(StrEnum):
     """The scale of the colors, as in the menu and the link."""
 
-    LINEAR = "Linear"
-    SQUARE_ROOT = "Square root"
-    LOGARITHMIC = "Logarithmic"
+    LINEAR = N_("Linear")
+    SQUARE_ROOT = N_("Square root")
+    LOGARITHMIC = N_("Logarithmic")
 
     def place(self, values: Float[np.ndarray, "*shape"], largest: float) -> Float[np.ndarray, "*shape"]:
         """Returns where values from −largest to largest stand on a scale from −1 to 1.
@@ -148,7 +149,7 @@ def _spec(
         as_array(downsampled.maximum),
         as_array(downsampled.mean),
         as_array(downsampled.allowed).astype(np.int32),
-        OF_SEVERAL,
+        _(OF_SEVERAL),
         viewport,
     )
 

@@ -11,6 +11,7 @@ from attnviz.figures.colorbar import colorbar
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import tiled
 from attnviz.figures.themes import COLOR_AXES
+from attnviz.language import _
 
 GAP = 2  # pixels between two heads
 TALL = 1.3  # a head's height for its width, at most
@@ -38,7 +39,11 @@ def head_grid(
     values = as_array(values)
     rows, columns = values.shape
     if names is None:
-        names = [f"layer {row} head {column}" for row in range(rows) for column in range(columns)]
+        names = [
+            _("layer {row} head {column}").format(row=row, column=column)
+            for row in range(rows)
+            for column in range(columns)
+        ]
     if largest is None:
         largest = float(np.nanmax(values, initial=0)) or 1.0
     axis = COLOR_AXES["weights"]

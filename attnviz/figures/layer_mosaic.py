@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from attnviz.figures.chart_spec import Chart, MosaicSpec
 from attnviz.figures.mosaic import mosaic
+from attnviz.language import _
 from attnviz.layer import LayerId
 
 MOST_LABELS = 16  # along a mosaic
@@ -36,12 +37,12 @@ def layer_mosaic(
     frames = [places.index(place) for place in chosen]
     if count == 1:
         columns = max(1, round(math.sqrt(0.75 * heads)))
-        names = [f"Head {head}" for head in range(heads)]
+        names = [_("Head {head}").format(head=head) for head in range(heads)]
         return mosaic(tiles, columns=columns, names=names, chosen=frames, largest=largest)
     return mosaic(
         tiles,
         columns=count,
-        names=[f"{layers[layer]}, head {head}" for layer, head in places],
+        names=[_("{layer}, head {head}").format(layer=layers[layer], head=head) for layer, head in places],
         row_names=_spaced([str(head) for head in range(heads)]),
         column_names=_spaced(_numbers(layers)),
         chosen=frames,

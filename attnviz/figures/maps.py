@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from torch import Tensor
 
+from attnviz.language import _
 from attnviz.mechanism import Attention
 
 Array: TypeAlias = np.ndarray | Tensor
@@ -37,7 +38,9 @@ def as_maps(weights: Attention | Array) -> np.ndarray:
     maps = as_array(weights.maps if isinstance(weights, Attention) else weights)
     shape = maps.shape
     if maps.ndim < 2 or any(size != 1 for size in shape[:-3]):
-        raise ValueError(f"A map has the axes queries and keys, before them heads; the shape given is {shape}.")
+        raise ValueError(
+            _("A map has the axes queries and keys, before them heads; the shape given is {shape}.").format(shape=shape)
+        )
     return maps.reshape(-1, *shape[-2:])
 
 
@@ -57,8 +60,10 @@ def as_map(
     maps = as_maps(weights)
     if len(maps) != 1:
         raise ValueError(
-            f"This figure shows one head; it was given {len(maps)}. Choose one with mechanism(inputs, heads=0) or "
-            "attention.maps[0], or draw all of them with figures.mosaic."
+            _(
+                "This figure shows one head; it was given {count}. Choose one with mechanism(inputs, "
+                "heads=0) or attention.maps[0], or draw all of them with figures.mosaic."
+            ).format(count=len(maps))
         )
     if isinstance(weights, Attention):
         query_tokens, key_tokens = query_tokens or weights.query_tokens, key_tokens or weights.key_tokens
@@ -72,5 +77,9 @@ def _names(name: str, tokens: Sequence[str] | None, count: int) -> Sequence[str]
     if not tokens:
         return [str(i) for i in range(count)]
     if len(tokens) != count:
-        raise ValueError(f"{name} names {len(tokens)} tokens, but the map has {count}. Give one for each.")
+        raise ValueError(
+            _("{name} names {count} tokens, but the map has {count_2}. Give one for each.").format(
+                name=name, count=len(tokens), count_2=count
+            )
+        )
     return tokens

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from attnviz.figures.chart_spec import Chart, MosaicSpec
 from attnviz.figures.maps import Array, as_array, as_maps
 from attnviz.figures.themes import COLOR_AXES, FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, light_figure
+from attnviz.language import _
 from attnviz.mechanism import Attention
 
 FINE = 40
@@ -43,7 +44,7 @@ def mosaic(
         (2, 2, 0)
     """
     weights = as_maps(weights)
-    names = [f"head {i}" for i in range(len(weights))] if names is None else names
+    names = [_("head {i}").format(i=i) for i in range(len(weights))] if names is None else names
     # Small heads are drawn in cells of several pixels, so that gaps and names need no whole cell.
     finer = max(1, FINE // max(weights.shape[1:]))
     weights = weights.repeat(finer, axis=1).repeat(finer, axis=2)

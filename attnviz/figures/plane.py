@@ -16,6 +16,7 @@ from attnviz.figures.colorbar import colorbar
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import COLOR_AXES, light_figure
 from attnviz.formatting import significant
+from attnviz.language import _
 
 # Of the keys, in their order: apart for color-blind eyes too, from each other and from the query.
 COLORS = ("#374dc6", "#d8b349", "#3a997d", "#8b3b74", "#2bccb4", "#aa9cf7", "#9372c8", "#b71c0e")
@@ -131,7 +132,7 @@ def plane(
         color=QUERY,
         shapes=tuple(range(first, len(shapes))),
         annotations=tuple(range(len(names), len(names) + len(moving_labels))),
-        sentence="The query is at ({x}, {y}).",
+        sentence=_("The query is at ({x}, {y})."),
         matrix=projection,
     )
     layout = background.layout.to_plotly_json() | {

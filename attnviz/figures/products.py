@@ -11,6 +11,7 @@ from attnviz.figures.chart_spec import Chart, PointsSpec
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.themes import light_figure
 from attnviz.formatting import number
+from attnviz.language import _
 
 LABELED = 3  # dimensions that have their number written at their bar
 PADDING = 0.18  # of the axis, beyond the longest bar that has a number
@@ -52,7 +53,7 @@ def products(query: Float[Array, " d"], key: Float[Array, " d"], *, scale: float
         },
         "yaxis": {
             "range": [low - beneath, high + above] if low < high else [-1, 1],
-            "title": {"text": "part of the score", "standoff": 8}, "automargin": True, "nticks": 6,
+            "title": {"text": _("part of the score"), "standoff": 8}, "automargin": True, "nticks": 6,
             "zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)",
         },
     }  # fmt: skip
@@ -77,7 +78,7 @@ def scaled(scale: float) -> str:
 
 def _product_sentence(dimension: int, query: float, key: float, scale: float) -> str:
     product = f"{_factor(query)} × {_factor(key)}{scaled(scale)} = {number(query * key * scale)}"
-    return f"Dimension {dimension}: {product}"
+    return _("Dimension {dimension}: {product}").format(dimension=dimension, product=product)
 
 
 def _factor(value: float) -> str:

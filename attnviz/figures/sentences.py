@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 
 from attnviz.formatting import number, visible
+from attnviz.language import N_, _
 
 LONGEST_LABEL = 14  # characters of a token on an axis; the sentence has it whole
 ARROW = " → "  # between what goes into a decoder and what comes out of it, in the name of a row
 
-GIVES = "{query} gives {weight} of its attention to {key}."
-GIVES_ON_AVERAGE = "{query} gives {weight} of its attention to {key}, on average over heads."
-GIVES_AT_MOST = "{query} gives up to {weight} of its attention to {key}, in the head that gives most."
-MASKED = "{query} may not look at {key}."
-EMPTY_ROW = "{query} may look at nothing."
+GIVES = N_("{query} gives {weight} of its attention to {key}.")
+GIVES_ON_AVERAGE = N_("{query} gives {weight} of its attention to {key}, on average over heads.")
+GIVES_AT_MOST = N_("{query} gives up to {weight} of its attention to {key}, in the head that gives most.")
+MASKED = N_("{query} may not look at {key}.")
+EMPTY_ROW = N_("{query} may look at nothing.")
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,11 @@ class CellSentences:
 class ChangeSentences:
     """The sentences of a cell of two maps: templates with {query}, {key}, and the weights {before} and {after}."""
 
-    neither: str = "Neither lets {query} look at {key}."
-    kept: str = "{query} gives {after} of its attention to {key}, in both."
-    reweighted: str = "{query} gives {after} of its attention to {key}, {before} before."
-    removed: str = "{query} no longer sees {key}, to which it gave {before}."
-    added: str = "{query} now sees {key} and gives it {after}."
+    neither: str = N_("Neither lets {query} look at {key}.")
+    kept: str = N_("{query} gives {after} of its attention to {key}, in both.")
+    reweighted: str = N_("{query} gives {after} of its attention to {key}, {before} before.")
+    removed: str = N_("{query} no longer sees {key}, to which it gave {before}.")
+    added: str = N_("{query} now sees {key} and gives it {after}.")
 
 
 CELL_SENTENCES, CHANGE_SENTENCES = CellSentences(), ChangeSentences()
@@ -47,7 +48,7 @@ def cell_sentence(query: str, key: str, weight: float | None, template: str = GI
         'it may not look at road.'
     """
     template = MASKED if weight is None else template
-    return template.format(query=visible(query), key=visible(key), weight="" if weight is None else number(weight))
+    return _(template).format(query=visible(query), key=visible(key), weight="" if weight is None else number(weight))
 
 
 def label(token: str) -> str:

@@ -14,11 +14,14 @@ FOLDER = ASSETS / "lessons"
 PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer")
 LESSON, STEP = "lesson", "lesson-step"  # link parameters
 LARGEST = 64 * 1024  # bytes of a file
+TOO_LARGE = f"A lesson has at most {LARGEST // 1024} KB."
 MOST_STEPS = 12
 MOST_TAPS = 5
+ENGLISH = "en"  # of a lesson that does not say its language
+LANGUAGE = r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}"  # the usual part of BCP 47: “de”, “pt-BR”
 STEPS = ("steps", "questions")  # the second name is that of older files
 REQUIRED: dict[str, type] = {"title": str, "about": str, "page": str}
-OPTIONAL: dict[str, type] = {"state": dict, "steps": list, "questions": list}
+OPTIONAL: dict[str, type] = {"language": str, "state": dict, "steps": list, "questions": list}
 STEP_REQUIRED: dict[str, type] = {"ask": str, "answer": str}
 STEP_OPTIONAL: dict[str, type] = {
     "page": str, "state": dict, "choose": list, "right": str, "tap": int, "number": str, "reach": str, "holds": list,
@@ -48,6 +51,7 @@ class Lesson:
     title: str
     about: str
     steps: tuple[LessonStep, ...]
+    language: str = ENGLISH  # of its texts, as in HTML
 
     def link(self, number: int = 1, *more: tuple[str, str]) -> str:
         """Returns the address of a step below that of the app; `more` are further parameters.
@@ -80,18 +84,34 @@ def read_lesson(path: Path) -> Lesson:
             content = file.read(LARGEST + 1)
     except OSError as problem:
         raise ValueError(f"It cannot be read: {problem.strerror}.") from problem
+    return parse_lesson(path.stem, decode(content))
+
+
+def decode(content: bytes) -> str:
+    """Returns the text of a file. Raises ValueError if it is too large or is not UTF-8."""
     if len(content) > LARGEST:
-        raise ValueError(f"A lesson has at most {LARGEST // 1024} KB.")
+        raise ValueError(TOO_LARGE)
     try:
-        text = content.decode("utf-8-sig")
-        table = tomllib.loads(text)
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise ValueError(f"It is not UTF-8 text: byte {problem.start + 1} is none. Save it as UTF-8.") from problem
+
+
+def parse_table(text: str) -> dict:
+    """Returns the table of a TOML text, whatever its fields are. Raises ValueError if it is not TOML."""
+    if len(text) > LARGEST:  # a text in UTF-8 has at least as many bytes as characters
+        raise ValueError(TOO_LARGE)
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         raise ValueError(f"It is not TOML: {problem}.") from problem
     except RecursionError as problem:
         raise ValueError("It is not a lesson: its lists or tables are nested too deeply.") from problem
-    return _Parser(text).lesson(path.stem, table)
+
+
+def parse_lesson(name: str, text: str) -> Lesson:
+    """Returns the lesson of a text. Raises ValueError if it is not a lesson; the message is for its author."""
+    return _Parser(text).lesson(name, parse_table(text))
 
 
 class _Parser:
@@ -103,6 +123,10 @@ class _Parser:
     def lesson(self, name: str, table: dict) -> Lesson:
         self.check_fields(table, REQUIRED, OPTIONAL, "The lesson")
         state = self.state(table.get("state", {}), 0)
+        language = table.get("language", ENGLISH)
+        if not re.fullmatch(LANGUAGE, language):
+            problem = f"language is “{language:.40}”; expected is a code such as en, de or pt-BR."
+            raise self.error(problem, 0, "language")
         steps = [one for field in STEPS for one in table.get(field, [])]
         if len(steps) > MOST_STEPS:
             raise ValueError(f"A lesson has at most {MOST_STEPS} steps; it has {len(steps)}.")
@@ -119,7 +143,9 @@ class _Parser:
             own = self.state(step.get("state", {}), number) if is_new else state if number == 1 else None
             check, holds = self.check(step, number), self.conditions(step.get("holds", []), number)
             parsed.append(LessonStep(step["ask"], step["answer"], page, own, check, holds))
-        return Lesson(name, table["title"], table["about"], tuple(parsed) or (LessonStep("", "", page, state),))
+        return Lesson(
+            name, table["title"], table["about"], tuple(parsed) or (LessonStep("", "", page, state),), language
+        )
 
     def page(self, page: str, step: int) -> str:
         if page not in PAGES:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.ui import link_state, pinned_query
 from attnviz.ui.markdown import plain
 
@@ -46,14 +47,14 @@ def parse_bookmarks(text: str) -> list[Bookmark]:
     marks = []
     for entry in entries:
         if entry is None or bookmark_name(entry[6]) != entry[6]:
-            raise ValueError("This is no list of bookmarks.")
+            raise ValueError(_("This is no list of bookmarks."))
         first_query, last_query, first_key, last_key = map(int, entry.groups()[:4])
         if first_query > last_query or first_key > last_key:
-            raise ValueError("A bookmark ends before it begins.")
+            raise ValueError(_("A bookmark ends before it begins."))
         pinned = int(entry[5]) if entry[5] else None
         marks.append(Bookmark(entry[6], (first_query, last_query), (first_key, last_key), pinned))
     if len(marks) > MOST or len({mark.name for mark in marks}) < len(marks):
-        raise ValueError(f"There are more than {MOST} bookmarks, or two of one name.")
+        raise ValueError(_("There are more than {most} bookmarks, or two of one name.").format(most=MOST))
     return marks
 
 
@@ -87,23 +88,36 @@ def show(
             st.session_state[pinned_query.KEY] = name
 
     with st.popover(
-        f"Bookmarks ({len(marks)})" if marks else "Bookmarks", icon=":material/bookmark:", width="stretch", key="marks"
+        _("Bookmarks ({count})").format(count=len(marks)) if marks else _("Bookmarks"),
+        icon=":material/bookmark:",
+        width="stretch",
+        key="marks",
     ):
         for i, mark in enumerate(marks):
             with st.container(horizontal=True, wrap=False):
                 st.button(
-                    plain(mark.name), key=f"bookmark-{i}", on_click=open_mark, args=(mark,), width="stretch",
-                    disabled=not mark.fits(inputs), help=f"Queries {_span(mark.queries)}, keys {_span(mark.keys)}",
-                )  # fmt: skip
+                    plain(mark.name),
+                    key=f"bookmark-{i}",
+                    on_click=open_mark,
+                    args=(mark,),
+                    width="stretch",
+                    disabled=not mark.fits(inputs),
+                    help=_("Queries {span}, keys {span_2}").format(span=_span(mark.queries), span_2=_span(mark.keys)),
+                )
                 st.button(
-                    "", icon=":material/delete:", key=f"bookmark-{i}-remove", help=plain(f"Remove {mark.name}"),
-                    on_click=_keep, args=([other for other in marks if other is not mark],), type="tertiary",
-                )  # fmt: skip
+                    "",
+                    icon=":material/delete:",
+                    key=f"bookmark-{i}-remove",
+                    help=plain(_("Remove {name}").format(name=mark.name)),
+                    on_click=_keep,
+                    args=([other for other in marks if other is not mark],),
+                    type="tertiary",
+                )
         is_full = len(marks) >= MOST
-        st.text_input("Name", key=NAME, max_chars=LONGEST, placeholder=_span(queries), disabled=is_full)
-        st.button("Bookmark this part", key="bookmark-add", on_click=add, disabled=is_full)
+        st.text_input(_("Name"), key=NAME, max_chars=LONGEST, placeholder=_span(queries), disabled=is_full)
+        st.button(_("Bookmark this part"), key="bookmark-add", on_click=add, disabled=is_full)
         if is_full:
-            st.caption(f"A link holds at most {MOST}. Remove one first.")
+            st.caption(_("A link holds at most {most}. Remove one first.").format(most=MOST))
 
 
 def _marks() -> list[Bookmark]:

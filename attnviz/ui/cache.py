@@ -14,6 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.work import is_heavy
+from attnviz.language import _, current_language
 from attnviz.layer import Layer
 from attnviz.sources import Source, Upload
 from attnviz.sources.source import MissingInput
@@ -38,10 +39,10 @@ class ResultCache:
 
         `work` is the approximate number of its steps; heavy work waits for the turn of its session.
         """
-        name = repr(key)
+        name = repr((current_language(), *key))  # results may have words in them
         if (result := self._find(name)) is not MISSING:
             return result
-        with computation(work), st.spinner("Computing …") if is_heavy(work) else nullcontext():
+        with computation(work), st.spinner(_("Computing …")) if is_heavy(work) else nullcontext():
             if (result := self._find(name)) is not MISSING:  # computed by another session meanwhile
                 return result
             result = compute()
@@ -65,7 +66,7 @@ once = _shared.once
 
 def layers(source: Source) -> Sequence[Layer]:
     """Returns the layers of a source."""
-    return _layers(source, repr(source))
+    return _layers(source, f"{current_language()} {source!r}")
 
 
 def or_last_good(
@@ -110,8 +111,8 @@ def forget(name: str) -> None:
 
 
 def _below(key: str) -> str:
-    description = "the last one that could be made" if key in st.session_state else "the example"
-    return f"The picture below is {description}."
+    description = _("the last one that could be made") if key in st.session_state else _("the example")
+    return _("The picture below is {description}.").format(description=description)
 
 
 @st.cache_resource(max_entries=1, scope="session", show_spinner="Reading …")

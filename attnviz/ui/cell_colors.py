@@ -7,14 +7,18 @@ import streamlit as st
 
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, Scale
 from attnviz.inputs import Inputs
+from attnviz.language import N_, _
+from attnviz.ui.menus import names_of
 from attnviz.ui.viewport import is_long
 
 ColorChoice = TypeVar("ColorChoice", bound=StrEnum)
 HELP = {
-    "Quantity": "A cell stands for several queries and keys. **Mass**: how much of its queries' attention its keys "
-    "get, so that a row of cells adds up to 1. **Largest weight**: of a query and a key. **Mean weight**: of the pairs "
-    "that the mask allows.",
-    "Color scale": "A square root or a logarithm shows small numbers beside large ones.",
+    "Quantity": N_(
+        "A cell stands for several queries and keys. **Mass**: how much of its queries' attention its "
+        "keys get, so that a row of cells adds up to 1. **Largest weight**: of a query and a key. "
+        "**Mean weight**: of the pairs that the mask allows."
+    ),
+    "Color scale": N_("A square root or a logarithm shows small numbers beside large ones."),
 }
 
 
@@ -24,12 +28,15 @@ def choose_cell_colors(inputs: Inputs) -> CellColors:
         return CELL_COLORS
     with st.sidebar:
         return CellColors(
-            _menu("Quantity", "quantity", Quantity, CELL_COLORS.quantity),
-            _menu("Color scale", "scale", Scale, CELL_COLORS.scale),
+            _menu(N_("Quantity"), "quantity", Quantity, CELL_COLORS.quantity),
+            _menu(N_("Color scale"), "scale", Scale, CELL_COLORS.scale),
         )
 
 
 def _menu(label: str, key: str, choices: type[ColorChoice], default: ColorChoice) -> ColorChoice:
     names = [str(choice) for choice in choices]
-    chosen = st.selectbox(label, names, names.index(default), key=key, bind="query-params", help=HELP[label])
+    chosen = st.selectbox(
+        _(label), names, names.index(default), key=key, bind="query-params", help=_(HELP[label]),
+        format_func=names_of(key, names),
+    )  # fmt: skip
     return choices(chosen)

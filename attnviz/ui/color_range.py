@@ -5,13 +5,15 @@ from enum import StrEnum
 
 import numpy as np
 
+from attnviz.language import N_
+
 
 class ColorRange(StrEnum):
     """The upper end of the color scale, as in the menu and the link."""
 
-    SHOWN = "Largest weight shown"
-    HEAD = "Largest weight of this head"
-    ONE = "0 to 1"
+    SHOWN = N_("Largest weight shown")
+    HEAD = N_("Largest weight of this head")
+    ONE = N_("0 to 1")
 
     def end(self, maps: Sequence[np.ndarray], others: Sequence[np.ndarray] = ()) -> float:
         """Returns the upper end of the scale for these maps, which may share it with others."""

@@ -12,12 +12,13 @@ from jaxtyping import Float
 
 from attnviz.app_files import ASSETS
 from attnviz.figures import label, themed
+from attnviz.language import N_, _
 from attnviz.sources.formats import READERS
 from attnviz.ui.head_map import HeadMap
 from attnviz.ui.link_state import link_parameters
 
 SAMPLES = sorted(path for path in (ASSETS / "samples").iterdir() if path.suffix in READERS)
-FILE_NOT_LINKED = "The uploaded file stays in this session: it is not in the link."
+FILE_NOT_LINKED = N_("The uploaded file stays in this session: it is not in the link.")
 
 
 def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, not_linked: str = "") -> None:
@@ -27,18 +28,26 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, not_linke
     `not_linked` says what is not in the link.
     """
     columns = (head_map.weights, *head_map.labels)
-    with st.popover("Download", icon=":material/download:", width="stretch"):
+    with st.popover(_("Download"), icon=":material/download:", width="stretch"):
         for title, extension, make in (
-            ("Weights as CSV", "csv", lambda: as_csv(*columns)),
-            ("Weights as .npz", "npz", lambda: as_npz(*columns)),
-            ("Picture as HTML", "html", lambda: as_html(figure, f"Attention: {head_map.title}")),
+            (_("Weights as CSV"), "csv", lambda: as_csv(*columns)),
+            (_("Weights as .npz"), "npz", lambda: as_npz(*columns)),
+            (
+                _("Picture as HTML"),
+                "html",
+                lambda: as_html(figure, _("Attention: {title}").format(title=head_map.title)),
+            ),
         ):
             st.download_button(
-                title, make, f"attention {head_map.title}.{extension}", on_click="ignore", width="stretch"
+                title,
+                make,
+                _("attention {title}.{extension}").format(title=head_map.title, extension=extension),
+                on_click="ignore",
+                width="stretch",
             )
         if note:
             st.caption(note)
-        st.caption("PNG and SVG: the buttons above the picture. Link to this state:")
+        st.caption(_("PNG and SVG: the buttons above the picture. Link to this state:"))
         st.code(link(), language=None, wrap_lines=True)
         if not_linked:
             st.caption(not_linked)
@@ -46,7 +55,7 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, not_linke
 
 def samples() -> None:
     """Draws a download button for each sample file."""
-    with st.popover("Samples", icon=":material/download:"):
+    with st.popover(_("Samples"), icon=":material/download:"):
         for file in SAMPLES:
             st.download_button(file.name, file.read_bytes, file.name, on_click="ignore", width="stretch")
 

@@ -1,15 +1,58 @@
-"""A lesson for paper: its questions with room to write, and the answers on a page of their own."""
+"""A lesson for paper: its questions with their pictures and room to write, and the answers on a page of their own."""
 
+import base64
+from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import quote
 
 import streamlit as st
 
+from attnviz.figures.sentences import cell_sentence
+from attnviz.figures.svg import svg_map, svg_row
+from attnviz.formatting import visible
 from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import Lesson, LessonStep
 from attnviz.ui.addresses import address
+from attnviz.ui.color_range import largest_weight
 from attnviz.ui.html import Markup, element
+from attnviz.ui.lesson_draft import file_stem
+from attnviz.ui.lesson_strip import find_lesson
+from attnviz.ui.markdown import plain
+from attnviz.ui.page_pictures import PageContent, Picture, page_content
 
 HANDOUT = "handout"  # link parameter
+STYLE = Path(__file__).with_name("handout.css")
+FILE_STYLE = """
+@page { margin: 18mm 17mm; }
+body { font-family: "Source Sans 3", "Segoe UI", Helvetica, Arial, sans-serif; margin: 2rem auto; max-width: 44rem; }
+@media print { body { margin: 0; max-width: none; } }
+"""
+LONGEST_LINK = 130  # characters that somebody would type
+SMALL_BARS = 54  # the height of bars where there are several pictures
+
+
+def is_handout() -> bool:
+    """Returns whether the link opens the handout of a lesson."""
+    return HANDOUT in st.query_params
+
+
+def show() -> None:
+    """Draws the handout of the lesson that the link names, and its download."""
+    try:
+        lesson = find_lesson(st.query_params[HANDOUT])
+    except ValueError as problem:
+        st.error(plain(str(problem)), icon=":material/error:")
+        return
+    app = (st.context.url or "").rpartition("/")[0]
+    with st.container(horizontal=True, vertical_alignment="center", key="handout-actions"):
+        every = element("a", "← All lessons", href=address("/lessons"))
+        st.html(element("nav", every, class_="attnviz-links"), width="content")
+        st.download_button(
+            "Download", handout_file(lesson, app), f"{file_stem(lesson)}.html", "application/octet-stream",
+            icon=":material/download:", on_click="ignore", help="One file, which prints without a connection",
+        )  # fmt: skip
+        st.caption("Print this page with the browser: the answers are on a page of their own.")
+    st.html(handout(lesson, app, as_images=True))
 
 
 def handout_address(lesson: Lesson) -> str:
@@ -17,26 +60,130 @@ def handout_address(lesson: Lesson) -> str:
     return address(f"/lessons?{HANDOUT}={quote(lesson.name)}")
 
 
-def handout(lesson: Lesson) -> Markup:
-    """Returns a lesson for paper: the questions with room to write, and the answers on a page of their own."""
-    steps = [step for step in lesson.steps if step.ask]
-    questions = (element("li", element("p", step.ask), _answer_space(step)) for step in steps)
-    link = f"{(st.context.url or '').rpartition('/')[0]}/{lesson.link()}"
-    answers = element("ol", *(element("li", step.answer) for step in steps))
-    return element(
-        "div",
-        element("a", "← All lessons", href=address("/lessons"), target="_self"),
-        element("h2", lesson.title),
-        element("p", lesson.about),
-        element("p", link, class_="attnviz-note"),
-        element("ol", *questions),
-        element("section", element("h2", f"{lesson.title}: answers"), answers),
-        class_="attnviz-handout",
+def handout_file(lesson: Lesson, app: str) -> str:
+    """Returns the handout as one HTML file, which loads nothing; `app` is the address of the app, for links."""
+    rules = STYLE.read_text(encoding="utf-8") + FILE_STYLE
+    head = (
+        Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width">')
+        + element("title", lesson.title)
+        + element("style", Markup(rules))
     )
+    page = element("html", element("head", head), element("body", handout(lesson, app)), lang=lesson.language)
+    return str(Markup("<!doctype html>\n") + page)
+
+
+def handout(lesson: Lesson, app: str, *, as_images: bool = False) -> Markup:
+    """Returns the questions and the answers of a lesson. Its pictures are SVG elements, or images where those are not
+    allowed."""
+    paper = _Paper(lesson, app, as_images)
+    numbered = [(number, step) for number, step in enumerate(lesson.steps, 1) if step.ask]
+    questions = [paper.question(number, step) for number, step in numbered]
+    answers = [paper.answer(number, step) for number, step in numbered]
+    return element(
+        "article",
+        element("h1", lesson.title),
+        element("p", lesson.about, class_="attnviz-about"),
+        element("p", paper.link(1), class_="attnviz-place"),
+        element("div", element("span", "Name"), element("span", "Date"), class_="attnviz-name"),
+        element("ol", *questions, class_="attnviz-questions"),
+        element(
+            "section", element("h2", f"{lesson.title}: answers"), element("ol", *answers, class_="attnviz-questions")
+        ),
+        class_="attnviz-handout",
+        lang=lesson.language,
+    )
+
+
+@dataclass
+class _Paper:
+    """What is printed of one lesson."""
+
+    lesson: Lesson
+    app: str
+    as_images: bool
+    contents: dict[int, PageContent | None] = field(default_factory=dict)  # of the steps that open a page
+
+    def question(self, number: int, step: LessonStep) -> Markup:
+        """Returns the question of a step with its pictures, without the weights that are to be predicted."""
+        parts = [element("p", step.ask, class_="attnviz-asked")]
+        if step.state is not None:
+            content = self.contents[number] = page_content(step.page, step.state)
+            pictures = self.pictures(content, hidden=True) if content else Markup()
+            parts += [pictures] if pictures else []
+            if number > 1 or not pictures:
+                sentence = "In the app: " if pictures else "This step has no picture on paper. In the app: "
+                parts.append(element("p", sentence, self.link(number, f"step {number}"), class_="attnviz-place"))
+        return element("li", *parts, _answer_space(step))
+
+    def answer(self, number: int, step: LessonStep) -> Markup:
+        """Returns the answer of a step, with what was to be predicted."""
+        content = self.contents.get(number)
+        right = [element("p", f"✓ {step.check.right}")] if isinstance(step.check, Choice) else []
+        pictures = [self.pictures(content)] if content and content.predicted else []
+        return element("li", *right, element("p", step.answer), *pictures)
+
+    def pictures(self, content: PageContent, *, hidden: bool = False) -> Markup:
+        """Returns the pictures of a page, but those of weights below 0; nothing if they are too large for paper."""
+        shown = [one for one in content.pictures if not (one.weights < 0).any()]
+        largest = largest_weight([one.weights for one in shown])
+        try:
+            figures = [
+                self.figure(one, largest, len(shown), hidden and content.predicted and one.row is not None)
+                for one in shown
+            ]
+        except ValueError:
+            return Markup()
+        return element("div", *figures, class_="attnviz-pictures") if figures else Markup()
+
+    def figure(self, picture: Picture, largest: float, count: int, hides: bool) -> Markup:
+        """Returns one of `count` pictures with its caption; without its weights if it `hides` them."""
+        svg, alternative = _drawn(picture, largest, count, hides), _alternative(picture, hides)
+        if self.as_images:
+            source = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+            image = Markup('<img src="{}" alt="{}">').format(source, alternative)
+        else:
+            image = svg.replace("<svg ", Markup('<svg role="img" aria-label="{}" ').format(alternative), 1)
+        return element("figure", image, element("figcaption", _caption(picture, hides)))
+
+    def link(self, number: int, text: str = "") -> Markup:
+        """Returns a link to a step, by default with its address, if that is short enough to be typed."""
+        target = f"{self.app}/{self.lesson.link(number)}"
+        if text or len(target) <= LONGEST_LINK:
+            return element("a", text or target, href=target)
+        return element("a", "Open this lesson", href=target, class_="attnviz-screen")
+
+
+def _drawn(picture: Picture, largest: float, count: int, hides: bool) -> Markup:
+    if hides:
+        return svg_row(None, picture.key_tokens, largest=largest)
+    if picture.is_row:
+        size = {} if count == 1 else {"size": SMALL_BARS}
+        return svg_row(picture.weights[0], picture.key_tokens, largest=largest, **size)
+    return svg_map(picture.weights, picture.query_tokens, picture.key_tokens, largest=largest, row=picture.row)
+
+
+def _caption(picture: Picture, hides: bool) -> str:
+    if hides:
+        return f"{picture.title}: share ten points among the keys of {_query(picture)}."
+    return picture.title if picture.is_row else f"{picture.title}: queries from top to bottom, keys from left to right."
+
+
+def _alternative(picture: Picture, hides: bool) -> str:
+    """Returns what the picture says, in words."""
+    if hides or picture.row is None:
+        return _caption(picture, hides)
+    row = picture.weights[picture.row]
+    shown = [i for i in (-row).argsort() if row[i] == row[i]][:3]
+    sentences = (cell_sentence(picture.query_tokens[picture.row], picture.key_tokens[i], float(row[i])) for i in shown)
+    return f"{picture.title}. {' '.join(sentences)}"
+
+
+def _query(picture: Picture) -> str:
+    return f"“{visible(picture.query_tokens[picture.row or 0])}”"
 
 
 def _answer_space(step: LessonStep) -> Markup:
     """Returns the texts to choose from, or lines to write on."""
     if not isinstance(step.check, Choice):
         return element("div", class_="attnviz-lines")
-    return element("ul", *(element("li", f"☐ {option}") for option in step.check.options))
+    return element("ul", *(element("li", option) for option in step.check.options), class_="attnviz-options")

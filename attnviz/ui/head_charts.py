@@ -15,6 +15,7 @@ from attnviz.figures.layer_mosaic import layer_mosaic, tile_place
 from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import SPACE, number, visible
+from attnviz.language import N_, _
 from attnviz.lessons.checks import row_quantities
 from attnviz.ui import html, pinned_query, prediction, quantities, query_row
 from attnviz.ui.chart import chart
@@ -27,13 +28,14 @@ from attnviz.ui.head_map import (
     selected_thumbnails,
     thumbnail_sample,
 )
+from attnviz.ui.head_questions import offer_head_questions
 from attnviz.ui.minimap import minimap
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import numbered_token
 
 HEIGHT = 470
-HIDDEN = "{query} may not look at {key}, or it is still to be predicted."
-HIDDEN_ROW = "What {query} looks at is still to be predicted, or there is nothing."
+HIDDEN = N_("{query} may not look at {key}, or it is still to be predicted.")
+HIDDEN_ROW = N_("What {query} looks at is still to be predicted, or there is nothing.")
 
 
 def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
@@ -48,7 +50,9 @@ def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
         row, hidden = pin(selection, head_map)
     if row is not None:
         tokens = [head_map.inputs.key_tokens[i] for i in selection.keys]  # of all, where a part is in view
-        quantities.publish(partial(row_quantities, tokens, row_weights(selection, head_map, row).numpy()))
+        published = partial(row_quantities, tokens, row_weights(selection, head_map, row).numpy())
+        quantities.publish(published, visible(head_map.inputs.query_tokens[selection.queries[row]]))
+    offer_head_questions(selection)
     head_map, thumbnails = without_row(head_map, thumbnails, hidden)
     is_whole = head_map.downsampled is None  # the cells of others show something else than the mosaic does
     end = selection.colors.end([head_map.weights if is_whole else thumbnails], [thumbnails])
@@ -91,12 +95,12 @@ def show_map(
     chart(
         picture,
         "heatmap",
-        label="Attention weights",
+        label=_("Attention weights"),
         name=f"attention {head_map.title}",
         description=_description(head_map, row) if is_whole else f"{head_map.title}: {head_map.size}.",
         height=HEIGHT,
         pinned=row if is_whole else None,
-        hint="Point at a cell to read it, click to pin its query.",
+        hint=_("Point at a cell to read it, click to pin its query."),
         on_click=on_click if is_whole else click_cell,
         on_view=head_map.on_view,
     )
@@ -111,9 +115,9 @@ def show_mosaic(
     *,
     framed: Collection[tuple[int, int]] | None = None,
     height: int = HEIGHT,
-    hint: str = "Click a head to open it.",
-    label: str = "Mosaic",
-    about: str = "the head menu opens one",
+    hint: str = N_("Click a head to open it."),
+    label: str = N_("Mosaic"),
+    about: str = N_("the head menu opens one"),
     on_click: Callable[[int, int], None] | None = None,
 ) -> None:
     """Draws the mosaic under `key`. The heads in `framed`, pairs of a layer's index and a head, are framed, by
@@ -142,6 +146,7 @@ def show_mosaic(
             y0=spec.tile_height - spec.height - 0.5, y1=heads * spec.tile_height - 0.5,
         )  # fmt: skip
 
+    hint, label, about = _(hint), _(label), _(about)
     part = minimap(selection, spec)
     if part:
         picture.figure.add_shape(part.frame())
@@ -155,15 +160,17 @@ def show_mosaic(
             on_click(indices[layer], head)
 
     if part:
-        hint = f"{hint} The frame is the part in view.".strip()
+        hint = _("{hint} The frame is the part in view.").format(hint=hint).strip()
     if sample:
-        hint = f"{hint} Each row of its cells: {sample} queries."
+        hint = _("{hint} Each row of its cells: {sample} queries.").format(hint=hint, sample=sample)
     chart(
         picture,
         key,
         label=label,
         name="attention heads",
-        description=f"{len(thumbnails)} small maps of attention weights, one for each head; {about}.",
+        description=_("{count} small maps of attention weights, one for each head; {about}.").format(
+            count=len(thumbnails), about=about
+        ),
         height=height,
         hint=hint,
         on_click=click_tile,
@@ -185,10 +192,10 @@ def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None
     with menu:
         row = pinned_query.menu(selection.query_names, selection.first_row)
         predict = is_whole and st.toggle(
-            "Predict",
+            _("Predict"),
             key="predict",
             bind="query-params",
-            help="Predict where the pinned query looks before you see it.",
+            help=_("Predict where the pinned query looks before you see it."),
         )
     with reading:
         hidden = None
@@ -196,7 +203,7 @@ def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None
             row, hidden = None, row
         text = html.Markup() if row is None else _strongest_keys(selection, head_map, row)
         if predict and row is None and hidden is None:
-            text = html.element("p", "Pin a query to predict where it looks.")
+            text = html.element("p", _("Pin a query to predict where it looks."))
         if is_whole:
             text += html.paragraphs(_notes(selection, head_map) or [""])
         if text:
@@ -211,13 +218,15 @@ def _is_revealed(head_map: HeadMap, row: int) -> bool:
 
 
 def _description(head_map: HeadMap, row: int | None) -> str:
-    text = f"{head_map.title}: {head_map.size}. The arrow keys move from cell to cell, Enter pins a query."
+    text = _("{title}: {size}. The arrow keys move from cell to cell, Enter pins a query.").format(
+        title=head_map.title, size=head_map.size
+    )
     if row is None:
         return text
     best = strongest_keys(torch.from_numpy(head_map.weights[row]), 1)
     token = head_map.query_tokens[row]
     if not best:
-        return f"{text} {visible(token)} may look at nothing."
+        return _("{text} {token} may look at nothing.").format(text=text, token=visible(token))
     return f"{text} {cell_sentence(token, head_map.key_tokens[best[0][0]], best[0][1], head_map.sentences.allowed)}"
 
 
@@ -227,7 +236,7 @@ def _strongest_keys(selection: Selection, head_map: HeadMap, row: int) -> html.M
     best = strongest_keys(row_weights(selection, head_map, row))
     query_name = numbered_token(inputs, inputs.query_tokens, query)
     if not best:
-        return html.summary(f"{visible(query_name)} may look at nothing.")
+        return html.summary(_("{query_name} may look at nothing.").format(query_name=visible(query_name)))
     keys = [(numbered_token(inputs, inputs.key_tokens, selection.keys[key]), weight) for key, weight in best]
     return html.summary(cell_sentence(query_name, *keys[0], head_map.sentences.allowed)) + html.strongest(
         (key, number(weight)) for key, weight in keys
@@ -249,17 +258,27 @@ def _notes(selection: Selection, head_map: HeadMap) -> list[str]:
     if selection.special != Special.SHOWN and inputs.special_keys:
         hidden = _joined_tokens([inputs.key_tokens[i] for i in inputs.special_keys])
         if selection.special == Special.RESCALED and not normalizer.negative:
-            notes.append(f"{hidden} are hidden, and each row is rescaled to the sum it had with them.")
+            notes.append(
+                _("{hidden} are hidden, and each row is rescaled to the sum it had with them.").format(hidden=hidden)
+            )
         elif selection.head == Aggregate.MAXIMUM or not normalizer.adds_up:
-            notes.append(f"{hidden} are hidden; the rows keep their weights.")
+            notes.append(_("{hidden} are hidden; the rows keep their weights.").format(hidden=hidden))
         else:
             share = number(hidden_mass(weights))
-            notes.append(f"{hidden} are hidden; on average {share} of a query's attention is not in the picture.")
+            notes.append(
+                _("{hidden} are hidden; on average {share} of a query's attention is not in the picture.").format(
+                    hidden=hidden, share=share
+                )
+            )
     if any(token != token.strip(" ") for token in (*head_map.query_tokens, *head_map.key_tokens)):
-        notes.append(f"{SPACE} is a space that is a part of its token.")
+        notes.append(_("{space} is a space that is a part of its token.").format(space=SPACE))
     if empty := empty_rows(weights):
         few = _joined_tokens([head_map.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
-        notes.append(f"{len(empty)} of {len(weights)} queries may look at no key shown: {few}.")
+        notes.append(
+            _("{count} of {count_2} queries may look at no key shown: {few}.").format(
+                count=len(empty), count_2=len(weights), few=few
+            )
+        )
     return notes
 
 

@@ -6,21 +6,28 @@ from dataclasses import dataclass, field
 import streamlit as st
 
 from attnviz.analysis.head_maps import Aggregate, HeadChoice, Special
+from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.sources.source import Opening
 from attnviz.ui.color_range import ColorRange
+from attnviz.ui.menus import names_of
 from attnviz.ui.widgets import parameter
 
-AGGREGATES = {"Mean of heads": Aggregate.MEAN, "Maximum of heads": Aggregate.MAXIMUM}
-SPECIAL = {"Shown": Special.SHOWN, "Hidden": Special.HIDDEN, "Hidden, rows rescaled": Special.RESCALED}
+AGGREGATES = {N_("Mean of heads"): Aggregate.MEAN, N_("Maximum of heads"): Aggregate.MAXIMUM}
+HEAD = N_("Head #")
+SPECIAL = {
+    N_("Shown"): Special.SHOWN, N_("Hidden"): Special.HIDDEN, N_("Hidden, rows rescaled"): Special.RESCALED
+}  # fmt: skip
 DISPLAY = ("special-tokens", "mosaic", "colors")  # the link parameters of `choose_display`
 HELP = {
-    "Layer": "Layers run one after the other: each looks at what the one before has made of the tokens.",
-    "Head": "A layer looks several times at once: each head has queries and keys of its own.",
-    "Special tokens": "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads rest much of their "
-    "attention there; hidden, they leave the others to be seen.",
-    "Mosaic": "The small maps: the heads of this layer, or all heads of all layers.",
-    "Colors": "Which weight has the last color of the scale.",
+    "Layer": N_("Layers run one after the other: each looks at what the one before has made of the tokens."),
+    "Head": N_("A layer looks several times at once: each head has queries and keys of its own."),
+    "Special tokens": N_(
+        "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads rest much of their "
+        "attention there; hidden, they leave the others to be seen."
+    ),
+    "Mosaic": N_("The small maps: the heads of this layer, or all heads of all layers."),
+    "Colors": N_("Which weight has the last color of the scale."),
 }
 
 
@@ -36,10 +43,10 @@ class _MenuState:
 def choose_layer_and_head(layers: Sequence[Layer], opening: Opening) -> tuple[int, HeadChoice]:
     """Draws the menus of layers and heads; returns the index of the layer, and the head or an aggregate."""
     names = _names(layers)
-    layer = names.index(_follow("Layer", names, opening.layer, names))
+    layer = names.index(_follow(N_("Layer"), names, opening.layer, names))
     heads = head_names(layers[layer].inputs.heads)
     aggregates = list(AGGREGATES) if len(heads) > 1 else []
-    name = _follow("Head", (*heads, *aggregates), opening.head, names)
+    name = _follow(N_("Head"), (*heads, *aggregates), opening.head, names)
     return layer, heads.index(name) if name in heads else AGGREGATES[name]
 
 
@@ -53,9 +60,9 @@ def choose_display(layers: Sequence[Layer], layer: int) -> tuple[Special, bool, 
     """Draws the controls of the display; returns the treatment of special tokens, whether the mosaic shows all
     layers, and the range of the colors."""
     has_special = bool(layers[layer].inputs.special_keys)
-    special = _menu("Special tokens", list(SPECIAL)) if has_special else "Shown"
-    all_layers = len(layers) > 1 and _menu("Mosaic", ["One layer", "All layers"]) == "All layers"
-    return SPECIAL[special], all_layers, ColorRange(_menu("Colors", list(map(str, ColorRange))))
+    special = _menu(N_("Special tokens"), list(SPECIAL)) if has_special else "Shown"
+    all_layers = len(layers) > 1 and _menu(N_("Mosaic"), [N_("One layer"), N_("All layers")]) == "All layers"
+    return SPECIAL[special], all_layers, ColorRange(_menu(N_("Colors"), list(map(str, ColorRange))))
 
 
 def open_head(layers: Sequence[Layer], index: int, head: int) -> None:
@@ -65,7 +72,8 @@ def open_head(layers: Sequence[Layer], index: int, head: int) -> None:
 
 
 def head_names(heads: int) -> list[str]:
-    return [f"Head {head}" for head in range(heads)]
+    """Returns the names of heads as options of a menu."""
+    return [HEAD.replace("#", str(head)) for head in range(heads)]
 
 
 def _names(layers: Sequence[Layer]) -> tuple[str, ...]:
@@ -94,4 +102,7 @@ def _follow(label: str, options: Sequence[str], index: int, layers: tuple[str, .
 
 
 def _menu(label: str, options: Sequence[str], index: int = 0) -> str:
-    return st.selectbox(label, options, index, key=parameter(label), bind="query-params", help=HELP[label])
+    key = parameter(label)
+    return st.selectbox(
+        _(label), options, index, key=key, bind="query-params", help=_(HELP[label]), format_func=names_of(key, options)
+    )

@@ -18,6 +18,7 @@ from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, cell_names
 from attnviz.figures.sentences import CELL_SENTENCES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.ui import cache, long_maps, viewport
 from attnviz.ui.chart import Cells
 from attnviz.ui.selection import Selection
@@ -67,8 +68,10 @@ class HeadMap:
     @property
     def size(self) -> str:
         """The number of queries and keys, as text."""
-        fewer = ", in fewer cells" if self.weights.size < len(self.queries) * len(self.keys) else ""
-        return f"{len(self.queries)} queries by {len(self.keys)} keys{fewer}"
+        fewer = _(", in fewer cells") if self.weights.size < len(self.queries) * len(self.keys) else ""
+        return _("{count} queries by {count_2} keys{fewer}").format(
+            count=len(self.queries), count_2=len(self.keys), fewer=fewer
+        )
 
     def position_at(self, row: int, column: int) -> tuple[int, int] | None:
         """Returns the positions of the query and key of a cell's largest weight; None if all are masked."""
@@ -199,7 +202,7 @@ def selected_thumbnails(selection: Selection) -> Float[np.ndarray, "heads height
         check_heads(layers, mechanisms)
     else:
         work = work * size * sample // selection.layer.inputs.queries
-        check_work(work, "To sample all these heads", "Bring fewer tokens or heads.")
+        check_work(work, _("To sample all these heads"), _("Bring fewer tokens or heads."))
     quantity = selection.cell_colors.quantity if selection.is_long else Quantity.MAXIMUM
     return cache.once(
         lambda: thumbnails(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.language import N_, _, option_name
 from attnviz.mechanism import Mechanism
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import NORMALIZERS
@@ -20,10 +21,10 @@ T = TypeVar("T")
 # General and additive scores have learned weights: they make no sense where they were not trained.
 SCORES: tuple[type[Score], ...] = (ScaledDot, Dot, Cosine)
 NORMALIZER_MENU: dict[str, type] = {widgets.title(kind): kind for kind in NORMALIZERS}
-SIDES = ("As trained", "Changed")
-UNCHANGED = "Nothing is changed. Try one of the changes above, or make one of your own."
-ABLATED = "This head is ablated: it sees nothing, and adds nothing."
-ABLATION_HELP = "An ablated head sees nothing, and adds nothing to what its layer gives."
+SIDES = (N_("As trained"), N_("Changed"))
+UNCHANGED = N_("Nothing is changed. Try one of the changes above, or make one of your own.")
+ABLATED = N_("This head is ablated: it sees nothing, and adds nothing.")
+ABLATION_HELP = N_("An ablated head sees nothing, and adds nothing to what its layer gives.")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def show_presets(presets: Mapping[str, T], current: T, key: str, write: Callable
             write(presets[name])
 
     st.session_state[key] = next((name for name, preset in presets.items() if preset == current), None)
-    st.pills("Try", list(presets), key=key, on_change=take, label_visibility="collapsed")
+    st.pills(_("Try"), list(presets), key=key, on_change=take, label_visibility="collapsed", format_func=option_name)
 
 
 def run_or_last(
@@ -119,7 +120,7 @@ def run_or_last(
 def describe_head(intervention: Intervention, trained: Mechanism, layer: int, head: object) -> str:
     """Returns a caption of how a head attends under an intervention."""
     if (layer, head) in intervention.ablated:
-        return ABLATED
+        return _(ABLATED)
     mechanism = replace(intervention, ablated=()).apply(trained, layer)
     return describe_parts(mechanism.score, mechanism.biases, mechanism.mask, mechanism.normalizer)
 

@@ -9,11 +9,13 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
 from attnviz.analysis.ray_engine import ClusterError
+from attnviz.language import _
 from attnviz.ui import scheduling
 from attnviz.ui.markdown import plain
 
@@ -39,7 +41,8 @@ class Job(Generic[T]):
         self.error: Exception | None = None
         self.is_over = self.is_cancelled = False
         self.start, self.end = time.monotonic(), 0.0
-        self.thread = threading.Thread(target=self.run, daemon=True)
+        # In the language of who asks first.
+        self.thread = threading.Thread(target=copy_context().run, args=(self.run,), daemon=True)
         self._compute, self._session = compute, session
         self._looks = {session: self.start}  # when each session last looked
         self._lock = threading.Lock()
@@ -88,7 +91,7 @@ class Job(Generic[T]):
 
                 self.latest, self.progress = self._compute(on_result), 1.0
         except Cancellation:
-            self.error = ValueError("Nobody looked at this picture, and its computation stopped. Choose it again.")
+            self.error = ValueError(_("Nobody looked at this picture, and its computation stopped. Choose it again."))
         except ClusterError as problem:
             self.error = ValueError(str(problem))
         except Exception as problem:  # noqa: BLE001 - raised in the page run that waits for it
@@ -166,7 +169,11 @@ class Jobs:
     def _drop_finished(self) -> None:
         finished = [name for name, job in self._jobs.items() if job.is_over]
         if len(self._jobs) - len(finished) >= MOST_RUNNING:
-            raise ValueError(f"The server computes {MOST_RUNNING} long pictures now, as many as it may. Try later.")
+            raise ValueError(
+                _("The server computes {most_running} long pictures now, as many as it may. Try later.").format(
+                    most_running=MOST_RUNNING
+                )
+            )
         for name in finished[: max(0, len(finished) - MOST_FINISHED + 1)]:
             del self._jobs[name]
 
@@ -181,10 +188,10 @@ def _show_progress(job: Job[Any], description: str, drawn: object, when: float) 
 
 def _duration(seconds: float | None) -> str:
     if seconds is None:
-        return "It has just begun."
+        return _("It has just begun.")
     if seconds < 90:
-        return f"About {max(1, round(seconds))} s are left."
-    return f"About {round(seconds / 60)} minutes are left."
+        return _("About {value} s are left.").format(value=max(1, round(seconds)))
+    return _("About {seconds} minutes are left.").format(seconds=round(seconds / 60))
 
 
 _shared = Jobs()

@@ -1,17 +1,21 @@
 """The lesson that a link opens: a question above the picture, a check of the answer, and the way to the next step."""
 
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.classroom.question import Question, lesson_question
 from attnviz.formatting import enumeration
 from attnviz.lessons import lesson_files
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, Tap, token_weights
-from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, read_lessons
-from attnviz.ui import cache, presentation, quantities
+from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, parse_lesson, read_lessons
+from attnviz.lessons.lesson_text import IN_LINK, text_in_link
+from attnviz.ui import cache, lesson_draft, presentation, quantities
 from attnviz.ui.addresses import address
+from attnviz.ui.classroom import questions
 from attnviz.ui.html import Markup, element, join
 from attnviz.ui.link_state import link_parameters, link_value, set_link_value
 from attnviz.ui.markdown import plain
@@ -38,6 +42,19 @@ def shipped_lessons() -> tuple[list[Lesson], list[str]]:
     return cache.once(lambda: read_lessons(folder), "lessons", str(folder), stamps)
 
 
+def find_lesson(name: str) -> Lesson:
+    """Returns the lesson of a name: a file's, one whose text is in the name, or this session's draft. Raises ValueError
+    if there is none."""
+    lessons = {lesson.name: lesson for lesson in shipped_lessons()[0]}
+    if name in lessons:
+        return lessons[name]
+    if name == lesson_draft.IN_SESSION:
+        return parse_lesson(name, lesson_draft.session_text())
+    if name.startswith(IN_LINK):
+        return cache.once(lambda: parse_lesson(name, text_in_link(name)), "lesson in a link", name)
+    raise ValueError(f"There is no lesson “{name:.60}”. There are {enumeration([*lessons])}.")
+
+
 def open_strip() -> Strip | None:
     """Returns the strip if the link opens a lesson; call it before the page is drawn."""
     name, number = link_value(LESSON), link_value(STEP)
@@ -50,15 +67,14 @@ def show_strip(strip: Strip | None, page: str) -> None:
         _show(strip, page)
     else:
         link_value(RIGHT)
-    quantities.discard()
 
 
 def _show(strip: Strip, page: str) -> None:
-    lessons = {lesson.name: lesson for lesson in shipped_lessons()[0]}
-    lesson = lessons.get(strip.name)
     with strip.place:
-        if lesson is None:
-            st.error(plain(f"There is no lesson “{strip.name}”. There are {enumeration([*lessons])}."))
+        try:
+            lesson = find_lesson(strip.name)
+        except ValueError as problem:
+            st.error(plain(str(problem)))
             link_value(RIGHT)
             return
         last = len(lesson.steps) + 1  # the result
@@ -68,7 +84,7 @@ def _show(strip: Strip, page: str) -> None:
         with st.expander(f"**{plain(lesson.title)}** · {label}", expanded=True):
             texts, answers = st.columns([0.58, 0.42], gap="medium")
             if number == last:
-                texts.html(_result(lesson, right, lessons))
+                texts.html(_result(lesson, right))
             elif lesson.steps[number - 1].page != page:
                 elsewhere = lesson.steps[number - 1].page.capitalize()
                 texts.html(element("p", f"This step is on the page {elsewhere}.", class_="attnviz-ask"))
@@ -88,11 +104,12 @@ def _show_step(
     lesson: Lesson, number: int, computed: Quantities, texts: DeltaGenerator, answers: DeltaGenerator
 ) -> set[int]:
     """Draws the question, the widget of its answer, and the verdict; returns the step if it is answered right."""
-    step, key = lesson.steps[number - 1], f"{lesson.name}-{number}"
-    about = [element("p", lesson.about)] if number == 1 else []
+    step, key = lesson.steps[number - 1], f"{_short_name(lesson)}-{number}"
+    about = [element("p", lesson.about, lang=lesson.language)] if number == 1 else []
     if not step.ask:
         texts.html(join(about))
         return set()
+    questions.offer_question(f"This step: {step.ask}", lambda: _class_question(step, computed))
     with answers:
         try:
             verdict = _verdict(step, key, computed)
@@ -105,10 +122,20 @@ def _show_step(
             text = sentences.get(verdict, "")
             st.html(element("p", text, class_=f"attnviz-verdict attnviz-{verdict}", role="status"))
     # One element, so that nothing of the step before stays beside it while the page runs.
-    ask = element("p", step.ask, class_="attnviz-ask")
-    answer = [element("p", step.answer, class_="attnviz-answer")] if revealed or verdict == SOLVED else []
+    ask = element("p", step.ask, class_="attnviz-ask", lang=lesson.language)
+    answer = (
+        [element("p", step.answer, class_="attnviz-answer", lang=lesson.language)]
+        if revealed or verdict == SOLVED
+        else []
+    )
     texts.html(join([*about, ask, *answer]))
     return {number} if verdict == SOLVED else set()
+
+
+def _class_question(step: LessonStep, computed: Quantities) -> Question | None:
+    """Returns the question of a step for a class; the page stays, as it does for a reader."""
+    question = lesson_question(step.ask, step.check, computed)
+    return question and replace(question, hides=False)
 
 
 def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
@@ -156,6 +183,9 @@ def _ways(lesson: Lesson, number: int, page: str, right: str) -> Markup:
             ways.append(link("Next →" if number < count else "Finish", number + 1, "attnviz-main", "next"))
     else:
         ways.append(link("Back to the step", number, "attnviz-main"))
+    edit = lesson_draft.edit_address(lesson.name)
+    if edit:
+        ways.append(element("a", "Edit", href=edit, target="_self"))
     leave = element("a", "Leave the lesson", href=_page_address(page, _other_parameters()), target="_self")
     return element("nav", *ways, leave, class_="attnviz-links attnviz-ways", aria_label="Steps")
 
@@ -180,20 +210,26 @@ def _page_address(page: str, parameters: list[tuple[str, str]]) -> str:
     return address(f"/{page}{'?' if parameters else ''}{urlencode(parameters)}")
 
 
-def _result(lesson: Lesson, right: set[int], lessons: dict[str, Lesson]) -> Markup:
+def _short_name(lesson: Lesson) -> str:
+    """Returns a name for the keys of widgets; that of a lesson in a link may have thousands of letters."""
+    return f"{zlib.crc32(lesson.name.encode()):08x}" if lesson.name.startswith(IN_LINK) else lesson.name
+
+
+def _result(lesson: Lesson, right: set[int]) -> Markup:
     """Returns how many answers were right, which the link says, and the next lesson."""
     checked = [i for i, step in enumerate(lesson.steps, 1) if step.check]
-    names = [*lessons]
+    lessons = shipped_lessons()[0]
+    names = [one.name for one in lessons]
     parts = []
     if checked:
         count = len(right.intersection(checked))
         parts += [element("p", f"{count} of {len(checked)} answers were right.", class_="attnviz-ask")]
         parts += [element("p", "The address of this page is your result: copy it to show or send it.")]
-    if (following := names.index(lesson.name) + 1) < len(names):
-        after = lessons[names[following]]
+    if lesson.name in names[:-1]:
+        after = lessons[names.index(lesson.name) + 1]
         link = element("a", after.title, href=address(f"/{after.link()}"), target="_self")
         parts += [element("p", "The next lesson: ", link)]
     else:
         every = element("a", "All lessons", href=address("/lessons"), target="_self")
-        parts += [element("p", "This was the last lesson. ", every)]
+        parts += [element("p", "This was the last lesson. " if lesson.name in names else "", every)]
     return join(parts)

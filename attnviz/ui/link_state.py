@@ -1,11 +1,13 @@
 """The state that is in the link. Streamlit keeps it over reruns, pages and the browser's history."""
 
-from urllib.parse import parse_qs
+from collections.abc import Mapping
+from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from attnviz.formatting import enumeration, quoted
+from attnviz.language import LANGUAGES, _, option_name
 from attnviz.ui.markdown import plain
 
 _READ = "link read"  # whether the link that a session began with has been read
@@ -13,8 +15,9 @@ _REFUSED = "link refused"  # the parameters with a value that a page refused in 
 _MOST_NAMED = 3
 
 
-def follow_history() -> None:
+def follow_history(kept: Mapping[str, str]) -> None:
     """Takes the whole state from the link after Back, Forward or a link that opened in place; call it first in a run.
+    A parameter in `kept` has its value there if the link does not have it.
 
     Streamlit drops parameters of a new page that the page before has, too; and it gives widgets their values from the
     link when they are drawn, where some values are needed earlier.
@@ -27,9 +30,10 @@ def follow_history() -> None:
             if parameters.is_bound(str(name)):
                 del st.session_state[name]
         linked = parse_qs(context.query_string, keep_blank_values=True)
+        linked = {**{name: [value] for name, value in kept.items()}, **linked}
         for name in linked.keys() - {*parameters}:
             parameters[name] = linked[name]
-        parameters.set_initial_query_params(context.query_string)
+        parameters.set_initial_query_params(urlencode(linked, doseq=True))
 
 
 def requested_values() -> dict[str, list[str]]:
@@ -57,9 +61,11 @@ def name_refused(requested: dict[str, list[str]]) -> None:
             or (parameters.is_bound(name) and name not in parameters and not _is_value(st.session_state[name], values))
         ]
     if refused:
-        more = [f"{len(refused) - _MOST_NAMED} more"] * (len(refused) > _MOST_NAMED)
+        count = len(refused) - _MOST_NAMED
+        more = [_("{count} more").format(count=count)] if count > 0 else []
         named = enumeration([*refused[:_MOST_NAMED], *more])
-        st.toast(plain(f"The link asks for {named}, which this page does not have. It shows what it starts with."))
+        sentence = _("The link asks for {values}, which this page does not have. It shows what it starts with.")
+        st.toast(plain(sentence.format(values=named)))
 
 
 def refuse(name: str) -> None:
@@ -68,8 +74,10 @@ def refuse(name: str) -> None:
 
 
 def _is_value(value: object, texts: list[str]) -> bool:
+    """Returns whether texts in a link, in some language, are the value of a widget."""
     values = value if isinstance(value, list | tuple) else [] if value is None else [value]
-    return [*map(_comparable, values)] == [_comparable(text) for text in texts if text]
+    linked = [_comparable(text) for text in texts if text]
+    return any([_comparable(option_name(str(one), code)) for one in values] == linked for code in LANGUAGES)
 
 
 def _comparable(value: object) -> object:

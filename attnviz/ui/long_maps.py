@@ -11,7 +11,9 @@ import torch
 from attnviz.analysis.downsampling import Downsampled, OnProgress, downsample
 from attnviz.analysis.head_maps import HeadChoice
 from attnviz.analysis.ray_engine import ray_or_local
+from attnviz.formatting import grouped
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.mechanism import Mechanism
 from attnviz.settings import ray_address
 from attnviz.ui import cache, jobs
@@ -52,7 +54,10 @@ def cached_map(compute: Callable[..., Downsampled], *key: object, work: int) -> 
     job = jobs.request(partial(refine, compute), *key)
     downsampled = job.first()
     done, queries = downsampled.queries_done, len(downsampled.queries)
-    jobs.show_progress(job, f"This picture has {done:,} of {queries:,} queries so far.")
+    jobs.show_progress(
+        job,
+        _("This picture has {done} of {queries} queries so far.").format(done=grouped(done), queries=grouped(queries)),
+    )
     if _unreached and not job.is_over:
         st.caption(plain(_unreached))
     return downsampled

@@ -7,6 +7,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.biases import BIASES, Bias
+from attnviz.language import N_, _
 from attnviz.masks import GROUPS, MASKS, Mask
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS
@@ -31,34 +32,34 @@ MASK_MENU: dict[str, type[Mask]] = {
 def choose_mechanism(start: Mechanism, others: DeltaGenerator) -> Mechanism:
     """Draws the widgets of a mechanism, which begin with `start`, those of all but the mask in `others`; returns the
     chosen one."""
-    mask = choose_object("Mask", MASK_MENU, start.mask)
+    mask = choose_object(N_("Mask"), MASK_MENU, start.mask)
     with others:
-        score = choose_object("Score", by_title(SCORES), start.score)
-        biases = choose_biases("Biases", start.biases)
-        normalizer = choose_object("Normalizer", by_title(NORMALIZERS), start.normalizer)
+        score = choose_object(N_("Score"), by_title(SCORES), start.score)
+        biases = choose_biases(N_("Biases"), start.biases)
+        normalizer = choose_object(N_("Normalizer"), by_title(NORMALIZERS), start.normalizer)
     return Mechanism(score, biases, mask, normalizer)
 
 
 def choose_mask_and_biases(start: Mechanism) -> Mechanism:
     """Returns `start` with other biases and another mask."""
     return replace(
-        start, biases=choose_biases("Biases", start.biases), mask=choose_object("Mask", MASK_MENU, start.mask)
+        start, biases=choose_biases(N_("Biases"), start.biases), mask=choose_object(N_("Mask"), MASK_MENU, start.mask)
     )
 
 
 def choose_normalizer(start: Mechanism) -> Mechanism:
     """Returns `start` with another normalizer."""
-    return replace(start, normalizer=choose_object("Normalizer", by_title(NORMALIZERS), start.normalizer))
+    return replace(start, normalizer=choose_object(N_("Normalizer"), by_title(NORMALIZERS), start.normalizer))
 
 
 def choose_score_and_normalizer(start: Mechanism) -> Mechanism:
     """Returns `start` with another score and normalizer."""
-    return choose_normalizer(replace(start, score=choose_object("Score", by_title(SCORES), start.score)))
+    return choose_normalizer(replace(start, score=choose_object(N_("Score"), by_title(SCORES), start.score)))
 
 
 def choose_biases(label: str, start: Sequence[Bias], prefix: str = "") -> tuple[Bias, ...]:
     """Draws the widgets of biases and returns the biases; `prefix` distinguishes the widgets of two mechanisms."""
-    return tuple(choose_several(label, BIASES, start, prefix, "What is done to the scores before the mask."))
+    return tuple(choose_several(label, BIASES, start, prefix, _("What is done to the scores before the mask.")))
 
 
 def choose_unlinked_parameters(key: str, text: str, mask: Mask) -> Mask:

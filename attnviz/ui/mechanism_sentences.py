@@ -7,6 +7,7 @@ from torch import Tensor
 
 from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.formatting import significant
+from attnviz.language import _
 from attnviz.masks import Mask
 from attnviz.normalizers import Normalizer
 from attnviz.opaque_parts import ModelBias
@@ -18,11 +19,13 @@ def describe_parts(
     score: Score | None, biases: Sequence[Bias], mask: Mask | None, normalizer: Normalizer | None
 ) -> str:
     """Returns a sentence for each part that is not None, in the order of the computation."""
-    sentences = [f"Scores: {', '.join([part_name(score), *map(bias_phrase, biases)])}."] if score else []
+    sentences = (
+        [_("Scores: {join}.").format(join=", ".join([part_name(score), *map(bias_phrase, biases)]))] if score else []
+    )
     if mask:
         sentences.append(mask.describe())
     if normalizer:
-        sentences.append(f"Weights: {part_name(normalizer)}.")
+        sentences.append(_("Weights: {part_name}.").format(part_name=part_name(normalizer)))
     return " ".join(sentences)
 
 
@@ -33,21 +36,27 @@ def part_name(part: Score | Normalizer) -> str:
     Learned parameters of each head are omitted.
     """
     if any(isinstance(value, Tensor) for value in vars(part).values()):
-        return title(type(part))
+        return _(title(type(part)))
     values = [
-        f"{one.metadata.get('label', one.name)} {significant(getattr(part, one.name))}"
+        f"{_(one.metadata.get('label', one.name))} {significant(getattr(part, one.name))}"
         for one in fields(part)  # type: ignore[arg-type]
         if one.metadata and getattr(part, one.name) != one.default
     ]
-    return f"{title(type(part))} with {', '.join(values)}" if values else title(type(part))
+    return (
+        _("{title} with {join}").format(title=_(title(type(part))), join=", ".join(values))
+        if values
+        else _(title(type(part)))
+    )
 
 
 def bias_phrase(bias: Bias) -> str:
     """Returns a phrase about a bias that follows the score."""
     if isinstance(bias, SoftCap):
-        return f"squeezed between {significant(-bias.cap)} and {significant(bias.cap)} (soft cap)"
+        return _("squeezed between {cap} and {cap_2} (soft cap)").format(
+            cap=significant(-bias.cap), cap_2=significant(bias.cap)
+        )
     if isinstance(bias, Distances):
-        return "plus the model’s number for the distance from query to key"
+        return _("plus the model’s number for the distance from query to key")
     if isinstance(bias, ModelBias):
-        return "plus the model’s number for the pair of query and key"
-    return f"changed by {title(type(bias))}"
+        return _("plus the model’s number for the pair of query and key")
+    return _("changed by {title}").format(title=_(title(type(bias))))

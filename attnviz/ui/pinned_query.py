@@ -6,9 +6,11 @@ import streamlit as st
 
 from attnviz.figures.sentences import ARROW
 from attnviz.formatting import SPACE, visible
+from attnviz.language import N_, _, option_name
+from attnviz.ui.menus import chosen_option, names_of
 
 KEY = "pinned"  # of the menu, and in the link
-NO_QUERY = "none"
+NO_QUERY = N_("none")
 MOST_NAMES = 1000  # in a menu, all of which go to the browser
 
 
@@ -29,13 +31,20 @@ def menu(names: Sequence[str], first: int | None) -> int | None:
         st.session_state[KEY] = begin
     options = [NO_QUERY, *names]
     if len(names) > MOST_NAMES:
-        pinned = st.session_state.get(KEY, st.query_params.get(KEY, begin))
+        pinned = chosen_option(KEY, [NO_QUERY], begin, query_name)
         middle = rows.get(pinned, first or 0)
         around = range(max(0, middle - MOST_NAMES // 2), min(len(names), middle + MOST_NAMES // 2))
         options = [NO_QUERY, *(names[row] for row in sorted({*around, *(() if first is None else (first,))}))]
         if pinned in rows:
             st.session_state[KEY] = pinned  # the widget would lose it where its options change
-    name = st.selectbox("Pinned query", options, options.index(begin), key=KEY, bind="query-params")
+    name = st.selectbox(
+        _("Pinned query"),
+        options,
+        options.index(begin),
+        key=KEY,
+        bind="query-params",
+        format_func=names_of(KEY, options, query_name),
+    )
     return None if name == NO_QUERY else rows[name]
 
 
@@ -59,6 +68,11 @@ def _words_of(name: str) -> list[tuple[str, str]]:
     """Returns the older names of a decoder's row: what goes in, or what comes out."""
     position, _, words = name.partition(" · ")
     return [_unmarked(f"{position} · {word}") for word in words.split(ARROW)]
+
+
+def query_name(option: str, code: str | None = None) -> str:
+    """Returns the name of a query in the menu; tokens are no words of the interface."""
+    return option_name(option, code) if option == NO_QUERY else option
 
 
 def toggle(names: Sequence[str], row: int) -> None:

@@ -5,6 +5,8 @@ from typing import TypeVar
 
 import streamlit as st
 
+from attnviz.language import _
+
 T = TypeVar("T")
 EVERY = 1.0  # seconds from one option to the next
 PLAYING = "plays"  # in the session: the key of the slider that plays; one at a time, so that none disturbs another
@@ -20,7 +22,7 @@ def slider(label: str, options: Sequence[T], key: str, *, start: T, format_func:
     plays = st.session_state.get(PLAYING) == key
     with st.container(key=f"play-{key}", horizontal=True, vertical_alignment="bottom", wrap=False, gap="small"):
         st.button(
-            "Pause" if plays else "Play",
+            _("Pause") if plays else _("Play"),
             icon=":material/pause:" if plays else ":material/play_arrow:",
             key=f"{key}-play", disabled=len(options) < 2, on_click=_press, args=(key, options),
         )  # fmt: skip

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from attnviz.figures.bars import bars
 from attnviz.formatting import enumeration, number, visible
+from attnviz.language import _
 from attnviz.lessons.prediction import is_predictable, normalized, overlaps, shares
 from attnviz.ui import html
 from attnviz.ui.chart import chart
@@ -38,17 +39,23 @@ def predict(key: str, query: str, keys: Sequence[str], weights: Float[np.ndarray
     Another query, other keys or other weights start a new round. `key` distinguishes several predictions on a page.
     """
     if not is_predictable(weights):
-        st.info(plain(f"There is nothing to predict: the weights of {visible(query)} are no shares of attention."))
+        st.info(
+            plain(
+                _("There is nothing to predict: the weights of {query} are no shares of attention.").format(
+                    query=visible(query)
+                )
+            )
+        )
         return True
     now = _round(key, zlib.crc32(repr((query, *keys)).encode(errors="replace") + weights.astype("f8").tobytes()))
     with st.container(key=f"prediction-{key}"):
         with st.container():  # what comes and goes stands in one place, so that the chart below stays what it is
             prediction = _prediction(f"{key}-{now.number}", query, keys)
         if now.revealed:
-            st.button("Predict again", key=f"{key}-again", icon=":material/replay:", on_click=_restart, args=(key,))
+            st.button(_("Predict again"), key=f"{key}-again", icon=":material/replay:", on_click=_restart, args=(key,))
         else:
             st.button(
-                "Reveal", key=f"{key}-reveal", type="primary", icon=":material/visibility:",
+                _("Reveal"), key=f"{key}-reveal", type="primary", icon=":material/visibility:",
                 disabled=prediction is None, on_click=_reveal, args=(key,),
             )  # fmt: skip
         verdict = prediction_sentences(keys, prediction, weights) if now.revealed and prediction is not None else [""]
@@ -63,26 +70,40 @@ def prediction_sentences(
 ) -> list[str]:
     """Returns sentences about the quality of the prediction."""
     best, predicted = int(np.nanargmax(weights)), int(prediction.argmax())
-    sentence = f"The most important key is {visible(keys[best])}, with {number(float(weights[best]))}"
+    sentence = _("The most important key is {key}, with {weight}").format(
+        key=visible(keys[best]), weight=number(float(weights[best]))
+    )
     if prediction[best] == prediction[predicted]:
-        sentence += ": as you predicted."
+        sentence += _(": as you predicted.")
     elif np.isnan(weights[predicted]):
-        sentence += f"; {visible(keys[predicted])}, which you predicted, may not be looked at."
+        sentence += _("; {key}, which you predicted, may not be looked at.").format(key=visible(keys[predicted]))
     else:
-        sentence += f"; {visible(keys[predicted])}, which you predicted, gets {number(float(weights[predicted]))}."
+        sentence += _("; {key}, which you predicted, gets {weight}.").format(
+            key=visible(keys[predicted]), weight=number(float(weights[predicted]))
+        )
     total = float(np.nansum(weights))
-    also = [] if abs(total - 1) < 0.005 else [f"The weights add up to {number(total)}; compared are shares of that."]
+    also = (
+        []
+        if abs(total - 1) < 0.005
+        else [_("The weights add up to {total}; compared are shares of that.").format(total=number(total))]
+    )
     return [sentence, _overlap_sentence(keys, overlaps(prediction, weights)), *also]
 
 
 def _overlap_sentence(keys: Sequence[str], common: Float[np.ndarray, " keys"]) -> str:
     """Returns a sentence about what a prediction and weights have in common, and where."""
-    scale = "(1 would be the same, 0 nothing in common)"
+    scale = _("(1 would be the same, 0 nothing in common)")
     right = [i for i in np.argsort(-common, kind="stable")[:MOST_PICKED] if common[i] >= LEAST]
     if not right:
-        return f"Your prediction and the attention overlap by {number(float(common.sum()))} {scale}."
-    places = enumeration([f"{number(float(common[i]))} on {visible(keys[i])}" for i in right])
-    return f"Your prediction and the attention overlap by {number(float(common.sum()))}: {places} {scale}."
+        return _("Your prediction and the attention overlap by {sum} {scale}.").format(
+            sum=number(float(common.sum())), scale=scale
+        )
+    places = enumeration(
+        [_("{common} on {key}").format(common=number(float(common[i])), key=visible(keys[i])) for i in right]
+    )
+    return _("Your prediction and the attention overlap by {sum}: {places} {scale}.").format(
+        sum=number(float(common.sum())), places=places, scale=scale
+    )
 
 
 def _prediction(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, " keys"] | None:
@@ -90,13 +111,15 @@ def _prediction(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, 
     names = [visible(token) for token in keys]
     if len(set(names)) < len(names):
         names = numbered(range(len(keys)), keys)
-    label = f"Where does **{plain(visible(query))}** look? Pick one key, or up to {MOST_PICKED}."
+    label = _("Where does **{query}** look? Pick one key, or up to {most_picked}.").format(
+        query=plain(visible(query)), most_picked=MOST_PICKED
+    )
     if len(keys) > MOST_PILLS:
         picked = st.multiselect(label, names, key=f"{key}-picked", max_selections=MOST_PICKED)
     else:
         picked = st.pills(label, names, selection_mode="multi", format_func=plain, key=f"{key}-picked")
     if len(picked) > MOST_PICKED:
-        st.caption(f"At most {MOST_PICKED} keys: take one back.")
+        st.caption(_("At most {most_picked} keys: take one back.").format(most_picked=MOST_PICKED))
         return None
     places = sorted(names.index(name) for name in picked)
     if not places:
@@ -113,7 +136,10 @@ def _bars(
     key: str, prediction: Float[np.ndarray, " keys"] | None, weights: Float[np.ndarray, " keys"], keys: Sequence[str]
 ) -> None:
     picture = bars(
-        np.zeros(len(keys)) if prediction is None else prediction, weights, keys, names=("Your prediction", "Attention")
+        np.zeros(len(keys)) if prediction is None else prediction,
+        weights,
+        keys,
+        names=(_("Your prediction"), _("Attention")),
     )
     if prediction is None and np.isnan(weights).all():
         picture.figure.update_yaxes(range=[0, 1])
@@ -121,9 +147,9 @@ def _bars(
     chart(
         picture,
         f"{key}-prediction",
-        label="Your prediction and the weights",
-        name="a prediction of attention",
-        description="Two bars for each key: your prediction, and once it is revealed its share of the attention.",
+        label=_("Your prediction and the weights"),
+        name=_("a prediction of attention"),
+        description=_("Two bars for each key: your prediction, and once it is revealed its share of the attention."),
         height=240,
         grows=False,
     )

@@ -8,6 +8,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import Page
 
+from attnviz.language import _
+from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
 
 KEY = "present"
@@ -15,13 +17,14 @@ OFF, ON = "0", "1"
 PRESENTING = (KEY, ON)  # in a link
 
 
-def switch(pages: Sequence[Page], current: Page) -> None:
-    """Draws the button that enters and leaves the mode, on every page; in presentations beside a menu of the pages.
+def switch(pages: Sequence[Page], current: Page, class_button: Markup) -> None:
+    """Draws the button that enters and leaves the mode, on every page; in presentations beside a menu of the pages, and
+    beside a button that starts a class.
 
     The link parameter belongs to a hidden menu, so that Streamlit keeps it over reruns, other pages and the browser's
     history.
     """
-    st.selectbox("Present", [OFF, ON], key=KEY, bind="query-params")
+    st.selectbox(_("Present"), [OFF, ON], key=KEY, bind="query-params")
     on = presenting()
     # In a frame of another site the button is hidden, with all that is no picture and no control: embedding.css.
     off = "embedded" if st.context.is_embedded else "not-presenting"
@@ -29,14 +32,16 @@ def switch(pages: Sequence[Page], current: Page) -> None:
         if on:
             _show_pages(pages, pages.index(current))
         st.button(
-            "Leave" if on else "Present",
+            _("Leave") if on else _("Present"),
             icon=":material/close:" if on else ":material/slideshow:",
             key="present-switch",
             type="tertiary",
-            help="Back to the controls (Escape)" if on else "Larger letters and few controls, for a projector",
+            help=_("Back to the controls (Escape)") if on else _("Larger letters and few controls, for a projector"),
             on_click=_turn,
             args=(not on,),
         )
+        if on and class_button:
+            st.html(class_button, width="content")
 
 
 def presenting() -> bool:
@@ -60,7 +65,7 @@ def _show_pages(pages: Sequence[Page], index: int) -> None:
     if index > 0:
         with st.container(key="present-previous", width="content"):
             st.page_link(pages[index - 1], icon=":material/chevron_left:")
-    with st.popover(pages[index].title, type="tertiary", help="All pages", key=f"present-menu-{index}"):
+    with st.popover(pages[index].title, type="tertiary", help=_("All pages"), key=f"present-menu-{index}"):
         for page in pages:
             st.page_link(page)
     if index + 1 < len(pages):

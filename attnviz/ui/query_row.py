@@ -10,7 +10,8 @@ from attnviz.analysis.head_maps import strongest_keys
 from attnviz.analysis.peaks import peak_positions
 from attnviz.analysis.token_context import token_context
 from attnviz.figures.query_curve import query_curve
-from attnviz.formatting import visible
+from attnviz.formatting import grouped, visible
+from attnviz.language import _
 from attnviz.ui import html, viewport
 from attnviz.ui.chart import chart
 from attnviz.ui.head_map import HeadMap
@@ -48,25 +49,29 @@ def show(selection: Selection, head_map: HeadMap, row: int, weights: Float[torch
             allowed=head_map.sentences.allowed,
         ),
         CURVE,
-        label="Weights of the pinned query",
-        name=f"attention of query {query} {head_map.title}",
-        description=f"{head_map.title}: the weights of query {query} at {len(weights)} keys, the largest of each bin.",
+        label=_("Weights of the pinned query"),
+        name=_("attention of query {query} {title}").format(query=query, title=head_map.title),
+        description=_("{title}: the weights of query {query} at {count} keys, the largest of each bin.").format(
+            title=head_map.title, query=query, count=len(weights)
+        ),
         height=HEIGHT,
         grows=False,
-        hint="All keys of the pinned query. Click one to go there.",
+        hint=_("All keys of the pinned query. Click one to go there."),
         on_click=click,
     )
     best = strongest_keys(weights, 1)
     left, right = st.columns(2, gap="medium")
     with left:
-        st.html(text_around("The query in its text", inputs.query_tokens, query))
+        st.html(text_around(_("The query in its text"), inputs.query_tokens, query))
     if best:
         with right:
-            st.html(text_around("Its strongest key", inputs.key_tokens, selection.keys[best[0][0]]))
+            st.html(text_around(_("Its strongest key"), inputs.key_tokens, selection.keys[best[0][0]]))
 
 
 def text_around(title: str, tokens: Sequence[str], position: int) -> html.Markup:
     """Returns the text around a token, which is marked, under a title with its position."""
     around = token_context(tokens, position)
     text = html.element("bdi", around.before, html.element("mark", visible(around.token)), around.after)
-    return html.note(f"{title}, at {position:,}") + html.element("p", text, class_="attnviz-context")
+    return html.note(_("{title}, at {position}").format(title=title, position=grouped(position))) + html.element(
+        "p", text, class_="attnviz-context"
+    )

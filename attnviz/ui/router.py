@@ -3,31 +3,37 @@
 import streamlit as st
 
 from attnviz.app_files import ASSETS, PAGES
-from attnviz.ui import jobs, lesson_strip, link_state, presentation
+from attnviz.language import _
+from attnviz.ui import jobs, lesson_strip, link_state, presentation, visitor_language
 from attnviz.ui.addresses import FIRST_PAGE
+from attnviz.ui.classroom.teacher import lesson_run, start_button
 from attnviz.ui.page_runs import observation
 from attnviz.ui.scheduling import page_run
 
 st.set_page_config("attnviz", ASSETS / "icon.svg", layout="wide", initial_sidebar_state=270)
 st.logo(ASSETS / "logo.svg", size="large", icon_image=ASSETS / "icon.svg")
+visitor_language.follow()
 pages = [
-    st.Page(PAGES / "start.py", title="Start", icon=":material/home:", default=True),
-    st.Page(PAGES / "explore.py", title="Explore", icon=":material/grid_view:"),
-    st.Page(PAGES / "lessons.py", title="Lessons", icon=":material/school:"),
-    st.Page(PAGES / "lookup.py", title="Lookup", icon=":material/book_2:"),
-    st.Page(PAGES / "steps.py", title="Steps", icon=":material/steps:"),
-    st.Page(PAGES / "path.py", title="Path", icon=":material/route:"),
-    st.Page(PAGES / "scores.py", title="Scores", icon=":material/balance:"),
-    st.Page(PAGES / "masks.py", title="Masks", icon=":material/compare:"),
-    st.Page(PAGES / "transformer.py", title="Transformer", icon=":material/translate:"),
-    st.Page(PAGES / "models.py", title="Models", icon=":material/neurology:"),
+    st.Page(PAGES / "start.py", title=_("Start"), icon=":material/home:", default=True),
+    st.Page(PAGES / "explore.py", title=_("Explore"), icon=":material/grid_view:"),
+    st.Page(PAGES / "lessons.py", title=_("Lessons"), icon=":material/school:"),
+    st.Page(PAGES / "lookup.py", title=_("Lookup"), icon=":material/book_2:"),
+    st.Page(PAGES / "steps.py", title=_("Steps"), icon=":material/steps:"),
+    st.Page(PAGES / "path.py", title=_("Path"), icon=":material/route:"),
+    st.Page(PAGES / "scores.py", title=_("Scores"), icon=":material/balance:"),
+    st.Page(PAGES / "masks.py", title=_("Masks"), icon=":material/compare:"),
+    st.Page(PAGES / "transformer.py", title=_("Transformer"), icon=":material/translate:"),
+    st.Page(PAGES / "models.py", title=_("Models"), icon=":material/neurology:"),
 ]
 page = st.navigation(pages, position="top")
-link_state.follow_history()
+link_state.follow_history(visitor_language.link_parameter())
+visitor_language.keep_in_link()
 requested = link_state.requested_values()
-presentation.switch(pages, page)
-with observation(page.url_path or FIRST_PAGE), page_run(), jobs.page_run():
+presentation.switch(pages, page, start_button(page.url_path))
+name = page.url_path or FIRST_PAGE
+with observation(name), page_run(), jobs.page_run(), lesson_run(name, page.title):
     strip = lesson_strip.open_strip()
     page.run()
-    lesson_strip.show_strip(strip, page.url_path or FIRST_PAGE)
+    lesson_strip.show_strip(strip, name)
+    visitor_language.show_others()
     link_state.name_refused(requested)

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from attnviz.analysis.head_maps import HeadChoice, Special, shown_positions
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors
+from attnviz.language import _, option_name
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
@@ -85,7 +86,8 @@ class Selection:
     @property
     def title(self) -> str:
         """The head's name: “encoder 3, head 1”."""
-        return f"{self.layer.name}, {f'head {self.head}' if isinstance(self.head, int) else f'{self.head} of heads'}"
+        name = _("head {head}") if isinstance(self.head, int) else _("{head} of heads")
+        return f"{option_name(self.layer.name)}, {name.format(head=_(str(self.head)))}"
 
     def with_mechanism(self, mechanism: Mechanism) -> "Selection":
         """Returns the same selection with another mechanism in its layer."""

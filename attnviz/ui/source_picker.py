@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.models import minilm
 from attnviz.sources import SOURCES, Pretrained, Source, Toy
@@ -56,7 +57,9 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
     for sentence in layers.missing[:MOST_MISSING] if isinstance(layers, Trace) else ():
         places.notes.info(plain(sentence))
     if isinstance(chosen, Toy) and isinstance(example, Toy):
-        places.notes.info(plain(f"{minilm.NOT_INSTALLED} Until then, these are toy vectors."))
+        places.notes.info(
+            plain(_("{not_installed} Until then, these are toy vectors.").format(not_installed=minilm.NOT_INSTALLED))
+        )
     with st.sidebar:
         index, head = head_controls.choose_layer_and_head(layers, source.opening)
     mechanisms = [layer.mechanism for layer in layers]
@@ -67,9 +70,9 @@ def _layers(source: Source, long: bool) -> Sequence[Layer]:
     """Returns the layers of a source. Raises ValueError if there are none, or if they are long and may not be."""
     layers = cache.layers(source)
     if not layers:
-        raise ValueError("This trace has no layers yet. Wait until its capture has written one.")
+        raise ValueError(_("This trace has no layers yet. Wait until its capture has written one."))
     if not long and _has_long(layers):
-        raise ValueError("This text is too long for this page. Open it on Explore, which shows long maps in parts.")
+        raise ValueError(_("This text is too long for this page. Open it on Explore, which shows long maps in parts."))
     return layers
 
 

@@ -4,11 +4,14 @@ import gzip
 import os
 import socket
 import stat
+from urllib.parse import parse_qs
 
 from anyio import to_thread
 from markupsafe import Markup
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from attnviz.language import LANGUAGES, preferred_language
 
 # What compression makes smaller; fonts and pictures are compressed already.
 COMPRESSIBLE = ("text/", "application/javascript", "application/json", "image/svg+xml")
@@ -71,7 +74,8 @@ class StaticFileCache:
 
 
 class PageElements:
-    """Middleware that adds elements to HTML pages: before the first script, and at the end of the body."""
+    """Middleware that adds elements to HTML pages: before the first script, and at the end of the body. The page says
+    in which language it is."""
 
     def __init__(self, app: ASGIApp, head: Markup, body: Markup) -> None:
         self.app = app
@@ -93,6 +97,9 @@ class PageElements:
                     headers = MutableHeaders(raw=start["headers"])
                     compressed = headers.get("content-encoding") == "gzip"  # as Streamlit sends all pages but the first
                     page = self._with_elements(gzip.decompress(page) if compressed else page)
+                    page = page.replace(
+                        b'<html lang="en"', Markup('<html lang="{}"').format(_language(scope)).encode(), 1
+                    )
                     page = gzip.compress(page, 6) if compressed else page
                     headers["content-length"] = str(len(page))
                     await send(start)
@@ -104,6 +111,12 @@ class PageElements:
         for place, elements in self.elements.items():
             page = page.replace(place, elements + place, 1)
         return page
+
+
+def _language(scope: Scope) -> str:
+    """Returns the language in which a page will be shown: that of its address, or else of the browser."""
+    linked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("lang", [""])[0]
+    return linked if linked in LANGUAGES else preferred_language(Headers(scope=scope).get("accept-language", ""))
 
 
 def is_html(start: Message) -> bool:

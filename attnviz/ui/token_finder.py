@@ -6,8 +6,9 @@ from functools import lru_cache
 import streamlit as st
 
 from attnviz.analysis.token_search import find_phrase
-from attnviz.formatting import quoted
+from attnviz.formatting import grouped, quoted
 from attnviz.inputs import Inputs
+from attnviz.language import _, plural
 from attnviz.ui import pinned_query
 from attnviz.ui.markdown import plain
 
@@ -36,26 +37,30 @@ def show(inputs: Inputs, on_match: Callable[[int | None, int | None], None]) -> 
         go_on()
 
     phrase = st.text_input(
-        "Find in the text",
+        _("Find in the text"),
         key=KEY,
         bind="query-params",
         max_chars=LONGEST,
-        placeholder="a word or a phrase",
+        placeholder=_("a word or a phrase"),
         on_change=start,
-        help="Goes to the tokens with which the word or phrase begins, and pins the query there.",
+        help=_("Goes to the tokens with which the word or phrase begins, and pins the query there."),
     )
     if not phrase.strip():
         return
     queries, keys = _matches(inputs, phrase)
     positions = queries or keys
     if not positions:
-        st.caption(plain(f"{quoted(phrase)} is not in this text."))
+        st.caption(plain(_("{phrase} is not in this text.").format(phrase=quoted(phrase))))
         return
     count, last = len(positions), st.session_state.get(_LAST, -1)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button("Next", key="find-next", icon=":material/arrow_downward:", on_click=go_on)
-        matches = f"{count:,} {'match' if count == 1 else 'matches'}"
-        st.caption(f"Match {positions.index(last) + 1:,} of {count:,}" if last in positions else matches)
+        st.button(_("Next"), key="find-next", icon=":material/arrow_downward:", on_click=go_on)
+        matches = plural("{count} match", "{count} matches", count).format(count=grouped(count))
+        st.caption(
+            _("Match {index} of {count}").format(index=grouped(positions.index(last) + 1), count=grouped(count))
+            if last in positions
+            else matches
+        )
 
 
 def _matches(inputs: Inputs, phrase: str) -> tuple[Sequence[int], Sequence[int]]:

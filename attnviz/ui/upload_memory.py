@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from attnviz.formatting import byte_size
+from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.settings import all_uploads_bytes
 
@@ -45,9 +46,11 @@ class UploadMemory:
         with self._lock:
             if (total := self._released_total()) + size > self.limit():
                 raise ValueError(
-                    f"The uploads of all visitors together may take {byte_size(self.limit())}. They take "
-                    f"{byte_size(total)} now, and this one needs {byte_size(size)}. "
-                    "Upload a smaller file, or try again in a few minutes."
+                    _(
+                        "The uploads of all visitors together may take {limit}. They take {total} now, "
+                        "and this one needs {size}. Upload a smaller file, or try again in a few "
+                        "minutes."
+                    ).format(limit=byte_size(self.limit()), total=byte_size(total), size=byte_size(size))
                 )
             self._total += size
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.ui import bookmarks, token_finder
 
 MOST_CELLS = 1 << 20  # of a map that is sent whole: 4 MB to a browser
@@ -51,7 +52,7 @@ def choose_viewport(inputs: Inputs) -> Viewport:
 
     with st.sidebar:
         token_finder.show(inputs, go_to)
-        rows, keys = _slider("Queries", inputs.queries, SLIDERS[0]), _slider("Keys", inputs.keys, SLIDERS[1])
+        rows, keys = _slider(_("Queries"), inputs.queries, SLIDERS[0]), _slider(_("Keys"), inputs.keys, SLIDERS[1])
         bookmarks.show(inputs, rows, keys, move)
     return Viewport(*((first, last + 1) for first, last in (rows, keys)))
 

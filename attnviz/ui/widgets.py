@@ -9,11 +9,13 @@ from typing import Any, TypeVar, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.language import N_, _, option_name
 from attnviz.sources.upload import File
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import chosen_option, names_of
 
 T = TypeVar("T")
-AS_IN_MODEL = "As in the model"  # the choice of a part that no menu has, or no widget can hold
+AS_IN_MODEL = N_("As in the model")  # the choice of a part that no menu has, or no widget can hold
 GROUP = "— "  # how the name of a group begins in a menu
 
 
@@ -26,8 +28,9 @@ def title(kind: type) -> str:
 
 
 def help_text(kind: type) -> str:
-    """Returns the docstring of a class without its examples."""
-    return re.split(r"\n\s*(?:Examples?:\s*\n|>>> )", inspect.cleandoc(kind.__doc__ or ""), maxsplit=1)[0].rstrip()
+    """Returns the docstring of a class without its examples, in the current language."""
+    text = re.split(r"\n\s*(?:Examples?:\s*\n|>>> )", inspect.cleandoc(kind.__doc__ or ""), maxsplit=1)[0].rstrip()
+    return _(text)
 
 
 def by_title(kinds: Sequence[type[T]]) -> dict[str, type[T]]:
@@ -38,6 +41,13 @@ def by_title(kinds: Sequence[type[T]]) -> dict[str, type[T]]:
 def parameter(label: str) -> str:
     """Returns the link parameter of a widget."""
     return label.lower().replace(" ", "-")
+
+
+def menu_name(option: str, code: str | None = None) -> str:
+    """Returns the name of a class or of a group of classes in a language, by default the current one."""
+    if not option.startswith(GROUP):
+        return option_name(option, code)
+    return f"{GROUP}{option_name(option[len(GROUP) : -2], code)} —"
 
 
 def show_error(problem: str) -> None:
@@ -75,13 +85,14 @@ def choose_several(
     menu = by_title(kinds)
     started = {type(one): one for one in start if type(one) in kinds}
     chosen = st.multiselect(
-        label, list(menu), [title(kind) for kind in started], key=parameter(label), bind="query-params",
-        placeholder="None", help=about,
+        _(label), list(menu), [title(kind) for kind in started], key=parameter(label), bind="query-params",
+        format_func=names_of(parameter(label), menu),
+        placeholder=_("None"), help=about,
     )  # fmt: skip
     objects = [one for one in start if type(one) not in kinds]
     for name in chosen:
         kind = menu[name]
-        st.markdown(f"**{name}**", help=help_text(kind))
+        st.markdown(f"**{_(name)}**", help=help_text(kind))
         objects.append(configure(started.get(kind, kind()), f"{prefix} {name}".strip()))
     return objects
 
@@ -90,7 +101,7 @@ def more(*parameters: str) -> DeltaGenerator:
     """Returns a place for widgets that most people do not need: folded, until the link holds one of their parameters,
     such as score, or one of a field of theirs, such as score.width."""
     used = any(name.split(".")[0] in parameters for name in st.query_params)
-    return st.expander("More", expanded=used, key="more")
+    return st.expander(_("More"), expanded=used, key="more")
 
 
 def configure_all(kinds: Sequence[type[T]]) -> list[T]:
@@ -98,7 +109,7 @@ def configure_all(kinds: Sequence[type[T]]) -> list[T]:
     objects = []
     for kind in kinds:
         if settings(kind):
-            st.markdown(f"**{title(kind)}**")
+            st.markdown(f"**{_(title(kind))}**")
         objects.append(configure(kind(), title(kind)))
     return objects
 
@@ -116,9 +127,11 @@ def configure(start: T, prefix: str, *, linked: bool = True, on_refusal: Callabl
 def choose_class(label: str, menu: Mapping[str, type], opening: str, key: str) -> str:
     """Draws a menu of classes; the docstring of the chosen one is its help. Returns the name of the class."""
     # On the first run of a link the widget has no state yet.
-    name = st.session_state.get(key, st.query_params.get(key))
-    about = menu.get(name, menu[opening]) if isinstance(name, str) else menu[opening]
-    return grouped_menu(label, menu, list(menu).index(opening), key, help_text(about), bind="query-params")
+    about = menu.get(chosen_option(key, menu), menu[opening])
+    return grouped_menu(
+        label, menu, list(menu).index(opening), key, help_text(about), bind="query-params",
+        format_func=names_of(key, menu, menu_name),
+    )  # fmt: skip
 
 
 def take_older_values(key: str, names: Mapping[str, str]) -> None:
@@ -135,7 +148,7 @@ def grouped_menu(label: str, menu: Mapping[str, type], index: int, key: str, abo
         if name.startswith(GROUP):
             st.session_state[key] = title(menu[name])
 
-    return st.selectbox(label, list(menu), index, key=key, help=about, on_change=enter_group, **options)
+    return st.selectbox(_(label), list(menu), index, key=key, help=about, on_change=enter_group, **options)
 
 
 def widget_state(menu: Mapping[str, type[T]], value: T, key: str) -> dict[str, object]:
@@ -148,7 +161,7 @@ def widget_state(menu: Mapping[str, type[T]], value: T, key: str) -> dict[str, o
 def field_state(value: object, prefix: str) -> dict[str, object]:
     """Returns the session state with which the widgets of a value show it."""
     kind = type(value)
-    return {_field_key(prefix, kind, one): _widget_value(getattr(value, one.name)) for one in settings(kind)}
+    return {field_key(prefix, kind, one): _widget_value(getattr(value, one.name)) for one in settings(kind)}
 
 
 def settings(kind: type) -> list[Field]:
@@ -169,8 +182,8 @@ def fits_widgets(value: object) -> bool:
 def field_widget(field: Field, kind: type, prefix: str, start: object = None, linked: bool = True) -> Any:
     """Draws the widget of a field, which begins with the field of `start`; the field's metadata are its limits."""
     about = field.metadata
-    label = about.get("label", field.name.capitalize())
-    key = _field_key(prefix, kind, field)
+    label = _(about.get("label", field.name.capitalize()))
+    key = field_key(prefix, kind, field)
     value: Any = _widget_value(getattr(start, field.name, field.default))
     options: dict[str, Any] = {"key": key}
     if linked:
@@ -181,10 +194,12 @@ def field_widget(field: Field, kind: type, prefix: str, start: object = None, li
     if isinstance(value, bool):
         return st.toggle(label, **opening, **options)
     if "many" in about:
-        return _whole_numbers(st.text_input(label, **opening, **options), label, about)
+        return whole_numbers(st.text_input(label, **opening, **options), label, about)
     if get_args(field.type) and isinstance(value, str):
         choices = list(get_args(field.type))
-        return st.selectbox(label, choices, choices.index(value) if linked else 0, **options)
+        return st.selectbox(
+            label, choices, choices.index(value) if linked else 0, format_func=names_of(key, choices), **options
+        )
     if isinstance(value, str):
         return st.text_input(label, help=help_text(kind), **opening, **options)
     if "max_bytes" in about:
@@ -194,7 +209,9 @@ def field_widget(field: Field, kind: type, prefix: str, start: object = None, li
     limits: dict[str, Any] = {"min_value": about["min"], "max_value": about["max"]}
     if isinstance(about["min"], float):
         step, empty = about.get("step", 1.0), about.get("empty")
-        return st.number_input(label, step=step, format="%.6g", placeholder=empty, **opening, **limits, **options)
+        return st.number_input(
+            label, step=step, format="%.6g", placeholder=_(empty) if empty else None, **opening, **limits, **options
+        )
     return whole_number(label, **opening, **limits, **options)
 
 
@@ -216,23 +233,33 @@ def _widget_value(value: object) -> object:
     return " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
-def _whole_numbers(text: str, label: str, about: Mapping[str, Any]) -> tuple[int, ...]:
+def whole_numbers(text: str, label: str, about: Mapping[str, Any]) -> tuple[int, ...]:
     """Returns the integers in a text. Raises ValueError for any other text, too many numbers, or one out of range."""
     words = text.replace(",", " ").split()
     most, least, largest = about["many"], about["min"], about["max"]
     wrong = next((word for word in words if not re.fullmatch(r"[+-]?[0-9]{1,9}", word)), None)
     if wrong is not None:
         raise ValueError(
-            f"{label}: whole numbers with spaces between them are expected, such as 3 4 5; “{wrong}” is none."
+            _("{label}: whole numbers with spaces between them are expected, such as 3 4 5; “{wrong}” is none.").format(
+                label=label, wrong=wrong
+            )
         )
     if len(words) > most:
-        raise ValueError(f"{label}: at most {most} numbers are expected; there are {len(words)}.")
+        raise ValueError(
+            _("{label}: at most {most} numbers are expected; there are {count}.").format(
+                label=label, most=most, count=len(words)
+            )
+        )
     if outside := [word for word in words if not least <= int(word) <= largest]:
-        raise ValueError(f"{label}: numbers from {least} to {largest} are expected; it has {outside[0]}.")
+        raise ValueError(
+            _("{label}: numbers from {least} to {largest} are expected; it has {outside}.").format(
+                label=label, least=least, largest=largest, outside=outside[0]
+            )
+        )
     return tuple(map(int, words))
 
 
-def _field_key(prefix: str, kind: type, field: Field) -> str:
+def field_key(prefix: str, kind: type, field: Field) -> str:
     """The name of a field's widget. A number stays as it is when another mask is chosen; numbers in a row mean
     something else in each mask."""
     own = f".{title(kind)}" if "many" in field.metadata else ""

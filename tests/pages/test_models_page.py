@@ -31,7 +31,7 @@ from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from attnviz.ui import head_charts, jobs, long_maps
 from attnviz.ui.models import grouped_query, layer_table, model_picker, model_source, overview, products, side_by_side
-from attnviz.ui.models.text_box import NOT_LINKED
+from attnviz.ui.models.text_box import not_linked_note
 from tests.support.app import contents, linked, ok, open_page
 from tests.support.tiny_hub import Played
 from tests.support.tiny_models import TEXT, byte_level, png
@@ -636,13 +636,13 @@ def test_a_long_text_is_kept_in_the_session_and_not_in_the_link(saved) -> None:
     assert linked(app, "text") == [short]
     app.text_area(key="text").set_value(long).run()
     assert linked(app, "text") == []
-    assert NOT_LINKED in contents(app)
+    assert not_linked_note("a" * 3000) in contents(app)
     app.switch_page("../../pages/steps.py").run()
     app.switch_page("../../pages/models.py").run()
     assert app.text_area(key="text").value == long
     app.text_area(key="text").set_value(short).run()
     assert linked(app, "text") == [short]
-    assert NOT_LINKED not in contents(app)
+    assert not_linked_note("a" * 3000) not in contents(app)
     assert page(model=saved / "llama", text=long).text_area(key="text").value == long  # a link of before
 
 

@@ -290,7 +290,7 @@ def test_an_older_link_to_a_row_of_the_translator_opens_it(use: str, name: str, 
 def test_a_head_of_the_translator_says_where_all_heads_of_its_layer_are() -> None:
     assert "Several heads" not in contents(page())
     shown = contents(page(attention="Translator", translator_use=USES["encoder"], english="I sleep ."))
-    link = urlsplit(re.findall("href='(.*?)'", shown)[-1])
+    link = urlsplit(next(one for one in re.findall("href='(.*?)'", shown) if "heads-of" in one))
     several = healthy(open_page("transformer", **dict(parse_qsl(link.query))))
     assert several.segmented_control(key="heads-of").value == USES["encoder"]
     assert several.text_input(key="english").value == "I sleep ."

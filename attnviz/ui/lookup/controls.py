@@ -11,6 +11,7 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.figures.plane import Colored
+from attnviz.language import N_, _
 from attnviz.lessons.checks import Quantities, row_quantities
 from attnviz.lessons.lookup import SIDE, SOFTNESS, Dictionary, LookupResult, Point, look_up, lookup_mechanism
 from attnviz.mechanism import Mechanism
@@ -18,6 +19,7 @@ from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
 from attnviz.ui import presentation, widgets
 from attnviz.ui.lookup import dictionary_table
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 
 SIMILARITIES = {widgets.title(kind): kind for kind in (ScaledDot, Dot, General, Additive, Cosine)}
 FORMULAS = {
@@ -27,7 +29,7 @@ FORMULAS = {
     Additive: "vᵀ tanh(W_q q + W_k k)",
     Cosine: "cos(q, k)",
 }
-COLORINGS: dict[str, Colored] = {"winning key": "key", "value that comes back": "value"}
+COLORINGS: dict[str, Colored] = {N_("winning key"): "key", N_("value that comes back"): "value"}
 W = ((0.2, -1.0), (1.0, 0.2))  # turns a query to the right
 LARGEST_W = 3.0
 FIRST_QUERY: Point = (1.5, 0.5)
@@ -70,8 +72,9 @@ def choose_lookup(left: DeltaGenerator, right: DeltaGenerator, below: DeltaGener
             with presentation.control("softness"):
                 softness = _choose_softness()
             gradients = st.toggle(
-                "Gradients", key="gradients", bind="query-params",
-                help="How much the result changes when a number changes a little, back through the network.",
+                _("Gradients"), key="gradients", bind="query-params",
+                help=_("How much the result changes when a number changes a little, back through the "
+"network."),
             )  # fmt: skip
     with right:
         menus = st.container(horizontal=True)
@@ -95,14 +98,14 @@ def _choose_query(dictionary: Dictionary) -> Point:
             float(
                 st.number_input(label, -SIDE, SIDE, start, 0.1, format="%.6g", key=key, bind="query-params", width=112)
             )
-            for label, key, start in zip(("Query x", "Query y"), (X, Y), FIRST_QUERY, strict=True)
+            for label, key, start in zip((_("Query x"), _("Query y")), (X, Y), FIRST_QUERY, strict=True)
         ]
         x, y = (round(along, 2) + 0.0 if math.isfinite(along) else 0.0 for along in point)
         equal = [i for i, entry in enumerate(dictionary.entries) if (entry.x, entry.y) == (x, y)]
         st.session_state[KEY_BUTTONS] = equal[-1] if equal else None
         with presentation.control("key", width="content"):
             st.pills(
-                "Ask for a key", range(len(dictionary.entries)), key=KEY_BUTTONS, on_change=_ask_for_key,
+                _("Ask for a key"), range(len(dictionary.entries)), key=KEY_BUTTONS, on_change=_ask_for_key,
                 args=(dictionary,), format_func=partial(_button_label, dictionary.words),
             )  # fmt: skip
     return x, y
@@ -123,29 +126,34 @@ def _button_label(words: Sequence[str], number: int) -> str:
 def _choose_softness() -> str:
     return str(
         st.select_slider(
-            "How soft? Exact match → sharp → soft → uniform",
+            _("How soft? Exact match → sharp → soft → uniform"),
             list(SOFTNESS), key="softness", bind="query-params",
-            help="Exact match is the dictionary. Hard gives all weight to the most similar key. T is the temperature "
-            "of the softmax: the higher, the softer. Uniform no longer looks at the query.",
+            format_func=names_of("softness", SOFTNESS),
+            help=_("Exact match is the dictionary. Hard gives all weight to the most similar key. T is "
+"the temperature of the softmax: the higher, the softer. Uniform no longer looks at "
+"the query."),
         )
     )  # fmt: skip
 
 
 def _choose_similarity(weights: DeltaGenerator) -> Score:
     """Draws the menu of scores and, in `weights`, the widgets of their weights; returns the score."""
-    formulas = "\n\n".join(f"**{name}:** {FORMULAS[kind]}" for name, kind in SIMILARITIES.items())
-    name = st.selectbox("Similarity", list(SIMILARITIES), key="similarity", bind="query-params", help=formulas)
+    formulas = "\n\n".join(f"**{_(name)}:** {FORMULAS[kind]}" for name, kind in SIMILARITIES.items())
+    name = st.selectbox(
+        _("Similarity"), list(SIMILARITIES), key="similarity", bind="query-params", help=formulas,
+        format_func=names_of("similarity", SIMILARITIES),
+    )  # fmt: skip
     kind = SIMILARITIES[name]
     if kind is General:
         with weights:
             matrix = [[_choose_weight(row, column) for column in (1, 2)] for row in (1, 2)]
-            st.caption("qW, the query in the key space, is compared.", width=150)
+            st.caption(_("qW, the query in the key space, is compared."), width=150)
         return General(torch.tensor(matrix, dtype=torch.float64))
     if kind is Additive:
         with weights:
             limits = {"min_value": 0, "max_value": 9999, "value": 2}
-            seed = widgets.whole_number("Seed of its weights", **limits, key="seed", bind="query-params", width=160)
-            st.caption("W_q, W_k and v are drawn by chance; training would set them.", width=260)
+            seed = widgets.whole_number(_("Seed of its weights"), **limits, key="seed", bind="query-params", width=160)
+            st.caption(_("W_q, W_k and v are drawn by chance; training would set them."), width=260)
         return Additive(seed=seed)
     return kind()
 
@@ -161,7 +169,11 @@ def _choose_weight(row: int, column: int) -> float:
 
 def _choose_coloring() -> Colored:
     name = st.selectbox(
-        "Color the plane by", list(COLORINGS), key="color", bind="query-params",
-        help="What every other query would get: which key has most of its weight, or which value comes back.",
-    )  # fmt: skip
+        _("Color the plane by"),
+        list(COLORINGS),
+        key="color",
+        bind="query-params",
+        format_func=names_of("color", COLORINGS),
+        help=_("What every other query would get: which key has most of its weight, or which value comes back."),
+    )
     return COLORINGS[str(name)]

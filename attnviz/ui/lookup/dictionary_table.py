@@ -1,10 +1,12 @@
 """The table of keys and values. Its state is its text, which is in the link; edited rows rewrite the text."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.lessons.lookup import LARGEST_VALUE, SIDE, Dictionary, Entry
 from attnviz.ui.markdown import plain
 
@@ -19,18 +21,6 @@ EXAMPLE = Dictionary(
 )
 KEY = "table"  # of the text, in the session and in the link
 STATE = "dictionary table"  # in the session
-COLUMNS = {
-    "word": st.column_config.TextColumn("word", default="new", required=True, width=110),
-    "x": st.column_config.NumberColumn(
-        "key x", default=0.0, min_value=-SIDE, max_value=SIDE, step=0.01, format="%g", required=True, width=70
-    ),
-    "y": st.column_config.NumberColumn(
-        "key y", default=0.0, min_value=-SIDE, max_value=SIDE, step=0.01, format="%g", required=True, width=70
-    ),
-    "value": st.column_config.NumberColumn(
-        "value", default=0.0, min_value=-LARGEST_VALUE, max_value=LARGEST_VALUE, format="%g", required=True, width=80
-    ),
-}
 
 
 @dataclass
@@ -42,6 +32,24 @@ class _Table:
     start: Dictionary = EXAMPLE  # what the rows began with
     rows: Dictionary = EXAMPLE  # what they hold now
     edition: int = 0  # a new one is a new widget, with rows of its own
+
+
+def _columns() -> dict[str, Any]:
+    place: dict[str, Any] = {
+        "default": 0.0,
+        "min_value": -SIDE,
+        "max_value": SIDE,
+        "step": 0.01,
+        "format": "%g",
+        "required": True,
+    }
+    most: dict[str, Any] = {"min_value": -LARGEST_VALUE, "max_value": LARGEST_VALUE}
+    return {
+        "word": st.column_config.TextColumn(_("word"), default=_("new"), required=True, width=110),
+        "x": st.column_config.NumberColumn(_("key x"), **place, width=70),
+        "y": st.column_config.NumberColumn(_("key y"), **place, width=70),
+        "value": st.column_config.NumberColumn(_("value"), default=0.0, **most, format="%g", required=True, width=80),
+    }
 
 
 def edit_rows() -> Dictionary:
@@ -61,7 +69,7 @@ def edit_rows() -> Dictionary:
     edited = st.data_editor(
         pd.DataFrame([vars(entry) for entry in table.start.entries]),
         key=f"entries-{table.edition}",
-        column_config=COLUMNS,
+        column_config=_columns(),
         num_rows="dynamic",
         hide_index=True,
         row_height=32,
@@ -76,20 +84,27 @@ def edit_rows() -> Dictionary:
     table.text, table.good = str(state.get(KEY, text)), good
     with st.container():
         if problem:
-            st.error(plain(f"{problem} What is shown is the last table that could be read."), icon=":material/error:")
+            st.error(
+                plain(_("{problem} What is shown is the last table that could be read.").format(problem=problem)),
+                icon=":material/error:",
+            )
     return good
 
 
 def edit_as_text() -> None:
     """Draws the table as one line of text."""
     st.text_input(
-        "The table as text", str(EXAMPLE), key=KEY, bind="query-params",
-        help="One entry after the other, as x,y,value,word with semicolons between them.",
+        _("The table as text"), str(EXAMPLE), key=KEY, bind="query-params",
+        help=_("One entry after the other, as x,y,value,word with semicolons between them."),
     )  # fmt: skip
 
 
 def _entry(row: dict) -> Entry:
     missing = [name for name, value in row.items() if pd.isna(value)]
     if missing:
-        raise ValueError(f"Every row needs a word, a key and a value; one has no {missing[0]}. Fill it in.")
+        raise ValueError(
+            _("Every row needs a word, a key and a value; one has no {missing}. Fill it in.").format(
+                missing=_(missing[0])
+            )
+        )
     return Entry(str(row["word"]).strip(), *(round(float(row[name]), 4) for name in ("x", "y", "value")))

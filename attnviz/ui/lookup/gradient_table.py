@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from attnviz.language import _, option_name
 from attnviz.lessons.lookup import EXACT, lookup_gradient, lookup_mechanism
 from attnviz.ui.html import table
 from attnviz.ui.lookup.controls import LookupSelection
@@ -17,7 +18,14 @@ def show(selection: LookupSelection) -> None:
     for softness in compared:
         mechanism = lookup_mechanism(softness, selection.score)
         gradient = lookup_gradient(selection.dictionary, selection.query, mechanism)
-        numbers = ("none: the result jumps here",) if gradient is None else (exact(along, 3) for along in gradient)
-        rows.append((softness, *numbers))
+        numbers = (_("none: the result jumps here"),) if gradient is None else (exact(along, 3) for along in gradient)
+        rows.append((option_name(softness), *numbers))
     marked = compared.index(selection.softness) if selection.softness in compared else None
-    st.html(table(("softness", "∂result/∂x", "∂result/∂y"), rows, marked=marked, class_="attnviz-table attnviz-lookup"))
+    st.html(
+        table(
+            (_("softness"), _("∂result/∂x"), _("∂result/∂y")),
+            rows,
+            marked=marked,
+            class_="attnviz-table attnviz-lookup",
+        )
+    )

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from attnviz.figures.plane import COLORS
 from attnviz.formatting import fixed, number
+from attnviz.language import N_, _
 from attnviz.lessons.lookup import Dictionary
 from attnviz.ui.html import Markup, element, join, token
 
-NOTHING = "nothing"
+NOTHING = N_("nothing")
 
 
 def exact(value: float, decimals: int = 2) -> str:
@@ -16,7 +17,7 @@ def exact(value: float, decimals: int = 2) -> str:
 
 
 def result(value: float | None) -> str:
-    return NOTHING if value is None else exact(value)
+    return _(NOTHING) if value is None else exact(value)
 
 
 def weight(value: float) -> str:
@@ -45,4 +46,4 @@ def entry(dictionary: Dictionary, i: int) -> Markup:
 def entries(dictionary: Dictionary, numbers: Sequence[int]) -> Markup:
     """Returns several entries: “cat, hen and ant”."""
     *others, last = [entry(dictionary, i) for i in numbers]
-    return join([join(others, ", "), last], " and ") if others else last
+    return join([join(others, ", "), last], f" {_('and')} ") if others else last

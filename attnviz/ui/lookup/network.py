@@ -5,6 +5,7 @@ from typing import Any
 
 from attnviz.figures.plane import COLORS
 from attnviz.formatting import enumeration, number, visible
+from attnviz.language import N_, _
 from attnviz.lessons.lookup import EXACT, Exact, lookup_gradient
 from attnviz.lessons.lookup_gradients import lookup_gradients
 from attnviz.mechanism import Mechanism
@@ -14,20 +15,27 @@ from attnviz.ui import scripts
 from attnviz.ui.lookup.controls import FORMULAS, LookupSelection
 from attnviz.ui.lookup.labels import result
 
-HOW_TO_READ = "Thicker lines carry larger numbers; a negative similarity is dashed. Each weight needs all similarities."
-WHY_NO_GRADIENT = {
-    EXACT: "No gradient gets to the query and the keys: an equality does not become a little more equal. Only values "
-    "can learn here.",
-    "hard": "No gradient gets past the weights: a small move changes no weight, as the most similar key stays the most "
-    "similar. Only values can learn here.",
-    "uniform": "No gradient gets past the weights: they are equal whatever the similarities are. Only values can learn "
-    "here.",
-}
-FLOW = (
-    "How much the result changes if a number grows a little, back over the same lines: blue raises the result, orange "
-    "lowers it. Every query, key and value gets its part."
+HOW_TO_READ = N_(
+    "Thicker lines carry larger numbers; a negative similarity is dashed. Each weight needs all similarities."
 )
-JUMP = "The result jumps here: there is no gradient. Move the query a little."
+WHY_NO_GRADIENT = {
+    EXACT: N_(
+        "No gradient gets to the query and the keys: an equality does not become a little more equal. "
+        "Only values can learn here."
+    ),
+    "hard": N_(
+        "No gradient gets past the weights: a small move changes no weight, as the most similar key "
+        "stays the most similar. Only values can learn here."
+    ),
+    "uniform": N_(
+        "No gradient gets past the weights: they are equal whatever the similarities are. Only values can learn here."
+    ),
+}
+FLOW = N_(
+    "How much the result changes if a number grows a little, back over the same lines: blue raises "
+    "the result, orange lowers it. Every query, key and value gets its part."
+)
+JUMP = N_("The result jumps here: there is no gradient. Move the query a little.")
 
 
 def show(selection: LookupSelection) -> None:
@@ -47,14 +55,19 @@ def show(selection: LookupSelection) -> None:
             "projects": isinstance(selection.mechanism.score, General),
             "backward": selection.gradients,
             "formulas": {
-                "similarity": "equal? 1 or 0" if selection.softness == EXACT else FORMULAS[type(selection.score)],
+                "similarity": _("equal? 1 or 0") if selection.softness == EXACT else FORMULAS[type(selection.score)],
                 "weight": _weight_formula(selection.softness),
             },
             "sentence": sentence(selection, at_rest=True),
             "movingSentence": sentence(selection, at_rest=False),
-            "description": "A network from the query and the keys over similarities and weights to the result, "
-            + f"{result(lookup.result)}. The weights are "
-            + enumeration([f"{number(w)} for {word}" for w, word in zip(lookup.weights, dictionary.words, strict=True)])
+            "description": _("A network from the query and the keys over similarities and weights to the result, ")
+            + _("{result}. The weights are ").format(result=result(lookup.result))
+            + enumeration(
+                [
+                    _("{w} for {word}").format(w=number(w), word=word)
+                    for w, word in zip(lookup.weights, dictionary.words, strict=True)
+                ]
+            )
             + ".",
         },
     )
@@ -63,10 +76,10 @@ def show(selection: LookupSelection) -> None:
 def sentence(selection: LookupSelection, *, at_rest: bool) -> str:
     """Returns the sentence under the network: how to read it, or where gradients stop and why."""
     if not selection.gradients:
-        return HOW_TO_READ
+        return _(HOW_TO_READ)
     if at_rest and lookup_gradient(selection.dictionary, selection.query, selection.mechanism) is None:
-        return JUMP
-    return WHY_NO_GRADIENT.get(selection.softness, FLOW)
+        return _(JUMP)
+    return _(WHY_NO_GRADIENT.get(selection.softness, FLOW))
 
 
 def numbers(selection: LookupSelection) -> dict[str, Any]:
@@ -102,12 +115,12 @@ def _score_parameters(score: Score) -> dict[str, Any]:
             factor = 1.0 if isinstance(score, Dot) else 2**-0.5 if score.scale is None else score.scale
             return {"kind": "bilinear", "matrix": [[factor, 0.0], [0.0, factor]]}
         case _:
-            raise TypeError(f"The network cannot compute {type(score).__name__}.")
+            raise TypeError(_("The network cannot compute {name}.").format(name=type(score).__name__))
 
 
 def _weight_formula(softness: str) -> str:
     if softness == EXACT:
-        return "= similarity"
+        return _("= similarity")
     if softness.startswith("T"):
-        return f"softmax, {softness}"
-    return {"hard": "1 for the highest", "uniform": "all equal"}[softness]
+        return _("softmax, {softness}").format(softness=softness)
+    return {"hard": _("1 for the highest"), "uniform": _("all equal")}[softness]

@@ -5,6 +5,7 @@ import plotly.graph_objects as go
 
 from attnviz.figures.plane import plane, plane_background
 from attnviz.formatting import significant
+from attnviz.language import _
 from attnviz.lessons.lookup import SOFTNESS, look_up_grid, lookup_gradient
 from attnviz.normalizers import Softmax
 from attnviz.scores import General
@@ -24,7 +25,7 @@ def show(selection: LookupSelection) -> None:
         projection = mechanism.score.matrix(2, 2).numpy()
     is_smooth = isinstance(SOFTNESS[selection.softness], Softmax)
     slope = lookup_gradient(dictionary, query, mechanism) if is_smooth else None
-    points = [("The query", *query), *((entry.word, entry.x, entry.y) for entry in dictionary.entries)]
+    points = [(_("The query"), *query), *((entry.word, entry.x, entry.y) for entry in dictionary.entries)]
     chart(
         plane(
             background,
@@ -37,11 +38,13 @@ def show(selection: LookupSelection) -> None:
             slope=slope or (0.0, 0.0),
         ),
         "plane",
-        label="Keys and query in the plane. Arrow keys move the query.",
-        name="lookup",
-        description=" ".join(f"{name} is at ({significant(x)}, {significant(y)})." for name, x, y in points),
+        label=_("Keys and query in the plane. Arrow keys move the query."),
+        name=_("lookup"),
+        description=" ".join(
+            _("{name} is at ({x}, {y}).").format(name=name, x=significant(x), y=significant(y)) for name, x, y in points
+        ),
         height=HEIGHT,
-        hint="Drag the query, or move it with the arrow keys.",
+        hint=_("Drag the query, or move it with the arrow keys."),
         on_drag=move_query,
     )
 

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from attnviz.language import _, option_name
 from attnviz.lessons.lookup import EXACT, SOFTNESS, Dictionary, LookupResult, look_up, lookup_mechanism
 from attnviz.ui.html import Markup, element, table
 from attnviz.ui.lookup.controls import LookupSelection
@@ -14,8 +15,11 @@ def show(selection: LookupSelection) -> None:
         softness: look_up(dictionary, selection.query, lookup_mechanism(softness, selection.score))
         for softness in reversed(SOFTNESS)
     }
-    headings = ["softness", "result", *(entry(dictionary, i) for i in range(len(dictionary.entries)))]
-    rows = [(name, element("b", result(one.result)), *map(weight, one.weights)) for name, one in results.items()]
+    headings = [_("softness"), _("result"), *(entry(dictionary, i) for i in range(len(dictionary.entries)))]
+    rows = [
+        (option_name(name), element("b", result(one.result)), *map(weight, one.weights))
+        for name, one in results.items()
+    ]
     marked = list(results).index(selection.softness)
     st.html(table(headings, rows, marked=marked, class_="attnviz-table attnviz-lookup"))
     st.html(element("p", limit_sentence(dictionary, results["hard"], results[EXACT])))
@@ -24,12 +28,12 @@ def show(selection: LookupSelection) -> None:
 def limit_sentence(dictionary: Dictionary, hard: LookupResult, exact: LookupResult) -> Markup:
     """Returns a sentence that compares hard attention and the dictionary."""
     best = [i for i, weight in enumerate(hard.weights) if weight]
-    limit = Markup("As T goes to 0, all the weight goes to {}").format(entries(dictionary, best))
+    limit = Markup(_("As T goes to 0, all the weight goes to {}")).format(entries(dictionary, best))
     if exact.result is None:
-        return limit + ". A dictionary wants an equal key, and there is none: attention still answers."
+        return limit + _(". A dictionary wants an equal key, and there is none: attention still answers.")
     equal = exact.weights.index(1.0)
     if best == [equal]:
-        return limit + ", whose key the query is: the limit is the dictionary."
+        return limit + _(", whose key the query is: the limit is the dictionary.")
     return limit + Markup(
-        ", yet the query is the key of {}: under this similarity a key need not be the most similar one to itself."
+        _(", yet the query is the key of {}: under this similarity a key need not be the most similar one to itself.")
     ).format(entry(dictionary, equal))

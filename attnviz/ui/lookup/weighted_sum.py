@@ -4,6 +4,7 @@ import streamlit as st
 
 from attnviz.figures.plane import COLORS
 from attnviz.formatting import number, significant, visible
+from attnviz.language import _, in_sentence, option_name
 from attnviz.lessons.lookup import EXACT
 from attnviz.normalizers import Softmax
 from attnviz.ui import widgets
@@ -23,8 +24,11 @@ def show_result(selection: LookupSelection) -> None:
 def show_table(selection: LookupSelection) -> None:
     """Draws the numbers of every key, and their sum."""
     dictionary, lookup = selection.dictionary, selection.result
-    similarity = widgets.title(type(selection.mechanism.score)).lower()
-    origins = {"key": "", "similarity": similarity, "weight": selection.softness, "value": "", "product": ""}
+    similarity = in_sentence(widgets.title(type(selection.mechanism.score)))
+    origins = {
+        _("key"): "", _("similarity"): similarity, _("weight"): option_name(selection.softness), _("value"): "",
+        _("product"): "",
+    }  # fmt: skip
     low, high = min(0.0, *lookup.similarities), max(0.0, *lookup.similarities)
     rows = [
         (
@@ -39,13 +43,13 @@ def show_table(selection: LookupSelection) -> None:
     normalizer = selection.mechanism.normalizer
     if isinstance(normalizer, Softmax):
         words = [visible(word) for word in dictionary.words]
-        sentence = magnification_sentence(lookup.similarities, words, normalizer.temperature, "similarity")
+        sentence = magnification_sentence(lookup.similarities, words, normalizer.temperature, _("similarity"))
         st.html(element("p", sentence, class_="attnviz-magnification"))
     st.html(
         table(
             [Markup("{}<small>{}</small>").format(*origin) for origin in origins.items()],
             rows,
-            foot=("sum", "", number(sum(lookup.weights)), "", element("b", result(lookup.result))),
+            foot=(_("sum"), "", number(sum(lookup.weights)), "", element("b", result(lookup.result))),
             class_="attnviz-table attnviz-lookup",
         )
     )
@@ -57,21 +61,21 @@ def result_sentence(selection: LookupSelection) -> Markup:
     value = element("b", result(lookup.result))
     if lookup.result is None:
         query = ", ".join(map(significant, selection.query))
-        return Markup("No key equals the query ({}): <b>{}</b> comes back.").format(query, NOTHING)
+        return Markup(_("No key equals the query ({}): <b>{}</b> comes back.")).format(query, _(NOTHING))
     weighted = [i for i, weight in enumerate(lookup.weights) if weight]
     if selection.softness == EXACT:
         key = entry(dictionary, weighted[-1])
-        return Markup("The query is the key of {}: its value {} comes back.").format(key, value)
+        return Markup(_("The query is the key of {}: its value {} comes back.")).format(key, value)
     if selection.softness == "uniform":
-        return Markup("Every key weighs the same, whatever the query: the mean, {}, comes back.").format(value)
+        return Markup(_("Every key weighs the same, whatever the query: the mean, {}, comes back.")).format(value)
     if len(weighted) == 1:
         key = entry(dictionary, weighted[0])
-        return Markup("All the weight is on the most similar key, {}: {} comes back.").format(key, value)
+        return Markup(_("All the weight is on the most similar key, {}: {} comes back.")).format(key, value)
     if selection.softness == "hard":
         keys = entries(dictionary, weighted)
-        return Markup("{} are equally similar and share the weight: {} comes back.").format(keys, value)
+        return Markup(_("{} are equally similar and share the weight: {} comes back.")).format(keys, value)
     strongest = max(weighted, key=lambda i: lookup.weights[i])
     if lookup.weights[strongest] >= NEARLY_ALL:
         key = entry(dictionary, strongest)
-        return Markup("Nearly all the weight is on the most similar key, {}: {} comes back.").format(key, value)
-    return Markup("A bit of every value comes back: {}.").format(value)
+        return Markup(_("Nearly all the weight is on the most similar key, {}: {} comes back.")).format(key, value)
+    return Markup(_("A bit of every value comes back: {}.")).format(value)

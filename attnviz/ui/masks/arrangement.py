@@ -2,14 +2,18 @@
 
 import streamlit as st
 
-SIDE_BY_SIDE, WIPE = "Side by side", "Wipe"
+from attnviz.language import N_, _
+from attnviz.ui.menus import names_of
+
+SIDE_BY_SIDE, WIPE = N_("Side by side"), N_("Wipe")
 _KEY = "maps"
 
 
 def choose_arrangement() -> str:
     """Draws the control, and returns SIDE_BY_SIDE or WIPE."""
     return st.segmented_control(
-        "Maps", [SIDE_BY_SIDE, WIPE], default=SIDE_BY_SIDE, required=True, key=_KEY, bind="query-params",
+        _("Maps"), [SIDE_BY_SIDE, WIPE], default=SIDE_BY_SIDE, required=True, key=_KEY, bind="query-params",
+        format_func=names_of(_KEY, [SIDE_BY_SIDE, WIPE]),
         label_visibility="collapsed",
     )  # fmt: skip
 

@@ -8,6 +8,8 @@ import torch
 
 from attnviz.analysis.difference import ADDED, REMOVED, outcome_counts
 from attnviz.figures.difference import difference_heatmap
+from attnviz.formatting import grouped
+from attnviz.language import N_, _
 from attnviz.ui.chart import Stack, chart
 from attnviz.ui.head_map import zoom_key
 from attnviz.ui.html import element
@@ -20,10 +22,10 @@ HEIGHT = 330
 LINK_GROUP = "masks"
 STACK: tuple[Stack, ...] = ("lower", "upper", "beside")
 OUTCOMES = {
-    "kept": ("kept as they were", "Both masks allow these cells, with the same weight."),
-    "re-weighted": ("re-weighted", "Both masks allow these cells, with another weight."),
-    "removed": ("removed", "Only A allows these cells."),
-    "added": ("added", "Only B allows these cells."),
+    "kept": (N_("kept as they were"), N_("Both masks allow these cells, with the same weight.")),
+    "re-weighted": (N_("re-weighted"), N_("Both masks allow these cells, with another weight.")),
+    "removed": (N_("removed"), N_("Only A allows these cells.")),
+    "added": (N_("added"), N_("Only B allows these cells.")),
 }
 
 
@@ -31,7 +33,9 @@ def show_legend(comparison: Comparison) -> None:
     """Draws the outcomes with their numbers of cells, in one line."""
     count = outcome_counts(torch.from_numpy(comparison.outcomes))
     items = (
-        element("li", element("b", f"{count[kind]:,}"), f" {name}", class_=f"attnviz-{kind}", title=meaning)
+        element(
+            "li", element("b", grouped(int(count[kind]))), f" {_(name)}", class_=f"attnviz-{kind}", title=_(meaning)
+        )
         for kind, (name, meaning) in OUTCOMES.items()
     )
     st.html(element("ul", *items, class_="attnviz-kinds"))
@@ -50,16 +54,16 @@ def show(comparison: Comparison, arrangement: str, pinned: int | None, toggle: C
                 head_map.chart(largest=comparison.largest, link=LINK_GROUP),
                 f"map-{side.lower()}",
                 title=side,
-                label=f"Attention weights under mask {side}",
+                label=_("Attention weights under mask {side}").format(side=side),
                 name=f"attention mask {side}",
-                description=f"Mask {side}: {sentence}",
+                description=_("Mask {side}: {sentence}").format(side=side, sentence=sentence),
                 height=HEIGHT,
                 pinned=pinned,
-                hint="Drag over cells to paint them."
+                hint=_("Drag over cells to paint them.")
                 if painting
-                else "Point at a cell: it is marked in all three maps.",
+                else _("Point at a cell: it is marked in all three maps."),
                 stack=STACK[i] if wipes else "",
-                on_click=None if painting else lambda row, _: toggle(row),
+                on_click=None if painting else lambda row, column: toggle(row),
                 on_stroke=partial(mask_editor.paint, side, allowed) if painting else None,
             )
         with columns[0 if wipes else i]:
@@ -73,12 +77,12 @@ def show(comparison: Comparison, arrangement: str, pinned: int | None, toggle: C
             difference_chart,
             "change",
             title="B − A",
-            label="What changes from A to B",
+            label=_("What changes from A to B"),
             name="attention B minus A",
-            description="B minus A, cell by cell.",
+            description=_("B minus A, cell by cell."),
             height=HEIGHT,
             pinned=pinned,
-            hint="More attention in B is blue, less is brown.",
+            hint=_("More attention in B is blue, less is brown."),
             stack=STACK[-1] if wipes else "",
-            on_click=lambda row, _: toggle(row),
+            on_click=lambda row, column: toggle(row),
         )

@@ -7,12 +7,14 @@ import streamlit as st
 import torch
 
 from attnviz.formatting import number, visible
+from attnviz.language import _
 from attnviz.masks import Full
 from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS, masked_softmax
 from attnviz.normalizers import Identity
 from attnviz.ui.html import Markup, table
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.comparison import SIDES, Comparison
+from attnviz.ui.menus import names_of
 
 MOST_TOKENS = 12  # rows, and columns
 
@@ -21,13 +23,15 @@ def show(comparison: Comparison) -> None:
     """Draws the empty rows of both masks, and the weights of a convention for them."""
     conventions = {convention.name: convention for convention in EMPTY_ROW_CONVENTIONS}
     name = st.segmented_control(
-        "An empty row becomes", list(conventions), default=EMPTY_ROW_CONVENTIONS[0].name, required=True,
-        key="empty-row", bind="query-params",
+        _("An empty row becomes"), list(conventions), default=EMPTY_ROW_CONVENTIONS[0].name, required=True,
+        key="empty-row", bind="query-params", format_func=names_of("empty-row", conventions),
     )  # fmt: skip
     convention = conventions[name]
     st.caption(
         plain(
-            f"Here {convention.masking}. An empty row becomes {convention.result}. So it is in {convention.libraries}."
+            _("Here {masking}. An empty row becomes {result}. So it is in {libraries}.").format(
+                masking=_(convention.masking), result=_(convention.result), libraries=_(convention.libraries)
+            )
         )
     )
     inputs = comparison.inputs
@@ -36,17 +40,22 @@ def show(comparison: Comparison) -> None:
         allowed = [mechanism.mask.matrix(inputs.queries, inputs.keys, head) for head in heads]
         empty = ~torch.stack(allowed).any(-1)
         if not bool(empty.any()):
-            st.markdown(f"**{side}** has no empty row: every query may look at something.")
+            st.markdown(_("**{side}** has no empty row: every query may look at something.").format(side=side))
             continue
         first = int(empty.any(-1).nonzero()[0])
         rows = empty[first].nonzero().flatten().tolist()
         listed = rows[:MOST_TOKENS]
         tokens = ", ".join(visible(inputs.query_tokens[row]) for row in listed)
-        head_note = f" in head {heads[first]} (heads with empty rows: {int(empty.any(-1).sum())} of {len(heads)})"
-        st.markdown(
-            f"**{side}**: {len(rows)} of {inputs.queries} queries may look at nothing"
-            f"{plain(head_note) if len(heads) > 1 else ''}: {plain(tokens)}{' …' if len(rows) > MOST_TOKENS else '.'}"
+        head_note = _(" in head {head} (heads with empty rows: {sum} of {count})").format(
+            head=heads[first], sum=int(empty.any(-1).sum()), count=len(heads)
         )
+        st.markdown(
+            _("**{side}**: {count} of {queries} queries may look at nothing{where}: {tokens}").format(
+                side=side, count=len(rows), queries=inputs.queries, where=plain(head_note) if len(heads) > 1 else "",
+                tokens=plain(tokens),
+            )
+            + (" …" if len(rows) > MOST_TOKENS else ".")
+        )  # fmt: skip
         unmasked = replace(mechanism, mask=Full(), normalizer=Identity())
         [scores] = unmasked(inputs, heads=[heads[first]], rows=listed).scores
         weights = masked_softmax(scores, torch.zeros_like(scores, dtype=torch.bool), name).numpy()

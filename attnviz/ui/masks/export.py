@@ -6,6 +6,7 @@ import streamlit as st
 
 from attnviz.export import EXPORTS
 from attnviz.formatting import byte_size
+from attnviz.language import _
 from attnviz.ui import cache
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.comparison import SIDES, MaskPair
@@ -19,9 +20,11 @@ def show(comparison: MaskPair) -> None:
     inputs = comparison.inputs
     queries, keys = choose_length(inputs)
     with st.container(horizontal=True):
-        side = st.segmented_control("Mechanism", SIDES, default="B", required=True, key="code-of", bind="query-params")
+        side = st.segmented_control(
+            _("Mechanism"), SIDES, default="B", required=True, key="code-of", bind="query-params"
+        )
         kind = st.segmented_control(
-            "Library", list(EXPORTS), default=next(iter(EXPORTS)), required=True, key="code-in", bind="query-params"
+            _("Library"), list(EXPORTS), default=next(iter(EXPORTS)), required=True, key="code-in", bind="query-params"
         )
     mechanism = comparison.mechanisms[SIDES.index(side)]
     sizes = {"heads": inputs.heads, "kv_heads": inputs.key.shape[0], "width": inputs.query.shape[-1]}
@@ -35,13 +38,19 @@ def show(comparison: MaskPair) -> None:
         st.info(plain(str(problem)))
         return
     if len(script) > LONGEST:
-        st.info(f"This script is long: it holds the numbers of the mask ({byte_size(len(script))}). Download it.")
+        st.info(
+            _("This script is long: it holds the numbers of the mask ({count}). Download it.").format(
+                count=byte_size(len(script))
+            )
+        )
     else:
         st.code(script, language="python")
     name = f"attention_{kind.lower()}.py"
-    st.download_button("Download", script, name, icon=":material/download:", on_click="ignore")
+    st.download_button(_("Download"), script, name, icon=":material/download:", on_click="ignore")
     st.caption(
-        "When it runs, it compares its weights of a random example: in PyTorch with a softmax of all scores, in NumPy "
-        "with what attnviz computes. A difference is an error. Of a long text PyTorch compares some queries and keys, "
-        "and NumPy nothing."
+        _(
+            "When it runs, it compares its weights of a random example: in PyTorch with a softmax of "
+            "all scores, in NumPy with what attnviz computes. A difference is an error. Of a long text "
+            "PyTorch compares some queries and keys, and NumPy nothing."
+        )
     )

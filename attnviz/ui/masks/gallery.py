@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+from attnviz.language import _
 from attnviz.masks import GROUPS, Mask
 from attnviz.ui.masks.comparison import SIDES
 from attnviz.ui.masks.mask_editor import set_mask
@@ -14,15 +15,15 @@ ALLOWED, MASKED = (33, 123, 214, 255), (140, 132, 122, 70)  # seen on both theme
 
 def show() -> None:
     """Draws the gallery, group by group."""
-    side = st.segmented_control("Load into", SIDES, default="B", required=True, key="load-into", bind="query-params")
+    side = st.segmented_control(_("Load into"), SIDES, default="B", required=True, key="load-into", bind="query-params")
     for group, kinds in GROUPS.items():
-        st.markdown(f"**{group}**")
+        st.markdown(f"**{_(group)}**")
         with st.container(horizontal=True, key=f"gallery-{group.lower()}"):
             for kind in kinds:
                 with st.container(width=104, gap=None, key=f"gallery-{kind.__name__}"):
-                    st.image(mask_image(kind()), width=CELLS * PIXELS, alt=f"{title(kind)}: {kind().describe()}")
+                    st.image(mask_image(kind()), width=CELLS * PIXELS, alt=f"{_(title(kind))}: {kind().describe()}")
                     st.button(
-                        title(kind), key=f"load-{kind.__name__}", type="tertiary", help=kind().describe(),
+                        _(title(kind)), key=f"load-{kind.__name__}", type="tertiary", help=kind().describe(),
                         on_click=set_mask, args=(side, str(kind())),
                     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from attnviz.figures.downsampled_difference import downsampled_difference
+from attnviz.language import _
 from attnviz.ui.chart import chart
 from attnviz.ui.color_range import largest_weight
 from attnviz.ui.head_map import selected_map, zoom_key
@@ -26,11 +27,13 @@ def show(pair: MaskPair) -> None:
                 head_map.chart(largest=end, link=LINK_GROUP),
                 f"map-{side.lower()}",
                 title=side,
-                label=f"Attention weights under mask {side}",
+                label=_("Attention weights under mask {side}").format(side=side),
                 name=f"attention mask {side}",
-                description=f"Mask {side}: {sentence} {head_map.size}.",
+                description=_("Mask {side}: {sentence} {size}.").format(
+                    side=side, sentence=sentence, size=head_map.size
+                ),
                 height=HEIGHT,
-                hint=f"{head_map.cell_colors.quantity} of each cell.",
+                hint=_("{quantity} of each cell.").format(quantity=_(head_map.cell_colors.quantity)),
                 on_view=head_map.on_view,
             )
             st.caption(plain(sentence))
@@ -44,10 +47,10 @@ def show(pair: MaskPair) -> None:
             ),
             "change",
             title="B − A",
-            label="What changes from A to B",
+            label=_("What changes from A to B"),
             name="attention B minus A",
-            description="The mass of B minus that of A, cell by cell.",
+            description=_("The mass of B minus that of A, cell by cell."),
             height=HEIGHT,
-            hint="More mass in B is blue, less is brown.",
+            hint=_("More mass in B is blue, less is brown."),
             on_view=maps[0].on_view,
         )

@@ -10,6 +10,8 @@ from dataclasses import replace
 import numpy as np
 import streamlit as st
 
+from attnviz.formatting import enumeration
+from attnviz.language import N_, _
 from attnviz.masks import Grid, Mask, MaskError, parse
 from attnviz.mechanism import Mechanism
 from attnviz.ui import mechanism_controls
@@ -19,15 +21,17 @@ from attnviz.ui.masks.arrangement import show_side_by_side
 from attnviz.ui.masks.comparison import SIDES
 from attnviz.ui.widgets import GROUP, help_text, title
 
+BIASES = {"A": N_("Biases A"), "B": N_("Biases B")}
 START = dict(zip(SIDES, ("full", "causal"), strict=True))
 MOST_UNDONE = 50
 GRID_MEGABYTES = 1
-LANGUAGE = """A mask in words: names of the menu, such as `causal`, `sliding_window(4)` or `sinks(2)`, and comparisons
-of the positions `q` and `k` (also `h`, the head, and `n_q`, `n_k`, how many there are), joined with `&`, `|`, `~`.
-
-`causal & (q - k < 4) | k < 2` · `q // 4 == k // 4` · `abs(q - k) <= 2`
-
-A `mask_mod` of FlexAttention that is made of comparisons can be pasted: `lambda b, h, q, kv: q >= kv`."""
+LANGUAGE = N_(
+    "A mask in words: names of the menu, such as `causal`, `sliding_window(4)` or `sinks(2)`, and "
+    "comparisons\nof the positions `q` and `k` (also `h`, the head, and `n_q`, `n_k`, how many there "
+    "are), joined with `&`, `|`, `~`.\n\n`causal & (q - k < 4) | k < 2` · `q // 4 == k // 4` · `abs(q - "
+    "k) <= 2`\n\nA `mask_mod` of FlexAttention that is made of comparisons can be pasted: `lambda b, h, "
+    "q, kv: q >= kv`."
+)
 
 
 def choose_side(side: str, shared: Mechanism) -> Mechanism:
@@ -39,31 +43,41 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
         st.html(element("span", side, class_="attnviz-side"), width="content")
         written = st.container()  # filled once the parameters are known, which write the text
         st.menu_button(
-            name or "Custom rule", list(mechanism_controls.MASK_MENU), key=f"{key}-menu",
-            help="Masks of the catalogue", format_func=_menu_line, on_click=_choose_from_menu, args=(side,),
+            _(name) if name else _("Custom rule"), list(mechanism_controls.MASK_MENU), key=f"{key}-menu",
+            help=_("Masks of the catalogue"), format_func=_menu_line, on_click=_choose_from_menu, args=(side,),
         )  # fmt: skip
         undo = st.container(width="content")
-        with st.popover("", icon=":material/tune:", help=f"Parameters, painting, biases and grids of {side}"):
+        with st.popover(
+            "", icon=":material/tune:", help=_("Parameters, painting, biases and grids of {side}").format(side=side)
+        ):
             if name:
-                st.markdown(f"**{name}**", help=help_text(type(good)))
+                st.markdown(f"**{_(name)}**", help=help_text(type(good)))
             chosen = mechanism_controls.choose_unlinked_parameters(key, text, good)
-            st.toggle("Paint cells in the map", key=_paint_key(side), on_change=_switch_painting, args=(side,))
-            biases = mechanism_controls.choose_biases(f"Biases {side}", shared.biases, side)
+            st.toggle(_("Paint cells in the map"), key=_paint_key(side), on_change=_switch_painting, args=(side,))
+            biases = mechanism_controls.choose_biases(BIASES[side], shared.biases, side)
             _choose_grid(side)
-            with st.expander("How to write a mask"):
-                st.markdown(LANGUAGE)
+            with st.expander(_("How to write a mask")):
+                st.markdown(_(LANGUAGE))
     if chosen != good:
         good, problem = chosen, None
         set_mask(side, str(chosen))
     if not problem:
         _remember(side)
-    written.text_input(f"Mask {side} in words", START[side], key=key, bind="query-params", label_visibility="collapsed")
+    written.text_input(
+        _("Mask {side} in words").format(side=side),
+        START[side],
+        key=key,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
     undo.button(
-        "", key=f"undo-{side}", icon=":material/undo:", help="Undo",
+        "", key=f"undo-{side}", icon=":material/undo:", help=_("Undo"),
         disabled=len(_history(side)) < 2 and not problem, on_click=_undo, args=(side,),
     )  # fmt: skip
     if problem:
-        sentence = f"{problem} Write a mask such as causal, sliding_window(4) or k < q. The picture shows {good}."
+        sentence = _(
+            "{problem} Write a mask such as causal, sliding_window(4) or k < q. The picture shows {good}."
+        ).format(problem=problem, good=good)
         st.html(element("div", element("pre", problem.pointer), sentence, class_="attnviz-mistake", role="alert"))
     st.session_state[f"{key} good"] = good
     return replace(shared, mask=good, biases=biases)
@@ -71,8 +85,8 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
 
 def describe_mask(mechanism: Mechanism) -> str:
     """Returns the mask and the biases as a sentence."""
-    biases = " and ".join(title(type(bias)) for bias in mechanism.biases)
-    return mechanism.mask.describe() + f" With {biases}." * bool(biases)
+    biases = enumeration([_(title(type(bias))) for bias in mechanism.biases] or [""])
+    return mechanism.mask.describe() + _(" With {biases}.").format(biases=biases) * bool(biases)
 
 
 def set_mask(side: str, text: str) -> None:
@@ -106,7 +120,7 @@ def _switch_painting(side: str) -> None:
 
 def _menu_line(name: str) -> str:
     """Returns a line of the menu; the name of a group, which chooses its first mask, is bold."""
-    return f"**{name.strip(GROUP)}**" if name.startswith(GROUP) else name
+    return f"**{_(name.strip(GROUP))}**" if name.startswith(GROUP) else _(name)
 
 
 def _choose_from_menu(side: str) -> None:
@@ -157,8 +171,8 @@ def _choose_grid(side: str) -> None:
         if (file := st.session_state[uploaded]) is not None:
             _set_grid(side, lambda: Grid.read(file.name, file.getvalue()))
 
-    st.text_area("A grid of 0 and 1, a query a line", key=pasted, on_change=paste, placeholder="1 0 0\n1 1 0\n1 1 1")
-    st.file_uploader("Or a file: .csv or .npy", key=uploaded, on_change=upload, max_upload_size=GRID_MEGABYTES)
+    st.text_area(_("A grid of 0 and 1, a query a line"), key=pasted, on_change=paste, placeholder="1 0 0\n1 1 0\n1 1 1")
+    st.file_uploader(_("Or a file: .csv or .npy"), key=uploaded, on_change=upload, max_upload_size=GRID_MEGABYTES)
     if refusal := st.session_state.pop(f"{_key(side)} refused", None):
         st.error(plain(refusal))
 

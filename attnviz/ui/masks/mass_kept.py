@@ -13,7 +13,8 @@ from attnviz.analysis.mass_kept import DenseHead, MassKept, dense_head, mass_kep
 from attnviz.analysis.sparse_presets import BLOCKS, LONG, SparseCost, SparsePreset, sparse_presets
 from attnviz.analysis.work import MOST_MAP_WORK, MOST_WORK
 from attnviz.figures.head_grid import MOST, head_grid
-from attnviz.formatting import number, percent, visible
+from attnviz.formatting import grouped, number, percent, visible
+from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.masks import Mask, MaskError, parse
 from attnviz.mechanism import Mechanism
@@ -33,15 +34,15 @@ LISTED = 8  # queries that lose most
 LONGEST_LINK = 4000  # characters of a mask
 TEXT = 48  # characters of a mask in the table
 BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5)  # shares of the pairs that A allows
-CAPTION = (
-    "**What you are seeing.** The weights under A are taken as they are, and those on keys that B hides are crossed "
-    "out: mass kept is what is left, as a share, on average over the queries. A kernel computes only blocks that hold "
-    "an allowed pair."
+CAPTION = N_(
+    "**What you are seeing.** The weights under A are taken as they are, and those on keys that B "
+    "hides are crossed out: mass kept is what is left, as a share, on average over the queries. A "
+    "kernel computes only blocks that hold an allowed pair."
 )
 
-LEFT_OUT = (
-    "A pattern is left out where even its smallest size has more pairs. Vertical-slash and blocks are chosen from the "
-    f"weights under A; of more than {LONG:,} tokens only where A is causal."
+LEFT_OUT = N_(
+    "A pattern is left out where even its smallest size has more pairs. Vertical-slash and blocks "
+    "are chosen from the weights under A; of more than {long} tokens only where A is causal."
 )
 
 
@@ -69,7 +70,7 @@ def show(pair: MaskPair) -> None:
             with right:
                 _show_queries(pair, kept)
         else:
-            notes.info("Choose one head to see which of its queries lose most, and patterns that keep more.")
+            notes.info(_("Choose one head to see which of its queries lose most, and patterns that keep more."))
         with left:
             _show_heads(selection, pair.mechanisms, sample)
     except ValueError as problem:
@@ -79,13 +80,16 @@ def show(pair: MaskPair) -> None:
     if before.mask != own and _is_in_language(own):
         with notes:
             st.button(
-                f"Take this layer’s own mask as A: {_short(str(own))}", key="own-mask", type="tertiary",
-                on_click=set_mask, args=("A", str(own)),
-            )  # fmt: skip
+                _("Take this layer’s own mask as A: {short}").format(short=_short(str(own))),
+                key="own-mask",
+                type="tertiary",
+                on_click=set_mask,
+                args=("A", str(own)),
+            )
     if isinstance(pair.head, int):
         _show_presets(pair, dense, kept)
     _show_models_link(str(after.mask))
-    st.caption(CAPTION)
+    st.caption(_(CAPTION))
 
 
 def _show_models_link(mask: str) -> None:
@@ -94,9 +98,13 @@ def _show_models_link(mask: str) -> None:
         return
     query = urlencode({"inspect": "What if", "if-own": "true", "if-sparse": mask})
     link = html.element(
-        "a", "What does a model say then?", class_="attnviz-link", href=f"{address('/models')}?{query}", target="_blank"
+        "a",
+        _("What does a model say then?"),
+        class_="attnviz-link",
+        href=f"{address('/models')}?{query}",
+        target="_blank",
     )
-    st.html(html.element("p", link, " Models runs one with B laid over its masks: next token, KL, maps."))
+    st.html(html.element("p", link, _(" Models runs one with B laid over its masks: next token, KL, maps.")))
 
 
 # One head
@@ -133,25 +141,26 @@ def _work(layer: Layer, mechanism: Mechanism, sample: int | None) -> int:
 def _sentence(selection: Selection, kept: MassKept) -> str:
     name = selection.title[0].upper() + selection.title[1:]
     if np.isnan(kept.mean):
-        return f"{name}: under A no query may look at anything, so there is nothing to keep."
+        return _("{name}: under A no query may look at anything, so there is nothing to keep.").format(name=name)
     many = len(kept.queries) < selection.layer.inputs.queries
-    queries = f"{len(kept.queries):,} of its {selection.layer.inputs.queries:,} queries, evenly spread"
-    return (
-        f"{name} keeps {percent(kept.mean)} of its attention under B, on average over "
-        f"{queries if many else 'its queries'}."
+    queries = _("{count} of its {queries} queries, evenly spread").format(
+        count=grouped(len(kept.queries)), queries=grouped(selection.layer.inputs.queries)
+    )
+    return _("{name} keeps {share} of its attention under B, on average over {queries}.").format(
+        name=name, share=percent(kept.mean), queries=queries if many else _("its queries")
     )
 
 
 def _show_queries(pair: MaskPair, kept: MassKept) -> None:
     """Draws the queries that lose most."""
-    st.markdown("**The queries that lose most**")
+    st.markdown(_("**The queries that lose most**"))
     lowest = kept.lowest(LISTED)
     if not lowest:
-        st.markdown("No query loses anything.")
+        st.markdown(_("No query loses anything."))
         return
     tokens = pair.inputs.query_tokens
-    rows = ([visible(tokens[query]), f"{query:,}", number(share)] for query, share in lowest)
-    st.html(html.table(["query", "position", "mass lost"], rows))
+    rows = ([visible(tokens[query]), grouped(query), number(share)] for query, share in lowest)
+    st.html(html.table([_("query"), _("position"), _("mass lost")], rows))
 
 
 # All heads
@@ -159,13 +168,15 @@ def _show_queries(pair: MaskPair, kept: MassKept) -> None:
 
 def _show_heads(selection: Selection, pair: tuple[Mechanism, Mechanism], sample: int | None) -> None:
     """Draws the mean mass that each head of each layer keeps, as colors and numbers."""
-    st.markdown("**Mass kept by each head**")
+    st.markdown(_("**Mass kept by each head**"))
     group = _layer_group(selection, pair[0], sample)
     with st.container():  # the progress comes and goes here, and the chart stays where it is
         kept = _heads_kept(selection, group, pair[1], sample)
     rows, columns = kept.shape
     names = [
-        "" if head >= layer.inputs.heads else f"{layer.name}, head {head} {_share(kept[row, head])}"
+        ""
+        if head >= layer.inputs.heads
+        else _("{name}, head {head} {share}").format(name=layer.name, head=head, share=_share(kept[row, head]))
         for row, layer in enumerate(group.layers)
         for head in range(columns)
     ]
@@ -185,18 +196,20 @@ def _show_heads(selection: Selection, pair: tuple[Mechanism, Mechanism], sample:
     chart(
         picture,
         "kept",
-        label="Mass kept by each head",
-        name="mass kept",
+        label=_("Mass kept by each head"),
+        name=_("mass kept"),
         description=". ".join(filter(None, names)),
         height=150 + 30 * min(rows, 12),
         grows=False,
-        hint="1: nothing is lost. Click a head to open it.",
+        hint=_("1: nothing is lost. Click a head to open it."),
         on_click=open_at,
     )
 
 
 def _share(kept: float) -> str:
-    return "is still to come" if np.isnan(kept) else f"keeps {number(float(kept))} of its attention"
+    return (
+        _("is still to come") if np.isnan(kept) else _("keeps {kept} of its attention").format(kept=number(float(kept)))
+    )
 
 
 def _layer_group(selection: Selection, before: Mechanism, sample: int | None) -> LayerGroup:
@@ -224,12 +237,15 @@ def _heads_kept(
         2 * layer.inputs.heads * _work(layer, mechanism, sample)
         for layer, mechanism in zip(group.layers, group.mechanisms, strict=True)
     )
-    work, key = sum(steps), ("heads' mass kept", selection.source, group.indices, group.mechanisms, after.mask, sample)
+    work, key = (
+        sum(steps),
+        ("heads' mass kept", selection.source, group.indices, group.mechanisms, after.mask, sample),
+    )
     if work <= LONG_WORK:
         return cache.once(compute, *key, work=work)
     job = jobs.request(compute, *key)
     kept = job.first()
-    jobs.show_progress(job, f"{int(np.isfinite(kept).sum())} of {kept.size} heads so far.")
+    jobs.show_progress(job, _("{sum} of {size} heads so far.").format(sum=int(np.isfinite(kept).sum()), size=kept.size))
     return kept
 
 
@@ -239,9 +255,9 @@ def _heads_kept(
 def _show_presets(pair: MaskPair, dense: DenseHead, kept: MassKept) -> None:
     """Draws the cost of A and B, and the patterns that a budget pays for, with a button that takes one as B."""
     before, after = pair.mechanisms
-    st.markdown("**At equal cost: patterns by the mass that this head keeps**")
+    st.markdown(_("**At equal cost: patterns by the mass that this head keeps**"))
     budget = st.segmented_control(
-        "Pairs computed, of those that A allows", BUDGETS, default=0.2, required=True, key="budget",
+        _("Pairs computed, of those that A allows"), BUDGETS, default=0.2, required=True, key="budget",
         bind="query-params", format_func=lambda share: percent(share),
     )  # fmt: skip
     try:
@@ -252,19 +268,28 @@ def _show_presets(pair: MaskPair, dense: DenseHead, kept: MassKept) -> None:
         st.info(plain(str(problem)))
         return
     own, sparse = costs
-    entries = [(one.name, str(one.mask), one.cost, one.kept.mean) for one in presets]
+    entries = [(_(one.name), str(one.mask), one.cost, one.kept.mean) for one in presets]
     rows = [("A", str(before.mask), own, 1.0), ("B", str(after.mask), sparse, kept.mean), *entries]
-    headings = ["", "mass kept", "pairs", *(f"blocks of {block}" for block in BLOCKS), "mask"]
+    headings = [
+        "",
+        _("mass kept"),
+        _("pairs"),
+        *(_("blocks of {block}").format(block=block) for block in BLOCKS),
+        _("mask"),
+    ]
     st.html(html.table(headings, (_row(*row, own, pair) for row in rows), marked=1))
     with st.container(horizontal=True, vertical_alignment="center"):
         for i, preset in enumerate(presets):
             st.button(
-                f"{preset.name} as B", key=f"take-{i}", help=_short(str(preset.mask)), on_click=set_mask,
+                _("{name} as B").format(name=_(preset.name)),
+                key=f"take-{i}",
+                help=_short(str(preset.mask)),
+                on_click=set_mask,
                 args=("B", str(preset.mask)),
-            )  # fmt: skip
+            )
     if not presets:
-        st.info("No pattern has so few pairs. Choose a larger share.")
-    st.caption(LEFT_OUT)
+        st.info(_("No pattern has so few pairs. Choose a larger share."))
+    st.caption(_(LEFT_OUT).format(long=grouped(LONG)))
 
 
 def _row(name: str, mask: str, cost: SparseCost, kept: float, own: SparseCost, pair: MaskPair) -> list[object]:
@@ -314,5 +339,5 @@ def _presets(pair: MaskPair, dense: DenseHead, budget: float) -> list[SparsePres
 
     job = jobs.request(compute, *key)
     presets = job.first()
-    jobs.show_progress(job, f"{len(presets)} patterns so far.")
+    jobs.show_progress(job, _("{count} patterns so far.").format(count=len(presets)))
     return presets

@@ -14,6 +14,7 @@ from attnviz.figures.bars import row_bars
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.heatmap import mark_queries
 from attnviz.formatting import number, visible
+from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.ui import html
 from attnviz.ui.chart import chart
@@ -22,12 +23,14 @@ from attnviz.ui.head_charts import show_mosaic
 from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_map import HeadMap, selected_thumbnails
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 from attnviz.ui.models.head_aggregate import (
     METHODS,
     ROLLOUT,
     VALUE_WEIGHTED,
     LayerHead,
     aggregate_map,
+    layer_head_name,
     layer_head_names,
     of_stack,
 )
@@ -44,13 +47,18 @@ BARS = 20  # that have room for their names on a phone
 def show(selection: ModelSelection) -> None:
     """Draws the heads to choose from, their map, and the sum of the chosen rows."""
     method = st.segmented_control(
-        "Taken together", list(METHODS), default="Mean", required=True, key=METHOD, bind="query-params",
+        _("Taken together"), list(METHODS), default=N_("Mean"), required=True, key=METHOD, bind="query-params",
+        format_func=names_of(METHOD, METHODS),
         label_visibility="collapsed",
-    ) or "Mean"  # a link may say nothing  # fmt: skip
+      ) or "Mean"  # a link may say nothing  # fmt: skip
     stack, notes = similar_layers(selection.layers, selection.index), st.container()
     if METHODS[method].aggregate and not _is_affordable(selection, stack):
         stack = [selection.index]
-        notes.caption(f"Of so long a text these are the heads of {plain(selection.layer.name)}: all would be too many.")
+        notes.caption(
+            _("Of so long a text these are the heads of {name}: all would be too many.").format(
+                name=plain(selection.layer.name)
+            )
+        )
     left, right = st.columns([0.36, 0.64], gap="medium")
     with left:
         heads = _choose(selection, stack, method)
@@ -63,7 +71,7 @@ def show(selection: ModelSelection) -> None:
     below = st.columns([0.36, 0.64], gap="medium")
     with below[0]:
         # Their names hold their positions, so that a choice stays with its tokens when the text changes elsewhere.
-        tokens = st.multiselect("Tokens", names, key=TOKENS, bind="query-params", placeholder="Choose, or click")
+        tokens = st.multiselect(_("Tokens"), names, key=TOKENS, bind="query-params", placeholder=_("Choose, or click"))
     queries = [selection.queries[names.index(token)] for token in tokens]
 
     def click_cell(row: int, column: int) -> None:
@@ -72,15 +80,15 @@ def show(selection: ModelSelection) -> None:
             _toggle(names[selection.queries.index(query)])
 
     with right:
-        st.html(html.summary(head_map.title) + html.note(METHODS[method].about))
+        st.html(html.summary(head_map.title) + html.note(_(METHODS[method].about)))
         chart(
             _picture(selection, head_map, method, queries),
             "together-map",
-            label=f"{method} of attention",
-            name=f"attention {head_map.title}",
+            label=_("{method} of attention").format(method=_(method)),
+            name=_("attention {title}").format(title=head_map.title),
             description=f"{head_map.title}: {head_map.size}.",
             height=HEIGHT,
-            hint="Click to choose a query.",
+            hint=_("Click to choose a query."),
             on_click=click_cell,
             on_view=head_map.on_view,
         )
@@ -92,7 +100,7 @@ def head_choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, lis
     by_name: dict[str, list[LayerHead]] = {}
     for i in stack:
         heads = [(i, head) for head in range(layers[i].inputs.heads)]
-        by_name |= {layers[i].name: heads} | {f"{layers[i].name}, head {head}": [(i, head)] for _, head in heads}
+        by_name |= {layers[i].name: heads} | {f"{layers[i].name}, head {head}": [(i, head)] for i, head in heads}
     return by_name
 
 
@@ -106,9 +114,16 @@ def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> lis
     else:
         # The menu stays where nothing is to be chosen in it, so that the charts below it stay too.
         picked = st.multiselect(
-            "Heads", list(by_name), key=HEADS, bind="query-params", disabled=not by_hand,
-            placeholder=f"All heads{of_stack(selection, stack)}" if by_hand else "As the layer and the head are chosen",
-        )  # fmt: skip
+            _("Heads"),
+            list(by_name),
+            key=HEADS,
+            bind="query-params",
+            format_func=names_of(HEADS, by_name, layer_head_name),
+            disabled=not by_hand,
+            placeholder=_("All heads{of_stack}").format(of_stack=of_stack(selection, stack))
+            if by_hand
+            else _("As the layer and the head are chosen"),
+        )
         chosen = sorted({head for one in picked for head in by_name[one]})
     if method == VALUE_WEIGHTED:
         is_one = isinstance(selection.head, int)
@@ -132,17 +147,17 @@ def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> lis
             "together-heads",
             framed=chosen,
             height=HEIGHT,
-            hint="Click to choose"
+            hint=_("Click to choose")
             if by_hand
-            else "Click for the last layer"
+            else _("Click for the last layer")
             if method == ROLLOUT
-            else "Click a head to open it.",
-            label="Heads to choose from",
-            about="the menu above chooses, too",
+            else _("Click a head to open it."),
+            label=_("Heads to choose from"),
+            about=_("the menu above chooses, too"),
             on_click=click_head,
         )
     else:
-        st.caption("Small maps of all these heads would take too long on so long a text.")
+        st.caption(_("Small maps of all these heads would take too long on so long a text."))
     return chosen or every
 
 
@@ -153,7 +168,9 @@ def _choose_last_layer(layers: Sequence[Layer], stack: Sequence[int]) -> int:
         return stack[0]
     if st.session_state.get(ROLLOUT_LAYER, names[-1]) not in names:  # of another model
         st.session_state[ROLLOUT_LAYER] = names[-1]
-    name = st.select_slider("Through the layers, up to", names, names[-1], key=ROLLOUT_LAYER, bind="query-params")
+    name = st.select_slider(_("Through the layers, up to"), names, names[-1], key=ROLLOUT_LAYER, bind="query-params",
+        format_func=names_of(ROLLOUT_LAYER, names),
+    )  # fmt: skip
     return stack[names.index(name)]
 
 
@@ -195,19 +212,19 @@ def _show_sum(
     """Draws the sum of the chosen rows as text and as bars."""
     if not queries:
         with places[1]:
-            st.caption("Choose tokens, or click rows of the map: what they look at together is summed up here.")
+            st.caption(_("Choose tokens, or click rows of the map: what they look at together is summed up here."))
         return
     inputs = head_map.inputs
     total = aggregate_queries(head_map.exact_rows(queries), range(len(queries)))
     key_tokens = [numbered_token(inputs, inputs.key_tokens, i) for i in selection.keys]
     strongest = [(key_tokens[key], number(weight)) for key, weight in strongest_keys(total)]
-    most = "nothing"
+    most = _("nothing")
     if strongest:
-        most = METHODS[method].total.format(weight=strongest[0][1], key=visible(strongest[0][0]))
+        most = _(METHODS[method].total).format(weight=strongest[0][1], key=visible(strongest[0][0]))
     tokens = " + ".join(visible(numbered_token(inputs, inputs.query_tokens, query)) for query in queries)
     with places[0]:
         st.html(html.summary(f"{tokens}: {most}.") + html.strongest(strongest))
-    keys = sorted(key for key, _ in strongest_keys(total, BARS))
+    keys = sorted(key for key, weight in strongest_keys(total, BARS))
     weights = total.nan_to_num(0)
     bars = row_bars(
         total.numpy()[keys],
@@ -219,9 +236,9 @@ def _show_sum(
         chart(
             bars,
             "together-sum",
-            label="What the chosen tokens look at",
-            name=f"attention of {len(queries)} tokens",
-            description=f"Sums of {len(queries)} rows of the map, for each key.",
+            label=_("What the chosen tokens look at"),
+            name=_("attention of {count} tokens").format(count=len(queries)),
+            description=_("Sums of {count} rows of the map, for each key.").format(count=len(queries)),
             height=240,
             grows=False,
         )

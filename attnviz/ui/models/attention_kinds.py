@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+from attnviz.formatting import grouped
+from attnviz.language import N_, _
 from attnviz.layer import Kind, Layer
 
 NAMES = {  # of an encoder–decoder model
-    ("encoder", False): "Encoder self-attention",
-    ("decoder", False): "Decoder self-attention",
-    ("decoder", True): "Encoder–decoder attention",
+    ("encoder", False): N_("Encoder self-attention"),
+    ("decoder", False): N_("Decoder self-attention"),
+    ("decoder", True): N_("Encoder–decoder attention"),
 }
 
 
@@ -19,7 +21,7 @@ def group(layer: Layer) -> tuple[str, bool]:
 def kind_name(layer: Layer, is_encoder_decoder: bool) -> str:
     """Returns the name of a layer's kind of attention."""
     stack = layer.id.stack.capitalize()
-    return NAMES.get(group(layer), stack) if is_encoder_decoder else stack
+    return _(NAMES.get(group(layer), stack) if is_encoder_decoder else stack)
 
 
 def distinct_names(layers: Sequence[Layer], is_encoder_decoder: bool) -> list[str]:
@@ -28,6 +30,8 @@ def distinct_names(layers: Sequence[Layer], is_encoder_decoder: bool) -> list[st
     if len(set(names)) == len(names):
         return names
     return [
-        f"{one}: {layer.inputs.heads} heads, {layer.inputs.keys:,} tokens"
+        _("{one}: {heads} heads, {keys} tokens").format(
+            one=one, heads=layer.inputs.heads, keys=grouped(layer.inputs.keys)
+        )
         for one, layer in zip(names, layers, strict=True)
     ]

@@ -4,7 +4,8 @@ import threading
 
 import streamlit as st
 
-from attnviz.formatting import byte_size
+from attnviz.formatting import byte_size, grouped
+from attnviz.language import _
 from attnviz.models.hub import Hub, RemoteModel
 from attnviz.ui.markdown import plain
 
@@ -38,11 +39,12 @@ _starting = threading.Lock()
 
 def takes(away: RemoteModel) -> str:
     """Returns a sentence about the size of a download."""
-    already = f" of {byte_size(away.size)}, the rest of which is here" if away.left < away.size else ""
-    return (
-        f"{away.name} is not on this computer yet. It has {away.parameters:,} parameters; "
-        f"{byte_size(away.left)}{already} would be downloaded."
+    already = (
+        _(" of {size}, the rest of which is here").format(size=byte_size(away.size)) if away.left < away.size else ""
     )
+    return _(
+        "{name} is not on this computer yet. It has {parameters} parameters; {left}{already} would be downloaded."
+    ).format(name=away.name, parameters=grouped(away.parameters), left=byte_size(away.left), already=already)
 
 
 def offer(away: RemoteModel, hub: Hub) -> None:
@@ -50,12 +52,16 @@ def offer(away: RemoteModel, hub: Hub) -> None:
     download = _under_way.get(away.name)
     if download is None:
         st.button(
-            f"Download {byte_size(away.left)}", icon=":material/download:", key="download", type="primary",
-            on_click=_start, args=(away, hub),
-        )  # fmt: skip
+            _("Download {left}").format(left=byte_size(away.left)),
+            icon=":material/download:",
+            key="download",
+            type="primary",
+            on_click=_start,
+            args=(away, hub),
+        )
     elif download.problem:
         st.error(plain(download.problem), icon=":material/error:")
-        st.button("Try again", icon=":material/refresh:", key="again", on_click=_forget, args=(away.name,))
+        st.button(_("Try again"), icon=":material/refresh:", key="again", on_click=_forget, args=(away.name,))
     else:
         _progress(download)
 
@@ -73,7 +79,12 @@ def _forget(name: str) -> None:
 @st.fragment(run_every=0.5)
 def _progress(download: Download) -> None:
     name = download.away.name
-    st.progress(download.share, f"{plain(name)}: {byte_size(download.done)} of {byte_size(download.away.size)}")
+    st.progress(
+        download.share,
+        _("{name}: {done} of {size}").format(
+            name=plain(name), done=byte_size(download.done), size=byte_size(download.away.size)
+        ),
+    )
     if not download.thread.is_alive():
         if not download.problem:
             _forget(name)

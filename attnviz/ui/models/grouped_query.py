@@ -1,6 +1,7 @@
 """A diagram of grouped-query attention: which query heads share keys and values."""
 
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.ui import html
 
 
@@ -16,7 +17,7 @@ def diagram(inputs: Inputs, head: int | None) -> html.Markup:
         sharing = [i for i in range(inputs.heads) if inputs.kv_head(i) == kv_head]
         items = (html.element("li", i, class_="attnviz-chosen" if i == head else None) for i in sharing)
         marked = " attnviz-chosen" if head in sharing else ""
-        label = html.element("b", f"keys, values {kv_head}")
+        label = html.element("b", _("keys, values {kv_head}").format(kv_head=kv_head))
         boxes.append(html.element("div", label, html.element("ul", *items), class_=f"attnviz-shared{marked}"))
     text = sharing_sentence(inputs)
     return html.element(
@@ -29,8 +30,9 @@ def sharing_sentence(inputs: Inputs) -> str:
     """Returns a sentence about how many heads share keys and values."""
     heads, kv_heads = inputs.heads, inputs.key.shape[0]
     if kv_heads == 1:
-        return f"All {heads} query heads share one head of keys and values (multi-query attention)."
-    return (
-        f"{heads} query heads share {kv_heads} heads of keys and values, {heads // kv_heads} each "
-        "(grouped-query attention)."
-    )
+        return _("All {heads} query heads share one head of keys and values (multi-query attention).").format(
+            heads=heads
+        )
+    return _(
+        "{heads} query heads share {kv_heads} heads of keys and values, {heads_2} each (grouped-query attention)."
+    ).format(heads=heads, kv_heads=kv_heads, heads_2=heads // kv_heads)

@@ -14,19 +14,21 @@ from attnviz.analysis.head_metrics import HEAD_METRICS, Excluded, HeadMetric, He
 from attnviz.analysis.work import heads_work, is_affordable
 from attnviz.figures.scatter import SHAPES, scatter
 from attnviz.formatting import number
+from attnviz.language import N_, _, in_sentence, option_name
 from attnviz.layer import Layer
 from attnviz.ui import cache, html
 from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_map import selected_map
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 from attnviz.ui.models import attention_kinds
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.widgets import help_text
 
 MENU = {metric.name: metric for metric in HEAD_METRICS}
-ACROSS, UP = "Distance", "Entropy"  # of the scatter, to begin with
-LEFT_OUT: dict[str, Excluded] = {"Nothing": "none", "The first token": "first", "Special tokens": "special"}
+ACROSS, UP = N_("Distance"), N_("Entropy")  # of the scatter, to begin with
+LEFT_OUT: dict[str, Excluded] = {N_("Nothing"): "none", N_("The first token"): "first", N_("Special tokens"): "special"}
 TABLE = "heads-table"
 MANY, SMALL = 300, 8  # so many points are smaller, of so many pixels
 HEIGHT, WIDTH = 400, 112  # of a chart, and of a column of the table
@@ -42,7 +44,9 @@ class MetricsTable:
     @property
     def names(self) -> list[str]:
         """The heads, in the order of the table."""
-        return [f"{self.layers[i].name}, head {head}" for i, head in self.heads]
+        return [
+            _("{name}, head {head}").format(name=option_name(self.layers[i].name), head=head) for i, head in self.heads
+        ]
 
     @property
     def heads(self) -> list[tuple[int, int]]:
@@ -58,23 +62,29 @@ def show(selection: ModelSelection) -> None:
     """Draws the heads as points and as rows of a table, and the map of the selected one."""
     places = st.columns(3, gap="medium")
     with places[0]:
-        across = _choose_metric("Across", ACROSS)
+        across = _choose_metric(N_("Across"), ACROSS)
     with places[1]:
-        up = _choose_metric("Up", UP)
+        up = _choose_metric(N_("Up"), UP)
     with places[2]:
         excluded = st.selectbox(
-            "Leave out", list(LEFT_OUT), key="leave-out", bind="query-params",
-            help="What is left out does not count as a query, and what lies on it as a key does not count either.",
+            _("Leave out"), list(LEFT_OUT), key="leave-out", bind="query-params",
+            format_func=names_of("leave-out", LEFT_OUT),
+            help=_("What is left out does not count as a query, and what lies on it as a key does not "
+"count either."),
         )  # fmt: skip
     notes = st.container()
     table = _compute(selection, LEFT_OUT[excluded])
     if len({*table.metrics.layers.tolist()}) < len(selection.layers):
         name = plain(selection.layer.name)
-        notes.caption(f"These are the heads of {name}: all would be too many for so long a text.")
+        notes.caption(_("These are the heads of {name}: all would be too many for so long a text.").format(name=name))
     metrics = list(dict.fromkeys((across, up)))
     for metric in metrics:
         if metric.name not in table.values:
-            notes.info(f"No head here has a number for “{metric.name}”. Choose another measure, or leave nothing out.")
+            notes.info(
+                _("No head here has a number for “{name}”. Choose another measure, or leave nothing out.").format(
+                    name=_(metric.name)
+                )
+            )
     row = next((i for i, head in enumerate(table.heads) if head == (selection.index, selection.head)), None)
     left, right = st.columns([0.56, 0.44], gap="medium")
     with left:
@@ -88,7 +98,10 @@ def show(selection: ModelSelection) -> None:
 
 
 def _choose_metric(label: str, start: str) -> HeadMetric:
-    name = st.selectbox(label, list(MENU), list(MENU).index(start), key=label.lower(), bind="query-params")
+    name = st.selectbox(
+        _(label), list(MENU), list(MENU).index(start), key=label.lower(), bind="query-params",
+        format_func=names_of(label.lower(), MENU),
+    )  # fmt: skip
     return MENU[name]
 
 
@@ -110,14 +123,14 @@ def _definition(metric: HeadMetric) -> str:
 
 
 def _title(metric: HeadMetric) -> str:
-    return metric.name if metric.unit == "share" else f"{metric.name}, {metric.unit}"
+    return _(metric.name) if metric.unit == "share" else f"{_(metric.name)}, {_(metric.unit)}"
 
 
 def value_text(metric: HeadMetric, value: float) -> str:
     """Returns a metric's value with its unit."""
     if np.isnan(value):
-        return "none"
-    return number(value) if metric.unit == "share" else f"{number(value)} {metric.unit}"
+        return _("none")
+    return number(value) if metric.unit == "share" else f"{number(value)} {_(metric.unit)}"
 
 
 def _numbered_kinds(layers: Sequence[Layer]) -> list[tuple[int, int]]:
@@ -131,7 +144,7 @@ def _kinds_legend(selection: ModelSelection) -> list[str]:
     """Returns the legend of the shapes of points; empty if there is one kind of attention."""
     names = {
         kind: attention_kinds.kind_name(layer, selection.model.is_encoder_decoder)
-        for layer, (kind, _) in zip(selection.layers, _numbered_kinds(selection.layers), strict=True)
+        for layer, (kind, place) in zip(selection.layers, _numbered_kinds(selection.layers), strict=True)
     }
     shapes = list(SHAPES.values())
     return [" · ".join(f"{shapes[kind % len(shapes)]} {name}" for kind, name in names.items())] * (len(names) > 1)
@@ -142,7 +155,9 @@ def _missing_points(table: MetricsTable, metrics: Sequence[HeadMetric]) -> list[
     counts = {metric.name: int(np.isnan(table.metrics.values[metric.name]).sum()) for metric in metrics}
     total = len(table.heads)
     return [
-        f"{count} of {total} heads have no {name.lower()} and no point; the table has them."
+        _("{count} of {total} heads have no {lower} and no point; the table has them.").format(
+            count=count, total=total, lower=in_sentence(name)
+        )
         for name, count in counts.items()
         if 0 < count < total
     ]
@@ -155,13 +170,13 @@ def _show_scatter(table: MetricsTable, across: HeadMetric, up: HeadMetric, selec
         x,
         y,
         [
-            f"{name}: {across.name.lower()} {value_text(across, a)}, {up.name.lower()} {value_text(up, b)}"
+            f"{name}: {in_sentence(across.name)} {value_text(across, a)}, {in_sentence(up.name)} {value_text(up, b)}"
             for name, a, b in zip(table.names, x.tolist(), y.tolist(), strict=True)
         ],
-        np.array([kinds[i][1] for i, _ in table.heads]),
+        np.array([kinds[i][1] for i, head in table.heads]),
         [] if selected is None else [selected],
         titles=(_title(across), _title(up)),
-        kinds=[kinds[i][0] for i, _ in table.heads],
+        kinds=[kinds[i][0] for i, head in table.heads],
         aspect=0.7,  # beside a map that is as high as it is wide
     )
     if len(x) > MANY:
@@ -169,12 +184,14 @@ def _show_scatter(table: MetricsTable, across: HeadMetric, up: HeadMetric, selec
     chart(
         picture,
         "heads-scatter",
-        label="Heads by what they do",
-        name=f"heads {across.name} {up.name}",
-        description=f"{len(x)} heads, each a point: {across.name} across, {up.name} up. The table has them, too.",
+        label=_("Heads by what they do"),
+        name=_("heads {name} {name_2}").format(name=across.name, name_2=up.name),
+        description=_("{count} heads, each a point: {name} across, {name_2} up. The table has them, too.").format(
+            count=len(x), name=across.name, name_2=up.name
+        ),
         height=HEIGHT,
-        hint="Each point is a head. Click to open it.",
-        on_click=lambda point, _: open_head(table.layers, *table.heads[point]),
+        hint=_("Each point is a head. Click to open it."),
+        on_click=lambda point, column: open_head(table.layers, *table.heads[point]),
     )
 
 
@@ -189,18 +206,18 @@ def _show_map(selection: ModelSelection, notes: DeltaGenerator) -> None:
         head_map.chart(largest=selection.colors.end([head_map.weights])),
         "opened-map",
         title=head_map.title,
-        label="Attention weights of the opened head",
-        name=f"attention {head_map.title}",
+        label=_("Attention weights of the opened head"),
+        name=_("attention {title}").format(title=head_map.title),
         description=f"{head_map.title}: {head_map.size}.",
         height=HEIGHT,
-        hint="Point at a cell.",
+        hint=_("Point at a cell."),
         on_view=head_map.on_view,
     )
 
 
 def _show_table(table: MetricsTable, selected: int | None) -> None:
     """Draws all heads as rows; a click on one opens it."""
-    layers = [table.layers[i].name for i, _ in table.heads]
+    layers = [option_name(table.layers[i].name) for i, head in table.heads]
     frame = pd.DataFrame({"Layer": layers, "Head": table.metrics.heads, **table.values})
 
     def select() -> None:
@@ -217,11 +234,11 @@ def _show_table(table: MetricsTable, selected: int | None) -> None:
         on_select=select,
         selection_mode="single-row",
         column_config={
-            "Layer": st.column_config.TextColumn(pinned=True),
-            "Head": st.column_config.NumberColumn(pinned=True),
+            "Layer": st.column_config.TextColumn(_("Layer"), pinned=True),
+            "Head": st.column_config.NumberColumn(_("Head"), pinned=True),
             **{name: _column(MENU[name], values) for name, values in table.values.items()},
         },
-        alt="Heads by what they do",
+        alt=_("Heads by what they do"),
     )
 
 

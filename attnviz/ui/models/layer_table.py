@@ -3,16 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from attnviz.formatting import grouped
+from attnviz.language import N_, _, option_name
 from attnviz.layer import Fidelity, Layer, LayerId
 from attnviz.ui import html
 from attnviz.ui.models.grouped_query import is_grouped
 
-HEADINGS = ("Layers", "Heads", "Tokens", "Who sees whom", "Weights")
-LABELS = {Fidelity.VERIFIED: "verified", Fidelity.UNVERIFIED: "unverified", Fidelity.WEIGHTS_ONLY: "weights only"}
+HEADINGS = (N_("Layers"), N_("Heads"), N_("Tokens"), N_("Who sees whom"), N_("Weights"))
+LABELS = {
+    Fidelity.VERIFIED: N_("verified"), Fidelity.UNVERIFIED: N_("unverified"),
+    Fidelity.WEIGHTS_ONLY: N_("weights only"),
+}  # fmt: skip
 MEANINGS = {
-    Fidelity.VERIFIED: "recomputed from the model's queries and keys, and compared with its own in a few rows",
-    Fidelity.UNVERIFIED: "recomputed from the model's queries and keys; the model gives nothing to compare with",
-    Fidelity.WEIGHTS_ONLY: "as the model computed them, without queries and keys",
+    Fidelity.VERIFIED: N_("recomputed from the model's queries and keys, and compared with its own in a few rows"),
+    Fidelity.UNVERIFIED: N_("recomputed from the model's queries and keys; the model gives nothing to compare with"),
+    Fidelity.WEIGHTS_ONLY: N_("as the model computed them, without queries and keys"),
 }
 
 
@@ -23,13 +28,15 @@ def layers_table(layers: Sequence[Layer], selected: int) -> html.Markup:
         rows.setdefault(_layer_cells(layer), []).append(i)
     marked = next(row for row, indices in enumerate(rows.values()) if selected in indices)
     names = (layer_ranges([layers[i].id for i in indices]) for indices in rows.values())
-    return html.table(HEADINGS, [(name, *cells) for name, cells in zip(names, rows, strict=True)], marked=marked)
+    return html.table(
+        [*map(_, HEADINGS)], [(name, *cells) for name, cells in zip(names, rows, strict=True)], marked=marked
+    )
 
 
 def fidelity_legend(layers: Sequence[Layer]) -> str:
     """Returns a legend of the fidelities of these layers."""
     present = {layer.fidelity for layer in layers}
-    return " · ".join(f"**{LABELS[one]}**: {meaning}" for one, meaning in MEANINGS.items() if one in present)
+    return " · ".join(f"**{_(LABELS[one])}**: {_(meaning)}" for one, meaning in MEANINGS.items() if one in present)
 
 
 def layer_ranges(layers: Sequence[LayerId]) -> str:
@@ -41,7 +48,8 @@ def layer_ranges(layers: Sequence[LayerId]) -> str:
         else:
             runs.append([layer])
     return ", ".join(
-        str(run[0] if len(run) == 1 else replace(run[0], index=f"{run[0].index}–{run[-1].index}")) for run in runs
+        option_name(str(run[0] if len(run) == 1 else replace(run[0], index=f"{run[0].index}–{run[-1].index}")))
+        for run in runs
     )
 
 
@@ -52,7 +60,9 @@ def _follows(layer: LayerId, before: LayerId) -> bool:
 
 def _layer_cells(layer: Layer) -> tuple[str, ...]:
     inputs, mechanism = layer.inputs, layer.mechanism
-    shared = f", {inputs.key.shape[0]} of keys" if is_grouped(inputs) else ""
-    tokens = f"{inputs.queries:,}" + (f" at {inputs.keys:,}" if inputs.queries != inputs.keys else "")
+    shared = _(", {shape} of keys").format(shape=inputs.key.shape[0]) if is_grouped(inputs) else ""
+    tokens = grouped(inputs.queries) + (
+        _(" at {keys}").format(keys=grouped(inputs.keys)) if inputs.queries != inputs.keys else ""
+    )
     visible = "—" if layer.locked else mechanism.mask.describe()
-    return f"{inputs.heads}{shared}", tokens, visible, LABELS[layer.fidelity] if layer.fidelity else "—"
+    return f"{inputs.heads}{shared}", tokens, visible, _(LABELS[layer.fidelity]) if layer.fidelity else "—"

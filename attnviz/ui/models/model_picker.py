@@ -6,6 +6,8 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.formatting import grouped
+from attnviz.language import N_, _
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, NotDownloaded, RemoteModel, allowed_models, is_minilm, model_id
 from attnviz.models.image_inputs import FORMATS
@@ -24,9 +26,10 @@ from attnviz.ui.models import download
 from attnviz.ui.models.model_source import ModelSource, UploadedPictureSource, load_model
 from attnviz.ui.models.text_box import choose_text, not_linked_note
 
-ANOTHER = (
-    "Any model of the [Hugging Face hub](https://huggingface.co/models) that transformers itself can build, with "
-    "weights as safetensors; or a folder on the computer that runs attnviz. No code that comes with a model is run."
+ANOTHER = N_(
+    "Any model of the [Hugging Face hub](https://huggingface.co/models) that transformers itself "
+    "can build, with weights as safetensors; or a folder on the computer that runs attnviz. No "
+    "code that comes with a model is run."
 )
 # Keys of the session.
 MODEL = "model"  # of the menu, and in the link
@@ -36,7 +39,7 @@ SUBMITTED = "submitted names"  # how many there were
 REFUSED = "refused model"  # with the reason
 LINKED = "layer and head of a link"
 AWAY = "model to download"
-HELP = "Models that are on this computer."
+HELP = N_("Models that are on this computer.")
 LONGEST = 44  # characters of a folder's path
 PICTURE_WIDTH = 120  # pixels of the picture beside the upload
 PICTURE_MB = 16  # of an uploaded picture, where uploads may be as large
@@ -53,7 +56,7 @@ def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
         name = _choose_model()
         facts = st.container()
     place = presentation.control("input", horizontal=True, gap="small")
-    with notes, st.spinner("Loading the model …", show_time=True):
+    with notes, st.spinner(_("Loading the model …"), show_time=True):
         problem = _load(name)
     if problem is not None and cache.last(LAST) is None and not is_installed():  # there is nothing to show instead
         notes.info(plain(str(problem)))
@@ -62,7 +65,7 @@ def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
         st.stop()
     with place:
         chosen = _choose_input(name if problem is None else _last_model(), facts)
-    with notes, st.spinner("Reading …", show_time=True):
+    with notes, st.spinner(_("Reading …"), show_time=True):
         source = cache.or_last_good(LAST, chosen.run, lambda: ModelSource().run(), notes, problem)
         source, layers = with_layers(source, ModelSource())
     if problem is not None:
@@ -101,7 +104,11 @@ def with_layers(source: ModelSource, fallback: ModelSource) -> tuple[ModelSource
 def model_notes(model: Model, layers: Trace) -> list[str]:
     """Returns notes on a model and on its missing layers."""
     missing = layers.missing
-    more = [f"{len(missing) - MOST_MISSING} more are not shown."] if len(missing) > MOST_MISSING else []
+    more = (
+        [_("{count} more are not shown.").format(count=len(missing) - MOST_MISSING)]
+        if len(missing) > MOST_MISSING
+        else []
+    )
     return [*model.notes, *missing[:MOST_MISSING], *more]
 
 
@@ -110,13 +117,28 @@ def _model_facts(source: ModelSource, layers: Trace) -> str:
     model = source.model()
     parameters = sum(parameter.numel() for parameter in model.model.parameters())
     heads = sorted({layer.inputs.heads for layer in layers})
-    head_counts = f"{heads[0]}" if len(heads) == 1 else f"{heads[0]} to {heads[-1]}"
-    reader = "the model" if model.limit < MOST_TOKENS else "attnviz"
-    limit = f"; {reader} reads at most {model.limit:,} tokens" if "text" in model.modality else ""
+    head_counts = f"{heads[0]}" if len(heads) == 1 else _("{head} to {head_2}").format(head=heads[0], head_2=heads[-1])
+    reader = _("the model") if model.limit < MOST_TOKENS else "attnviz"
+    limit = (
+        _("; {reader} reads at most {limit} tokens").format(reader=reader, limit=grouped(model.limit))
+        if "text" in model.modality
+        else ""
+    )
     name = shortened_path(source.name) if model_cache.is_path(source.name) else model.name
     title = f"{name} ({type(model.model).__name__})"
-    dtype = "" if model.model.dtype is torch.float32 else f" in {type_name(model.model.dtype)}"
-    return f"{title}: {len(layers)} attention layers of {head_counts} heads, {parameters:,} parameters{dtype}{limit}"
+    dtype = (
+        ""
+        if model.model.dtype is torch.float32
+        else _(" in {type_name}").format(type_name=type_name(model.model.dtype))
+    )
+    return _("{title}: {count} attention layers of {head_counts} heads, {parameters} parameters{dtype}{limit}").format(
+        title=title,
+        count=len(layers),
+        head_counts=head_counts,
+        parameters=grouped(parameters),
+        dtype=dtype,
+        limit=limit,
+    )
 
 
 def shortened_path(path: str) -> str:
@@ -136,19 +158,19 @@ def _choose_model() -> str:
     current = state.get(MODEL, st.query_params.get(MODEL)) or MINILM  # even if it will be refused, with a reason
     options = list(dict.fromkeys([*model_choices(), current]))
     name = st.selectbox(
-        "Model", options, 0, key=MODEL, bind="query-params", accept_new_options=not hosted,
-        help=None if hosted else HELP,
+        _("Model"), options, 0, key=MODEL, bind="query-params", accept_new_options=not hosted,
+        help=None if hosted else _(HELP),
     )  # fmt: skip
     if not hosted:
         # Each name has a box of its own: a box that is emptied in the run that closes its popover is no longer there
         # to hear of it, and its old text would be submitted once more when the popover is opened again.
         number = state.get(SUBMITTED) or ""
-        with st.popover("Another model", icon=":material/add:", width="stretch", key=f"another model{number}"):
+        with st.popover(_("Another model"), icon=":material/add:", width="stretch", key=f"another model{number}"):
             st.text_input(
-                "Its id on the hub, or the path of a folder", key=f"another{number}", on_change=_submit,
+                _("Its id on the hub, or the path of a folder"), key=f"another{number}", on_change=_submit,
                 placeholder="openai-community/gpt2", args=(f"another{number}",),
             )  # fmt: skip
-            st.caption(ANOTHER)
+            st.caption(_(ANOTHER))
     return _model_id(name)
 
 
@@ -212,7 +234,7 @@ def _offer_remedy(name: str) -> None:
             st.rerun()
         download.offer(away, model_cache.HUB)
     elif allowed_models() is None or name in model_choices():
-        st.button("Try again", icon=":material/refresh:", key="again", on_click=_retry)
+        st.button(_("Try again"), icon=":material/refresh:", key="again", on_click=_retry)
 
 
 def _retry() -> None:
@@ -234,7 +256,7 @@ def _choose_input(name: str, facts: DeltaGenerator) -> ModelSource:
     """Draws the widgets of the model's inputs."""
     model, source = load_model(name), ModelSource("" if is_minilm(name) else name, "")
     if "text" in model.modality:
-        source = replace(source, text=choose_text("Text", EXAMPLE, "text"))
+        source = replace(source, text=choose_text(_("Text"), EXAMPLE, "text"))
         source = replace(source, pair=_choose_pair(model))
     picture = _choose_picture(model, facts) if "picture" in model.modality else None
     return UploadedPictureSource(source.name, source.text, source.pair, picture) if picture else source
@@ -243,8 +265,8 @@ def _choose_input(name: str, facts: DeltaGenerator) -> ModelSource:
 def _choose_picture(model: Model, facts: DeltaGenerator) -> File | None:
     """Draws the upload, and the picture as the model sees it."""
     kinds = [kind.lower() for kind in FORMATS]
-    about = "The largest square from its middle is what the model sees."
-    uploaded = st.file_uploader("Picture", kinds, key="picture", max_upload_size=picture_megabytes(), help=about)
+    about = _("The largest square from its middle is what the model sees.")
+    uploaded = st.file_uploader(_("Picture"), kinds, key="picture", max_upload_size=picture_megabytes(), help=about)
     file = File(uploaded.name, uploaded.getvalue()) if uploaded else None
     inputs = model.image_inputs
     if inputs is not None:
@@ -256,16 +278,19 @@ def _choose_picture(model: Model, facts: DeltaGenerator) -> File | None:
         side = inputs.size // inputs.patch
         facts.image(
             ((pixels * spread + mean).clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy(),
-            f"{side} × {side} patches, named row·column",
+            _("{side} × {side} patches, named row·column").format(side=side),
             width=PICTURE_WIDTH,
         )
     return file
 
 
 def _choose_pair(model: Model) -> str:
-    label, about = "Second text", "Another sentence, which the model reads after the first."
+    label, about = _("Second text"), _("Another sentence, which the model reads after the first.")
     if model.is_encoder_decoder:
-        label, about = "Decoder’s input", "What the decoder reads, and goes on with; without it, it writes by itself."
+        label, about = (
+            _("Decoder’s input"),
+            _("What the decoder reads, and goes on with; without it, it writes by itself."),
+        )
     elif model.outputs == "next token":
-        about = "The model reads it right after the first, as one text."
+        about = _("The model reads it right after the first, as one text.")
     return choose_text(label, "", "second", help=about, width=260)

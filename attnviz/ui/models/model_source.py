@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from attnviz.analysis.head_maps import Special, shown_positions
 from attnviz.analysis.work import HEAVY_WORK
+from attnviz.language import N_
 from attnviz.models import model_cache
 from attnviz.models.hub import is_minilm
 from attnviz.models.model import Model
@@ -32,8 +33,8 @@ class ModelSource(Source):
     """A text, a pair of texts or a picture, and a model: an id of the hub, or a local folder."""
 
     name: str = ""  # of the model, as `model_cache.model` takes it
-    text: str = field(default=EXAMPLE, metadata={"label": "Text"})
-    pair: str = field(default="", metadata={"label": "Second text"})
+    text: str = field(default=EXAMPLE, metadata={"label": N_("Text")})
+    pair: str = field(default="", metadata={"label": N_("Second text")})
     image: File | None = None
     # Tells the model of a folder from one that was saved there later: `repr` is the key of what is kept.
     edition: int = field(default=0, compare=False)

@@ -10,7 +10,8 @@ import streamlit as st
 from attnviz.analysis.needle import PassageMass, find_passage, passage_mass
 from attnviz.analysis.work import check_heads
 from attnviz.figures.bands import add_bands
-from attnviz.formatting import number
+from attnviz.formatting import grouped, number
+from attnviz.language import N_, _, option_name
 from attnviz.layer import Layer
 from attnviz.sources.haystack import LEAST_WORDS, Haystack
 from attnviz.ui import cache, html
@@ -28,10 +29,10 @@ STEP = 20  # words
 START = Haystack()
 LENGTH, DEPTH = "needle-words", "needle-depth"  # in the link
 TABLE = "needle-table"
-MASS, UNIFORM = "Mass on the fact", "× uniform"  # columns
+MASS, UNIFORM = N_("Mass on the fact"), N_("× uniform")  # columns
 HEIGHT, WIDTH = 470, 120  # of the map and the table, and of a column
-TEXT_ONLY = "A needle is hidden in a text, and this model sees pictures. Choose a model that reads text."
-SHORT = "{name} reads at most {limit} tokens, too few for a text with a fact hidden in it. Choose another model."
+TEXT_ONLY = N_("A needle is hidden in a text, and this model sees pictures. Choose a model that reads text.")
+SHORT = N_("{name} reads at most {limit} tokens, too few for a text with a fact hidden in it. Choose another model.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +50,8 @@ def show(selection: ModelSelection) -> None:
     model = selection.model
     most = min(MOST_WORDS, int(model.limit * WORDS_A_TOKEN)) // STEP * STEP
     if model.modality != "text" or most <= LEAST_WORDS:
-        limit = SHORT.format(name=model.name, limit=f"{model.limit:,}")
-        st.info(plain(TEXT_ONLY if model.modality != "text" else limit))
+        limit = _(SHORT).format(name=model.name, limit=grouped(model.limit))
+        st.info(plain(_(TEXT_ONLY) if model.modality != "text" else limit))
         return
     haystack = _choose_haystack(most)
     try:
@@ -59,13 +60,21 @@ def show(selection: ModelSelection) -> None:
     except ValueError as problem:
         st.error(plain(str(problem)), icon=":material/error:")
         return
-    st.html(html.paragraphs([f"Hidden in the text: “{haystack.fact}” At its end: “{haystack.question}”"]))
+    st.html(
+        html.paragraphs(
+            [
+                _("Hidden in the text: “{fact}” At its end: “{question}”").format(
+                    fact=haystack.fact, question=haystack.question
+                )
+            ]
+        )
+    )
     left, right = st.columns([0.44, 0.56], gap="medium")
     with left:
         _show_table(example, masses, selection)
     with right:
         _show_map(example, masses, selection)
-    with st.expander("The text"):
+    with st.expander(_("The text")):
         st.text(haystack.text)
 
 
@@ -75,12 +84,12 @@ def _choose_haystack(most: int) -> Haystack:
     places = st.columns(2, gap="medium")
     with places[0]:
         words = st.slider(
-            "Words in the text", LEAST_WORDS, most, min(START.words, most), STEP, key=LENGTH, bind="query-params"
+            _("Words in the text"), LEAST_WORDS, most, min(START.words, most), STEP, key=LENGTH, bind="query-params"
         )
     with places[1]:
         depth = st.slider(
-            "Depth of the fact", 0, 100, START.depth, 5, format="%d%%", key=DEPTH, bind="query-params",
-            help="At 0% it is at the beginning of the text, at 100% before the question.",
+            _("Depth of the fact"), 0, 100, START.depth, 5, format="%d%%", key=DEPTH, bind="query-params",
+            help=_("At 0% it is at the beginning of the text, at 100% before the question."),
         )  # fmt: skip
     return Haystack(words, depth)
 
@@ -110,8 +119,8 @@ def _show_table(example: HaystackLayers, masses: PassageMass, selection: ModelSe
     mass = masses.mass[order].numpy()
     frame = pd.DataFrame(
         {
-            "Layer": [example.layers[index].name for index, _ in heads],
-            "Head": [head for _, head in heads],
+            "Layer": [option_name(example.layers[index].name) for index, head in heads],
+            "Head": [head for index, head in heads],
             MASS: mass,
             UNIFORM: mass / np.maximum(masses.uniform[order].numpy(), 1e-9),
         }
@@ -132,25 +141,40 @@ def _show_table(example: HaystackLayers, masses: PassageMass, selection: ModelSe
         on_select=select,
         selection_mode="single-row",
         column_config={
-            "Layer": st.column_config.TextColumn(width=84),
-            "Head": st.column_config.NumberColumn(width=48),
+            "Layer": st.column_config.TextColumn(_("Layer"), width=84),
+            "Head": st.column_config.NumberColumn(_("Head"), width=48),
             MASS: st.column_config.ProgressColumn(
-                width=WIDTH, format="%.3f", min_value=0.0, max_value=float(mass.max(initial=0)) or 1.0,
-                help="How much of its attention the question gives to the fact, averaged over the question’s tokens.",
+                _(MASS),
+                width=WIDTH,
+                format="%.3f",
+                min_value=0.0,
+                max_value=float(mass.max(initial=0)) or 1.0,
+                help=_(
+                    "How much of its attention the question gives to the fact, averaged over the question’s tokens."
+                ),
             ),
             UNIFORM: st.column_config.NumberColumn(
-                width=84, format="%.1f×", help="1 is what a head gives to the fact if it attends to all tokens equally."
+                _(UNIFORM),
+                width=84,
+                format="%.1f×",
+                help=_("1 is what a head gives to the fact if it attends to all tokens equally."),
             ),
         },
-        alt="Heads by their mass on the fact",
-    )  # fmt: skip
+        alt=_("Heads by their mass on the fact"),
+    )
 
 
 def _show_map(example: HaystackLayers, masses: PassageMass, selection: ModelSelection) -> None:
     """Draws the selected head, with the rows and columns of the fact and the rows of the question."""
     index = next((i for i, layer in enumerate(example.layers) if layer.name == selection.layer.name), None)
     if index is None:
-        st.info(plain(f"The text does not attend to itself in {selection.layer.name}. Open a head of the table."))
+        st.info(
+            plain(
+                _("The text does not attend to itself in {name}. Open a head of the table.").format(
+                    name=selection.layer.name
+                )
+            )
+        )
         return
     mechanisms = [layer.mechanism for layer in example.layers]
     here = replace(
@@ -165,11 +189,11 @@ def _show_map(example: HaystackLayers, masses: PassageMass, selection: ModelSele
         picture,
         "needle-map",
         title=head_map.title,
-        label="Attention weights of the opened head",
-        name=f"attention {head_map.title} needle",
+        label=_("Attention weights of the opened head"),
+        name=_("attention {title} needle").format(title=head_map.title),
         description=_sentence(masses, index, selection, head_map),
         height=HEIGHT,
-        hint="Marked: the fact, and the question’s rows.",
+        hint=_("Marked: the fact, and the question’s rows."),
         on_view=head_map.on_view,
     )
     st.html(html.summary(_sentence(masses, index, selection, head_map)))
@@ -183,10 +207,10 @@ def _band(positions: Sequence[int], passage: slice) -> tuple[int, int]:
 
 def _sentence(masses: PassageMass, index: int, selection: ModelSelection, head_map: HeadMap) -> str:
     if not isinstance(selection.head, int):
-        return f"{head_map.title}: choose one head to see its mass on the fact."
+        return _("{title}: choose one head to see its mass on the fact.").format(title=head_map.title)
     here = int(((masses.layers == index) & (masses.heads == selection.head)).nonzero()[0, 0])
     mass, uniform = float(masses.mass[here]), float(masses.uniform[here])
-    return (
-        f"{head_map.title}: the question gives {number(mass)} of its attention to the fact; "
-        f"spread over all tokens alike, it would be {number(uniform)}."
-    )
+    return _(
+        "{title}: the question gives {mass} of its attention to the fact; spread over all tokens "
+        "alike, it would be {uniform}."
+    ).format(title=head_map.title, mass=number(mass), uniform=number(uniform))

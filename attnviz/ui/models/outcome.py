@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attnviz.analysis.work import check_work, heads_work
 from attnviz.formatting import fixed, number, visible
+from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.models.intervention_run import (
     Candidate,
@@ -34,9 +35,9 @@ from attnviz.ui.models.model_source import ModelSource
 
 LONGEST = 60  # characters of what the decoder has written
 MOST = 5  # tokens whose labels are listed
-PICTURE = "What {name} makes of the picture in the end is not compared: it is the maps that show the change."
+PICTURE = N_("What {name} makes of the picture in the end is not compared: it is the maps that show the change.")
 _outcomes = cache.ResultCache(4)  # whose maps take memory
-NEITHER = (
+NEITHER = N_(
     "{name} gives neither a next token, nor labels, nor a vector of a sentence, so it is the maps that show the change."
 )
 
@@ -79,7 +80,7 @@ def _compute_outcome(example: IntervenedExample) -> Outcome:
     inputs = model.encode(*example_input)
     output = model.output(inputs) if model.outputs else None
     if intervention.is_empty:
-        run, sentence = InterventionRun(before, output), UNCHANGED
+        run, sentence = InterventionRun(before, output), _(UNCHANGED)
     else:
         _check_work(before, intervention)
         run = run_with_interventions(model, [intervention], *example_input)
@@ -104,7 +105,7 @@ def _candidates(model: Model, before: Tensor | None, after: Tensor | None) -> li
 def _check_work(layers: Sequence[Layer], intervention: Intervention) -> None:
     """Raises ValueError if an intervention takes too much work; every layer's heads are computed twice."""
     work = heads_work(layers, [intervention.apply(layer.mechanism, i) for i, layer in enumerate(layers)])
-    check_work(work, "To run the model so", "Take a shorter text, or another score.")
+    check_work(work, _("To run the model so"), _("Take a shorter text, or another score."))
 
 
 # Sentences about the output
@@ -113,16 +114,16 @@ def _check_work(layers: Sequence[Layer], intervention: Intervention) -> None:
 def _output_sentence(example: IntervenedExample, before: Tensor | None, after: Tensor | None) -> str:
     model = example.model()
     if before is None or after is None:
-        return (PICTURE if model.modality == "picture" else NEITHER).format(name=model.name)
+        return _(PICTURE if model.modality == "picture" else NEITHER).format(name=model.name)
     if model.outputs == "token labels":
         return token_label_sentence(
             token_labels(model, before, after), model.encode(example.text, example.pair).source.tokens
         )
     if candidates := _candidates(model, before, after):
         bits = None if has_many_labels(model) else kl_divergence(before, after)
-        article = "The decoder’s" if model.is_encoder_decoder else "The"
-        kind = "next token" if model.outputs == "next token" else "label"
-        return candidate_sentence(candidates, bits, f"{article} likeliest {kind}")
+        article = _("The decoder’s") if model.is_encoder_decoder else _("The")
+        kind = _("next token") if model.outputs == "next token" else "label"
+        return candidate_sentence(candidates, bits, _("{article} likeliest {kind}").format(article=article, kind=kind))
     if model.outputs == "labels":
         return score_sentence(float(before), float(after))
     if example.pair.strip():
@@ -135,46 +136,56 @@ def candidate_sentence(candidates: Sequence[Candidate], bits: float | None, subj
     old, new = max(candidates, key=lambda one: one.before), max(candidates, key=lambda one: one.after)
     sentence = f"{subject} "
     if old is new:
-        sentence += f"stays “{visible(old.text)}”: {number(old.before)} before, {number(old.after)} with the change."
+        sentence += _("stays “{text}”: {before} before, {after} with the change.").format(
+            text=visible(old.text), before=number(old.before), after=number(old.after)
+        )
     else:
-        sentence += f"was “{visible(old.text)}” ({number(old.before)}, and {number(old.after)} with the change); now "
-        sentence += f"it is “{visible(new.text)}” ({number(new.after)})."
+        sentence += _("was “{text}” ({before}, and {after} with the change); now ").format(
+            text=visible(old.text), before=number(old.before), after=number(old.after)
+        )
+        sentence += _("it is “{text}” ({after}).").format(text=visible(new.text), after=number(new.after))
     if bits is None:
         return sentence
-    return f"{sentence} KL(as trained ‖ changed) is {number(bits) if isfinite(bits) else 'infinitely many'} bits."
+    kl = _("KL(as trained ‖ changed) is {bits} bits.").format(
+        bits=number(bits) if isfinite(bits) else _("infinitely many")
+    )
+    return f"{sentence} {kl}"
 
 
 def score_sentence(before: float, after: float) -> str:
     """Returns a sentence about the effect on the only number that a model gives."""
-    return f"The model’s score is {fixed(before, 3)}; with the change it is {fixed(after, 3)}."
+    return _("The model’s score is {before}; with the change it is {after}.").format(
+        before=fixed(before, 3), after=fixed(after, 3)
+    )
 
 
 def token_label_sentence(labels: Sequence[TokenLabel], tokens: Sequence[str]) -> str:
     """Returns a sentence about the effect on the labels of tokens."""
     others = [one for one in labels if one.before != one.after]
     if not others:
-        return "Each token keeps its likeliest label."
+        return _("Each token keeps its likeliest label.")
     listed = [
         f"{visible(tokens[one.position])} ({visible(one.before)} → {visible(one.after)})" for one in others[:MOST]
     ]
     end = ", …" if len(others) > MOST else "."
-    verb = "gets another likeliest label" if len(others) == 1 else "get other likeliest labels"
-    return f"{len(others)} of {len(labels)} tokens {verb}: {', '.join(listed)}{end}"
+    verb = _("gets another likeliest label") if len(others) == 1 else _("get other likeliest labels")
+    return _("{count} of {count_2} tokens {verb}: {join}{end}").format(
+        count=len(others), count_2=len(labels), verb=verb, join=", ".join(listed), end=end
+    )
 
 
 def vector_sentence(angle: float) -> str:
     """Returns a sentence about the effect on the vector of a sentence."""
-    return (
-        f"The vector of the sentence has a cosine of {fixed(angle, 3)} with the vector that it has without the change."
-    )
+    return _(
+        "The vector of the sentence has a cosine of {angle} with the vector that it has without the change."
+    ).format(angle=fixed(angle, 3))
 
 
 def similarity_sentence(before: float, after: float) -> str:
     """Returns a sentence about the effect on the similarity of two sentences."""
-    return (
-        f"The two sentences, each read by itself, have vectors with a cosine of {fixed(before, 3)}; with the change it "
-        f"is {fixed(after, 3)}."
-    )
+    return _(
+        "The two sentences, each read by itself, have vectors with a cosine of {before}; with the change it is {after}."
+    ).format(before=fixed(before, 3), after=fixed(after, 3))
 
 
 def _decoded_text(model: Model, inputs: ModelInputs) -> str:
@@ -187,5 +198,5 @@ def written_sentence(text: str, is_typed: bool) -> str:
     """Returns a sentence about what the decoder has written before its next token."""
     text = text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
     written = f"“{visible(text)}”" if text.strip() else "nothing"
-    by = ", as you typed" if is_typed else " by itself, without the change"
-    return f"The decoder has written {written}{by}. What may come next?"
+    by = _(", as you typed") if is_typed else _(" by itself, without the change")
+    return _("The decoder has written {written}{by}. What may come next?").format(written=written, by=by)

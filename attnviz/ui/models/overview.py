@@ -12,12 +12,14 @@ from attnviz import figures
 from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, HeadMetricTable, head_metrics
 from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import number
+from attnviz.language import N_, _, in_sentence, option_name, plural
 from attnviz.ui import cache, head_charts
 from attnviz.ui.chart import chart
 from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
 from attnviz.ui.head_controls import head_names, open_head
 from attnviz.ui.head_map import selected_map, selected_thumbnails
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import chosen_option, names_of
 from attnviz.ui.models import attention_kinds, grouped_query, layer_table, products
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.models.text_box import not_linked_note
@@ -27,8 +29,8 @@ from attnviz.ui.widgets import help_text
 
 MOST_MOSAICS = 3  # that fit side by side
 LOW = 320  # pixels of a mosaic above the large map
-MAPS = "Attention maps"
-DOWNSAMPLED = "The part in view, in the cells that are drawn: the number of each that its color shows."
+MAPS = N_("Attention maps")
+DOWNSAMPLED = N_("The part in view, in the cells that are drawn: the number of each that its color shows.")
 
 
 def show(selection: ModelSelection) -> None:
@@ -49,9 +51,9 @@ def show(selection: ModelSelection) -> None:
             notes.info(plain(note))
         _show_heads(selected, others, thumbnails, metric, table)
     if grouped_query.is_grouped(inputs):
-        st.markdown("#### Heads that share keys")
+        st.markdown(f"#### {_('Heads that share keys')}")
         st.html(grouped_query.diagram(inputs, selection.head if isinstance(selection.head, int) else None))
-    st.markdown("#### The layers")
+    st.markdown(f"#### {_('The layers')}")
     st.html(layer_table.layers_table(selection.layers, selection.index))
     if meaning := layer_table.fidelity_legend(selection.layers):
         st.caption(meaning)
@@ -97,7 +99,7 @@ def _show_heads(
     for i, (place, one) in enumerate(zip(above, every, strict=True)):
         key, height = (f"heads-{i}", LOW) if others else ("heads", head_charts.HEIGHT)
         is_selected = one is selection
-        hint = "" if others else "Click a head to open it."  # the low ones have no room for it
+        hint = "" if others else _("Click a head to open it.")  # the low ones have no room for it
         with place:
             if others:
                 st.markdown(f"**{titles[i]}**")
@@ -114,8 +116,8 @@ def _show_heads(
     with below:
         with st.columns([0.8, 0.2])[1]:
             source = selection.source
-            not_linked = f"{FILE_NOT_LINKED if source.private else ''} {not_linked_note(source.text, source.pair)}"
-            downloads(head_map, figure, "" if is_whole else DOWNSAMPLED, not_linked=not_linked.strip())
+            not_linked = f"{_(FILE_NOT_LINKED) if source.private else ''} {not_linked_note(source.text, source.pair)}"
+            downloads(head_map, figure, "" if is_whole else _(DOWNSAMPLED), not_linked=not_linked.strip())
         if hidden is None:
             weights = None if row is None else head_charts.row_weights(selection, head_map, row)
             products.show(selection, row, weights)
@@ -135,16 +137,19 @@ def _mosaic_places(
 def _choose_metric() -> HeadMetric | None:
     """Draws the menu of metrics that color the heads; returns the metric, or None for attention maps."""
     menu = {metric.name: metric for metric in HEAD_METRICS}
-    name = st.session_state.get("color-by", st.query_params.get("color-by"))
-    about = help_text(type(menu[name])) if name in menu else "Small maps of all heads, or one number for each."
-    chosen = st.selectbox("Color by", [MAPS, *menu], key="color-by", bind="query-params", help=about)
+    name = chosen_option("color-by", [MAPS, *menu])
+    about = help_text(type(menu[name])) if name in menu else _("Small maps of all heads, or one number for each.")
+    chosen = st.selectbox(
+        _("Color by"), [MAPS, *menu], key="color-by", bind="query-params", help=about,
+        format_func=names_of("color-by", [MAPS, *menu]),
+    )  # fmt: skip
     return menu.get(chosen)
 
 
 def _compute_metric(selection: ModelSelection, metric: HeadMetric) -> HeadMetricTable:
     layers = selection.layers
     work = heads_work(layers, selection.mechanisms)
-    check_work(work, "To measure all heads", "Take a shorter text, or color by attention maps.")
+    check_work(work, _("To measure all heads"), _("Take a shorter text, or color by attention maps."))
     return cache.once(
         partial(head_metrics, layers, metrics=[metric]), "heads colored by", selection.source, metric.name, work=work
     )
@@ -162,10 +167,10 @@ def _show_grid(
     """Draws the heads of the mosaic's layers as cells, colored by a metric; a click opens a head."""
     layers, names = selection.mosaic_layers, head_names(selection.layer.inputs.heads)
     values = np.stack([table.values[metric.name][table.layers == layer] for layer in layers], axis=1)
-    unit = "" if metric.unit == "share" else f" {metric.unit}"
+    unit = "" if metric.unit == "share" else f" {_(metric.unit)}"
     sentences = [
-        f"{selection.layers[layer].name}, {name.lower()}: "
-        + ("none" if np.isnan(value) else f"{number(float(value))}{unit}")
+        f"{option_name(selection.layers[layer].name)}, {in_sentence(name)}: "
+        + (_("none") if np.isnan(value) else f"{number(float(value))}{unit}")
         for name, row in zip(names, values, strict=True)
         for layer, value in zip(layers, row, strict=True)
     ]
@@ -174,7 +179,7 @@ def _show_grid(
     chosen = []
     if is_selected and isinstance(selection.head, int):
         chosen = [selection.head * len(layers) + layers.index(selection.index)]
-    picture = figures.head_grid(values, sentences, largest=largest, chosen=chosen, titles=("heads", "layers"))
+    picture = figures.head_grid(values, sentences, largest=largest, chosen=chosen, titles=(_("heads"), _("layers")))
 
     def click(row: int, column: int) -> None:
         place = picture.spec.head_at(row, column)
@@ -184,11 +189,11 @@ def _show_grid(
     chart(
         picture,
         key,
-        label=metric.name,
-        name=f"heads by {metric.name.lower()}",
-        description=f"{len(sentences)} heads, each a cell; the head menu opens one.",
+        label=_(metric.name),
+        name=_("heads by {lower}").format(lower=in_sentence(metric.name)),
+        description=_("{count} heads, each a cell; the head menu opens one.").format(count=len(sentences)),
         height=height,
-        title=metric.name,
+        title=_(metric.name),
         hint=hint,
         on_click=click,
     )
@@ -202,8 +207,13 @@ def missing_layers(selection: ModelSelection, drawn: Sequence[ModelSelection]) -
     if not missing:
         return ""
     if not drawn[0].all_layers:
-        return f"All heads of all layers would take long on so long a text: the mosaic has {name} alone."
-    return (
-        f"The mosaic has the layers that are like {name}; {layer_table.layer_ranges(missing)} "
-        f"{'has' if len(missing) == 1 else 'have'} other numbers of heads or tokens. Choose one in the menu to see it."
-    )
+        return _("All heads of all layers would take long on so long a text: the mosaic has {name} alone.").format(
+            name=name
+        )
+    return plural(
+        "The mosaic has the layers that are like {name}; {others} has other numbers of heads or tokens. Choose one in "
+        "the menu to see it.",
+        "The mosaic has the layers that are like {name}; {others} have other numbers of heads or tokens. Choose one "
+        "in the menu to see it.",
+        len(missing),
+    ).format(name=option_name(name), others=layer_table.layer_ranges(missing))

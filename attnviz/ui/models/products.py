@@ -11,7 +11,8 @@ from attnviz import figures
 from attnviz.analysis.head_maps import Special, strongest_keys
 from attnviz.figures.products import scaled
 from attnviz.figures.sentences import CellSentences
-from attnviz.formatting import number
+from attnviz.formatting import grouped, number
+from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, ScaledDot
@@ -21,11 +22,12 @@ from attnviz.ui.color_range import largest_weight
 from attnviz.ui.head_map import zoom_key
 from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import bias_phrase
+from attnviz.ui.menus import names_of
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import numbered_token
 
-STRONGEST = "Its strongest key"
+STRONGEST = N_("Its strongest key")
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions
 KEY = "key"
 
@@ -50,15 +52,15 @@ def show(selection: ModelSelection, row: int | None, weights: Float[torch.Tensor
         st.caption(plain(selection.layer.locked_reason))
         return
     if not isinstance(head, int):
-        st.caption("Choose one head to see its queries, keys and values.")
+        st.caption(_("Choose one head to see its queries, keys and values."))
         return
     key = _show_score(selection, row, weights, head)
     query_head, key_head = inputs.query_of(head), inputs.key_of(head)
     pin, choose = _pin_row(selection), _choose_key(selection)
     sides = (
-        ("Queries", query_head, inputs.query_tokens, selection.queries[row] if row is not None else None, pin),
-        ("Keys", key_head, inputs.key_tokens, key, choose),
-        ("Values", inputs.value_of(head), inputs.key_tokens, key, choose),
+        (_("Queries"), query_head, inputs.query_tokens, selection.queries[row] if row is not None else None, pin),
+        (_("Keys"), key_head, inputs.key_tokens, key, choose),
+        (_("Values"), inputs.value_of(head), inputs.key_tokens, key, choose),
     )
     for column, (name, vectors, tokens, marked, on_click) in zip(st.columns(3, gap="medium"), sides, strict=True):
         with column:
@@ -89,21 +91,22 @@ def _show_score(
     names = selection.key_names
     with menu:
         chosen = st.selectbox(
-            "Key", [STRONGEST, *names], key=KEY, bind="query-params",
-            help="Or click a cell of the map: it pins its query and chooses its key.",
+            _("Key"), [STRONGEST, *names], key=KEY, bind="query-params",
+            format_func=names_of(KEY, [STRONGEST, *names]),
+            help=_("Or click a cell of the map: it pins its query and chooses its key."),
         )  # fmt: skip
         if row is None or weights is None:
-            st.html(html.element("p", "Pin a query, or click a cell of the map above."))
+            st.html(html.element("p", _("Pin a query, or click a cell of the map above.")))
             return None
         best = strongest_keys(weights, 1)
         if chosen == STRONGEST and not best:
-            st.html(html.element("p", "This query may look at nothing."))
+            st.html(html.element("p", _("This query may look at nothing.")))
             return None
         column = best[0][0] if chosen == STRONGEST else names.index(chosen)
         query, key = selection.queries[row], selection.keys[column]
         scale = score_scale(mechanism, inputs.query.shape[-1])
         if scale is None:
-            st.html(html.element("p", "The scores of this layer are no sums of products."))
+            st.html(html.element("p", _("The scores of this layer are no sums of products.")))
             return key
         pair = inputs.query_of(head)[query].numpy(), inputs.key_of(head)[key].numpy()
         tokens = numbered_token(inputs, inputs.query_tokens, query), numbered_token(inputs, inputs.key_tokens, key)
@@ -115,11 +118,13 @@ def _show_score(
         chart(
             figures.products(*pair, scale=scale),
             "products",
-            label="Products",
-            name=f"products {selection.title}",
-            description=f"{len(pair[0])} bars, one for each dimension: what it adds to the score.",
+            label=_("Products"),
+            name=_("products {title}").format(title=selection.title),
+            description=_("{count} bars, one for each dimension: what it adds to the score.").format(
+                count=len(pair[0])
+            ),
             height=230,
-            hint="Point at a bar to read it.",
+            hint=_("Point at a bar to read it."),
             grows=False,
         )
     return key
@@ -148,16 +153,21 @@ def score_text(
     """Returns a sentence about one score: the sum of its terms, the biases, and the resulting weight."""
     best = int(np.argmax(np.abs(terms)))
     values = [number(value) for value in (float(terms.sum()), *(value for _, value in steps))]
-    phrases = "".join(f"{values[i]}, {phrase}, makes {values[i + 1]}. " for i, (phrase, _) in enumerate(steps))
-    becomes = f"A score of {values[-1]} becomes a weight of {number(weight)}{', rescaled with its row' * rescaled}."
-    product = html.Markup("Query {} and key {}<br>q · k{} = <b>{}</b>").format(
+    phrases = "".join(
+        _("{value}, {phrase}, makes {value_2}. ").format(value=values[i], phrase=phrase, value_2=values[i + 1])
+        for i, (phrase, after) in enumerate(steps)
+    )
+    becomes = _("A score of {score} becomes a weight of {weight}{rescaled}.").format(
+        score=values[-1], weight=number(weight), rescaled=_(", rescaled with its row") if rescaled else ""
+    )
+    product = html.Markup(_("Query {} and key {}<br>q · k{} = <b>{}</b>")).format(
         *map(html.token, tokens), scaled(scale), values[0]
     )
-    sentences = (
-        f"This is the sum of {len(terms)} products, a bar each: a number of the query × one of the key{scaled(scale)}. "
-        f"Dimension {best} counts most, {number(float(terms[best]))}. "
-        f"{phrases}{'The mask hides this key.' if np.isnan(weight) else becomes}"
-    )
+    sentences = _(
+        "This is the sum of {count} products, a bar each: a number of the query × one of the key{scaled}. "
+        "Dimension {best} counts most, {term}. "
+    ).format(count=len(terms), scaled=scaled(scale), best=best, term=number(float(terms[best])))
+    sentences += phrases + (_("The mask hides this key.") if np.isnan(weight) else becomes)
     return html.element("p", product, class_="attnviz-score") + html.element("p", sentences)
 
 
@@ -170,11 +180,17 @@ def _show_vectors(
     zoom: str,
 ) -> None:
     if vectors.size > MOST_CELLS:
-        st.caption(plain(f"{name}: {vectors.shape[0]:,} × {vectors.shape[1]:,} numbers are too many for one picture."))
+        st.caption(
+            plain(
+                _("{name}: {shape} × {shape_2} numbers are too many for one picture.").format(
+                    name=name, shape=grouped(vectors.shape[0]), shape_2=grouped(vectors.shape[1])
+                )
+            )
+        )
         return
     picture = figures.heatmap(
         vectors, tokens, [str(i) for i in range(vectors.shape[1])], largest=largest_weight([vectors]), scale="changes",
-        sentences=CellSentences("{query} has {weight} in dimension {key}."), fan=False, zoom_key=f"{name} {zoom}",
+        sentences=CellSentences(_("{query} has {weight} in dimension {key}.")), fan=False, zoom_key=f"{name} {zoom}",
     )  # fmt: skip
     axes = picture.figure.layout
     axes.xaxis.title.text, axes.yaxis.title.text = "dimensions", name.lower()
@@ -182,8 +198,10 @@ def _show_vectors(
         picture,
         name.lower(),
         label=name,
-        name=f"{name.lower()} of one head",
-        description=f"{vectors.shape[0]} {name.lower()} of {vectors.shape[1]} numbers each.",
+        name=_("{lower} of one head").format(lower=name.lower()),
+        description=_("{shape} {lower} of {shape_2} numbers each.").format(
+            shape=vectors.shape[0], lower=name.lower(), shape_2=vectors.shape[1]
+        ),
         height=300,
         title=name,
         grows=False,

@@ -12,6 +12,7 @@ from attnviz.analysis.head_maps import HeadChoice
 from attnviz.figures.difference import difference_heatmap
 from attnviz.figures.sentences import ChangeSentences
 from attnviz.formatting import visible
+from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.models.hub import allowed_models
 from attnviz.models.image_inputs import FORMATS
@@ -22,22 +23,23 @@ from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.head_map import HeadMap, selected_map
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 from attnviz.ui.models.model_picker import model_choices, picture_megabytes, with_layers
 from attnviz.ui.models.model_source import ModelSource
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.models.text_box import choose_text, not_linked_note
 
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
-SAME = "As on the left"
+SAME = N_("As on the left")
 PICTURES = [kind.lower() for kind in FORMATS]
 HEIGHT, LONGEST = 400, 300  # pixels of a chart, and characters of a text above it
 KEYS, LINK = ("left-map", "right-map"), "sides"
 LEFT_AND_RIGHT = ChangeSentences(  # before is the left, after the right
-    neither="On neither side may {query} look at {key}.",
-    kept="{query} gives {after} of its attention to {key} on both sides.",
-    reweighted="{query} gives {before} of its attention to {key} on the left, {after} on the right.",
-    removed="{query} gives {before} of its attention to {key} on the left, and may not look at it on the right.",
-    added="{query} gives {after} of its attention to {key} on the right, and may not look at it on the left.",
+    neither=N_("On neither side may {query} look at {key}."),
+    kept=N_("{query} gives {after} of its attention to {key} on both sides."),
+    reweighted=N_("{query} gives {before} of its attention to {key} on the left, {after} on the right."),
+    removed=N_("{query} gives {before} of its attention to {key} on the left, and may not look at it on the right."),
+    added=N_("{query} gives {after} of its attention to {key} on the right, and may not look at it on the left."),
 )
 
 
@@ -57,17 +59,17 @@ def show(selection: ModelSelection) -> None:
         with column:
             _show_map(one, head_map, key, end, linked)
     st.caption(
-        "**What you are seeing.** Both maps have one range of colors: equal colors are equal weights. "
-        + ("" if linked else "Their cells do not stand for the same tokens, so each is read by itself.")
+        _("**What you are seeing.** Both maps have one range of colors: equal colors are equal weights. ")
+        + ("" if linked else _("Their cells do not stand for the same tokens, so each is read by itself."))
     )
     is_whole = all(one.downsampled is None for one in maps)
-    if linked and is_whole and st.toggle("Difference", key="difference", bind="query-params"):
+    if linked and is_whole and st.toggle(_("Difference"), key="difference", bind="query-params"):
         _show_difference(*maps)
 
 
 def _show_map(selection: ModelSelection, head_map: HeadMap, key: str, largest: float, linked: bool) -> None:
     model, image = selection.model.name, selection.source.image
-    read = visible(selection.source.text or (image.name if image else "a drawing"))[:LONGEST]
+    read = visible(selection.source.text or (image.name if image else _("a drawing")))[:LONGEST]
     st.html(
         html.summary(head_map.title)
         + html.element("p", f"{model}: ", html.element("bdi", read), class_="attnviz-note attnviz-one-line")
@@ -75,11 +77,11 @@ def _show_map(selection: ModelSelection, head_map: HeadMap, key: str, largest: f
     chart(
         head_map.chart(largest=largest, link=LINK if linked else ""),
         key,
-        label=f"Attention weights on the {'left' if key == KEYS[0] else 'right'}",
-        name=f"attention {head_map.title} {key}",
+        label=_("Attention weights on the left") if key == KEYS[0] else _("Attention weights on the right"),
+        name=_("attention {title} {key}").format(title=head_map.title, key=key),
         description=f"{model}, {head_map.title}: {head_map.size}.",
         height=HEIGHT,
-        hint="Point at a cell: it is marked on both sides." if linked else "Point at a cell to read it.",
+        hint=_("Point at a cell: it is marked on both sides.") if linked else _("Point at a cell to read it."),
         on_view=head_map.on_view,
     )
 
@@ -103,12 +105,12 @@ def _show_difference(left: HeadMap, right: HeadMap) -> None:
             link=LINK,
         ),
         "sides-difference",
-        title="Right − left",
-        label="What is different on the right",
-        name=f"attention {right.title} minus {left.title}",
-        description="The right map minus the left one, cell by cell.",
+        title=_("Right − left"),
+        label=_("What is different on the right"),
+        name=_("attention {title} minus {title_2}").format(title=right.title, title_2=left.title),
+        description=_("The right map minus the left one, cell by cell."),
         height=HEIGHT,
-        hint="More attention on the right is blue, less is brown.",
+        hint=_("More attention on the right is blue, less is brown."),
     )
 
 
@@ -134,9 +136,10 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
     model_place, text_place, layer_place, head_place = st.columns([0.25, 0.4, 0.2, 0.15])
     anywhere = allowed_models() is None
     with model_place:
-        about = "One of those that are here, the path of a folder, or an id of the hub that was downloaded before."
+        about = _("One of those that are here, the path of a folder, or an id of the hub that was downloaded before.")
         name = st.selectbox(
-            "Model on the right", [SAME, *model_choices()], key="right-model", bind="query-params",
+            _("Model on the right"), [SAME, *model_choices()], key="right-model", bind="query-params",
+            format_func=names_of("right-model", [SAME, *model_choices()]),
             help=about if anywhere else None, accept_new_options=anywhere,
         )  # fmt: skip
     chosen = replace(selection.source, name=selection.source.name if name in (SAME, None) else name)
@@ -172,34 +175,50 @@ def _choose_input(example: ModelSource) -> ModelSource:
         reads = ["text"]
     if "text" not in reads:
         uploaded = st.file_uploader(
-            "Picture on the right", PICTURES, key="right-picture", max_upload_size=picture_megabytes()
+            _("Picture on the right"), PICTURES, key="right-picture", max_upload_size=picture_megabytes()
         )
         return replace(
             example, text="", pair="", image=File(uploaded.name, uploaded.getvalue()) if uploaded else example.image
         )
-    return replace(example, text=choose_text("Text on the right", TWIN, "right-text"))
+    return replace(example, text=choose_text(_("Text on the right"), TWIN, "right-text"))
 
 
 def _choose_layer(selection: ModelSelection, layers: Sequence[Layer], notes: DeltaGenerator) -> int:
     """Returns the index of the chosen layer, by default the one with the name or the index of the left one."""
     names = [layer.name for layer in layers]
-    chosen = st.selectbox("Layer on the right", [SAME, *names], key="right-layer", bind="query-params")
+    chosen = st.selectbox(
+        _("Layer on the right"), [SAME, *names], key="right-layer", bind="query-params",
+        format_func=names_of("right-layer", [SAME, *names]),
+    )  # fmt: skip
     if chosen != SAME:
         return names.index(chosen)
     if selection.layer.name in names:
         return names.index(selection.layer.name)
     place = min(selection.index, len(names) - 1)
-    notes.info(plain(f"There is no {selection.layer.name} on the right: it is {names[place]} that is shown there."))
+    notes.info(
+        plain(
+            _("There is no {name} on the right: it is {name_2} that is shown there.").format(
+                name=selection.layer.name, name_2=names[place]
+            )
+        )
+    )
     return place
 
 
 def _choose_head(selection: ModelSelection, layer: Layer, notes: DeltaGenerator) -> HeadChoice:
     """Returns the chosen head, by default the index of the left one, or the last one."""
     heads = head_names(layer.inputs.heads)
-    chosen = st.selectbox("Head on the right", [SAME, *heads, *AGGREGATES], key="right-head", bind="query-params")
+    chosen = st.selectbox(
+        _("Head on the right"), [SAME, *heads, *AGGREGATES], key="right-head", bind="query-params",
+        format_func=names_of("right-head", [SAME, *heads, *AGGREGATES]),
+    )  # fmt: skip
     if chosen != SAME:
         return heads.index(chosen) if chosen in heads else AGGREGATES[chosen]
     if isinstance(selection.head, int) and selection.head >= len(heads):
-        notes.info(f"There is no head {selection.head} on the right: it is head {len(heads) - 1} that is shown there.")
+        notes.info(
+            _("There is no head {head} on the right: it is head {count} that is shown there.").format(
+                head=selection.head, count=len(heads) - 1
+            )
+        )
         return len(heads) - 1
     return selection.head

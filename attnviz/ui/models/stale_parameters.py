@@ -6,6 +6,7 @@ import streamlit as st
 
 from attnviz.ui import bookmarks, pinned_query, token_finder, viewport
 from attnviz.ui.head_controls import AGGREGATES, head_names
+from attnviz.ui.menus import chosen_option
 from attnviz.ui.models import aggregation, model_picker, products, side_by_side, what_if
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.selection import similar_layers
@@ -31,7 +32,7 @@ def clear(selection: ModelSelection) -> None:
     _only(aggregation.HEADS, aggregation.head_choices(selection.layers, stack))
     _only(aggregation.ROLLOUT_LAYER, [selection.layers[i].name for i in stack])
     _only(what_if.ABLATED, what_if.heads_by_name(selection.layers))
-    if st.session_state.get("right-model", st.query_params.get("right-model")) in (None, side_by_side.SAME):
+    if chosen_option("right-model", [side_by_side.SAME]) in ("", side_by_side.SAME):
         most = max(layer.inputs.heads for layer in selection.layers)
         _only("right-layer", [side_by_side.SAME, *(layer.name for layer in selection.layers)], side_by_side.SAME)
         _only("right-head", [side_by_side.SAME, *head_names(most), *AGGREGATES], side_by_side.SAME)

@@ -2,8 +2,11 @@
 
 import streamlit as st
 
+from attnviz.formatting import grouped
+from attnviz.language import N_, _
+
 LONGEST_LINK = 2_000  # characters of a text in the link: longer addresses are cut off in chats and mails
-NOT_LINKED = f"A text of more than {LONGEST_LINK:,} characters is not in the link. It stays in this session."
+NOT_LINKED = N_("A text of more than {most} characters is not in the link. It stays in this session.")
 
 
 def choose_text(label: str, start: str, key: str, *, help: str | None = None, width: int | None = None) -> str:
@@ -21,4 +24,5 @@ def choose_text(label: str, start: str, key: str, *, help: str | None = None, wi
 
 def not_linked_note(*texts: str) -> str:
     """Returns a note if one of the texts is too long for the link, or else an empty text."""
-    return NOT_LINKED if any(len(text) > LONGEST_LINK for text in texts) else ""
+    is_long = any(len(text) > LONGEST_LINK for text in texts)
+    return _(NOT_LINKED).format(most=grouped(LONGEST_LINK)) if is_long else ""

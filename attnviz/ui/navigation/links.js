@@ -12,6 +12,16 @@ export function pageOf(link, location) {
   return isPage ? to.href : null;
 }
 
+/** Returns the address of this page in the language of a link, or null if the link is in no other language.
+ * @param {HTMLAnchorElement} link
+ * @param {Location} location */
+export function inLanguage(link, location) {
+  if (!link.hreflang) return null;
+  const to = new URL(location.href);
+  to.searchParams.set("lang", link.hreflang);
+  return to.href;
+}
+
 /** Opens a page of the app in the state that its address says, as the browser's Back and Forward do.
  * @param {Window} window
  * @param {string} address */
@@ -26,6 +36,12 @@ export function openLinksInPlace(window) {
   window.addEventListener("click", event => {
     if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     const link = event.target instanceof Element ? event.target.closest("a") : null;
+    const translated = link && inLanguage(link, window.location);
+    if (translated) {
+      event.preventDefault();
+      window.location.assign(translated); // anew: every widget has its names in one language
+      return;
+    }
     const address = link && pageOf(link, window.location);
     if (!address) return;
     event.preventDefault();

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.language import N_, _
 from attnviz.lessons.activations import ActivationRecord, NextWord, encoder_activations, translator_activations
 from attnviz.masks import Causal, Mask
 from attnviz.models.interventions import Intervention
@@ -15,8 +16,9 @@ from attnviz.translator.model import USE_LAYERS
 from attnviz.ui import cache, widgets
 from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_controls import MASK_MENU
+from attnviz.ui.menus import names_of
 
-MODELS = ("Translator", "MiniLM")
+MODELS = (N_("Translator"), N_("MiniLM"))
 MODEL, OPEN, HEAD, WORD, ENGLISH, DRAW = "path-model", "open", "path-head", "word", "english", "draw"
 FIRST_WORD = 3
 WHOLE = "model"  # what is open at first
@@ -37,9 +39,13 @@ class PathSelection:
 def choose_path(notes: DeltaGenerator) -> PathSelection:
     """Draws the controls; problems are shown in `notes`."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="path-controls"):
-        model = st.selectbox("Model", MODELS, key=MODEL, bind="query-params", width=122)
+        model = st.selectbox(
+            _("Model"), MODELS, key=MODEL, bind="query-params", width=122, format_func=names_of(MODEL, MODELS)
+        )
         if missing := model == MODELS[1] and not is_installed():
-            notes.info(plain(f"{NOT_INSTALLED} Until then, this is the translator."))
+            notes.info(
+                plain(_("{not_installed} Until then, this is the translator.").format(not_installed=NOT_INSTALLED))
+            )
         selection = _choose_translation(notes) if missing or model == MODELS[0] else _choose_text(notes)
     return _choose_depth(selection)
 
@@ -63,13 +69,13 @@ def _choose_depth(selection: PathSelection) -> PathSelection:
         if key in st.session_state and st.session_state[key] not in values:  # of another model
             st.session_state[key] = values[0]
     with st.container(key="path-depth"):
-        name = st.selectbox("Open", options, key=OPEN, bind="query-params")
-        head = st.selectbox("Head", heads, key=HEAD, bind="query-params")
+        name = st.selectbox(_("Open"), options, key=OPEN, bind="query-params")
+        head = st.selectbox(_("Head"), heads, key=HEAD, bind="query-params")
     return replace(selection, open="" if name == WHOLE else name, head=int(head))
 
 
 def _choose_text(notes: DeltaGenerator) -> PathSelection:
-    text = st.text_input("Text", EXAMPLE, key="text", bind="query-params", width=460)
+    text = st.text_input(_("Text"), EXAMPLE, key="text", bind="query-params", width=460)
 
     def record(chosen: str) -> ActivationRecord:
         return cache.once(lambda: encoder_activations(minilm(), chosen), "path", MODELS[1], chosen)
@@ -80,16 +86,18 @@ def _choose_text(notes: DeltaGenerator) -> PathSelection:
 
 
 def _choose_translation(notes: DeltaGenerator) -> PathSelection:
-    text = st.text_input("English", EXAMPLES[0], key=ENGLISH, bind="query-params", width=330)
-    st.menu_button("Examples", EXAMPLES, key="examples", on_click=_set_example)
+    text = st.text_input(_("English"), EXAMPLES[0], key=ENGLISH, bind="query-params", width=330)
+    st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=_set_example)
     place = st.container(width=170)
-    temperature = st.slider("Temperature", 0.0, 3.0, 1.0, 0.1, key="temperature", bind="query-params", width=150)
+    temperature = st.slider(_("Temperature"), 0.0, 3.0, 1.0, 0.1, key="temperature", bind="query-params", width=150)
     with st.container(key="path-draws"):
-        seed = widgets.whole_number("Draw", min_value=0, max_value=MOST_DRAWS, value=0, key=DRAW, bind="query-params")
+        seed = widgets.whole_number(
+            _("Draw"), min_value=0, max_value=MOST_DRAWS, value=0, key=DRAW, bind="query-params"
+        )
     refused: list[str] = []
-    with st.popover("Mask", icon=":material/grid_off:"):
-        st.caption("Where the decoder’s self-attention may look. The whole translation follows.")
-        mask = widgets.choose_object("Mask", MASK_MENU, Causal(), "path-mask", refused.append)
+    with st.popover(_("Mask"), icon=":material/grid_off:"):
+        st.caption(_("Where the decoder’s self-attention may look. The whole translation follows."))
+        mask = widgets.choose_object(_("Mask"), MASK_MENU, Causal(), "path-mask", refused.append)
     for problem in refused:
         notes.error(problem, icon=":material/error:")
     interventions = () if mask == Causal() else (Intervention(mask, layers=USE_LAYERS["decoder"]),)
@@ -119,7 +127,7 @@ def _choose_word(count: int) -> int:
     start = min(FIRST_WORD, count)
     if st.session_state.get(WORD, start) not in range(1, count + 1):  # of a longer translation
         st.session_state[WORD] = count
-    return st.select_slider("Word to write", range(1, count + 1), start, key=WORD, bind="query-params")
+    return st.select_slider(_("Word to write"), range(1, count + 1), start, key=WORD, bind="query-params")
 
 
 def _set_example() -> None:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.formatting import dimensions, number, visible
+from attnviz.language import N_, _, in_sentence
 from attnviz.lessons.activations import Activation, ActivationRecord, NextWord, Sublayer
 from attnviz.masks import Causal, Mask
 from attnviz.translator import VARIANTS
@@ -21,7 +22,10 @@ MOST_NUMBERS = 50_000  # of a matrix that is sent as numbers
 LIKELIEST = 6  # words that are shown in the whole model
 CANDIDATES = 16  # words that are shown at the end
 DIGITS = 6  # significant ones, of the numbers that are sent
-LABELS = {"attention": "attention", "cross": "encoder–decoder", "network": "MLP", "output": "norm", "embedding": ""}
+LABELS = {
+    "attention": N_("attention"), "cross": N_("encoder–decoder"), "network": N_("MLP"), "output": N_("norm"),
+    "embedding": "",
+}  # fmt: skip
 
 
 def model_picture(record: ActivationRecord, next_word: NextWord | None, mask: Mask) -> dict[str, Any]:
@@ -40,7 +44,7 @@ def model_picture(record: ActivationRecord, next_word: NextWord | None, mask: Ma
                 "stack": sublayer.stack,
                 "kind": "memory" if sublayer.name == "memory" else sublayer.kind,
                 "title": sublayer_title(sublayer),
-                "label": LABELS[sublayer.kind],
+                "label": _(LABELS[sublayer.kind]),
                 "caption": _stage_caption(sublayer, mask, output),
                 "source": sources[0] if sources else -1,
                 "memory": ends["memory"] if sublayer.kind == "cross" else -1,
@@ -52,7 +56,9 @@ def model_picture(record: ActivationRecord, next_word: NextWord | None, mask: Ma
     frames = [
         {
             "open": name,
-            "title": f"Layer {some[0].layer}" if some[0].layer is not None else _frame_title(name),
+            "title": _("Layer {layer}").format(layer=some[0].layer)
+            if some[0].layer is not None
+            else _frame_title(name),
             "about": layer_title(name),
             "first": ends[some[0].name],
             "last": ends[some[-1].name],
@@ -66,7 +72,7 @@ def model_picture(record: ActivationRecord, next_word: NextWord | None, mask: Ma
         "depth": "model",
         "trail": [],
         "bands": [
-            {"stack": stack, "title": stack.capitalize(), "tokens": [visible(token) for token in tokens[stack]]}
+            {"stack": stack, "title": _(stack.capitalize()), "tokens": [visible(token) for token in tokens[stack]]}
             for stack in stacks
         ],
         "stages": stages,
@@ -112,7 +118,7 @@ def part_picture(
         "depth": "part",
         "trail": [
             {"open": layer, "title": layer_title(layer)},
-            {"open": name, "title": f"{sublayer_title(sublayer)}: {part_title(activation).lower()}"},
+            {"open": name, "title": f"{sublayer_title(sublayer)}: {in_sentence(part_title(activation))}"},
         ],
         "caption": part_sentence(activation),
         "formula": activation.formula,
@@ -133,7 +139,7 @@ def part_picture(
     if activation.operation == "concat":  # of all heads, one beside the other
         source = activation.sources[0]
         picture["sources"] = [
-            _matrix(source, i) | {"symbol": f"head {i}", "about": ""} for i in range(len(source.values))
+            _matrix(source, i) | {"symbol": _("head {i}").format(i=i), "about": ""} for i in range(len(source.values))
         ]
         picture["heads"], picture["links"] = 0, []
     return picture
@@ -146,10 +152,10 @@ def _head_links(record: ActivationRecord, sublayer: Sublayer, head: int) -> list
     layer = sublayer.layer or 0
     return [
         {
-            "title": "All numbers of this head",
+            "title": _("All numbers of this head"),
             "address": steps_address(english, next(iter(VARIANTS)), use, layer, head),
         },
-        {"title": "The formula in the paper", "address": notation_address(english, use, layer, head)},
+        {"title": _("The formula in the paper"), "address": notation_address(english, use, layer, head)},
     ]
 
 
@@ -159,9 +165,9 @@ def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
     drawn, greedy = visible(next_word.drawn), visible(next_word.greedy)
     rest = 1 - sum(probability for _, _, probability in likeliest)
     reason = (
-        "the likeliest word"
+        _("the likeliest word")
         if next_word.temperature == 0
-        else f"drawn with the random number {number(next_word.random_number)}"
+        else _("drawn with the random number {random_number}").format(random_number=number(next_word.random_number))
     )
     return {
         "words": [
@@ -174,10 +180,12 @@ def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
         "greedy": greedy,
         "random": next_word.random_number if next_word.temperature else 0,
         "temperature": number(next_word.temperature),
-        "sentence": f"“{drawn}” is written: {reason}."
-        + (f" The likeliest word is “{greedy}”." if drawn != greedy else ""),
-        "caption": f"The last row is compared with all {len(next_word.words)} French words. Softmax, at temperature "
-        f"{number(next_word.temperature)}, makes probabilities of the scores.",
+        "sentence": _("“{drawn}” is written: {reason}.").format(drawn=drawn, reason=reason)
+        + (_(" The likeliest word is “{greedy}”.").format(greedy=greedy) if drawn != greedy else ""),
+        "caption": _(
+            "The last row is compared with all {count} French words. Softmax, at temperature "
+            "{temperature}, makes probabilities of the scores."
+        ).format(count=len(next_word.words), temperature=number(next_word.temperature)),
     }
 
 
@@ -229,16 +237,16 @@ def _panel(activation: Activation, head: int, entering: bool = False) -> dict[st
     is_map = activation.part in ("scores", "weights")
     return {
         "name": activation.name,
-        "title": "Memory"
+        "title": _("Memory")
         if activation.part == "vectors"
-        else "Input"
+        else _("Input")
         if entering
-        else f"Head {head}"
+        else _("Head {head}").format(head=head)
         if activation.part == "heads"
         else part_title(activation),
         "symbol": activation.symbol,
         "shape": dimensions(values.shape),
-        "caption": "What comes in, from the part before." if entering else part_sentence(activation),
+        "caption": _("What comes in, from the part before.") if entering else part_sentence(activation),
         "kind": activation.part if is_map else "vectors",
         "of_head": activation.by_head,
         "rows": [visible(token) for token in activation.rows],
@@ -271,17 +279,19 @@ def _sublayer_sources(sublayer: Sublayer) -> list[str]:
 
 
 def _frame_title(name: str) -> str:
-    return "Memory" if name == "memory" else "Words"
+    return _("Memory") if name == "memory" else _("Words")
 
 
 def _stage_caption(sublayer: Sublayer, mask: Mask, output: Activation) -> str:
     if sublayer.kind == "embedding":
-        language = "Each token" if len(output.rows) and output.rows[0] == "[CLS]" else "Each word"
-        return f"{language} becomes a vector of {output.values.shape[1]} numbers, and its position is added."
+        language = _("Each token") if len(output.rows) and output.rows[0] == "[CLS]" else _("Each word")
+        return _("{language} becomes a vector of {shape} numbers, and its position is added.").format(
+            language=language, shape=output.values.shape[1]
+        )
     if sublayer.kind == "network":
-        return "Each row by itself goes through a small network, the MLP, and the result is added to it."
+        return _("Each row by itself goes through a small network, the MLP, and the result is added to it.")
     if sublayer.name == "memory":
-        return "These vectors are the encoder’s memory of the sentence. The decoder looks at them."
+        return _("These vectors are the encoder’s memory of the sentence. The decoder looks at them.")
     return look_sentence(sublayer, mask)
 
 
@@ -300,7 +310,7 @@ def _matrix(activation: Activation, head: int, columns: Sequence[int] | None = N
     return {
         "name": activation.name,
         "symbol": activation.symbol,
-        "about": activation.about,
+        "about": _(activation.about),
         "shape": dimensions(values.shape),
         "rows": [visible(token) for token in activation.rows],
         "columns": [visible(token) for token in names],
@@ -314,13 +324,13 @@ def _weight(activation: Activation, head: int, columns: Sequence[int] | None) ->
     if weight is None:
         return None
     if activation.operation == "norm":
-        return {"symbol": "γ", "about": "learned", "shape": f"{len(weight)}", "values": rounded(weight[None])}
+        return {"symbol": "γ", "about": _("learned"), "shape": f"{len(weight)}", "values": rounded(weight[None])}
     weight = weight[head] if weight.ndim == 3 else weight
     weight = weight[:, list(columns)] if columns is not None else weight
     symbol = activation.formula.split()[3] if activation.part != "hidden" else "W^1"
     return {
         "symbol": symbol,
-        "about": "learned",
+        "about": _("learned"),
         "shape": dimensions(weight.shape),
         "values": rounded(weight) if weight.numel() <= MOST_NUMBERS else None,
     }

@@ -12,6 +12,7 @@ from attnviz.figures import Chart
 from attnviz.figures.bars import row_bars
 from attnviz.figures.chart_spec import PlainSpec
 from attnviz.formatting import number, visible
+from attnviz.language import _, plural
 from attnviz.lessons.checks import rows_quantities
 from attnviz.normalizers import NORMALIZERS, Identity, Normalizer
 from attnviz.ui import presentation, quantities, widgets
@@ -30,9 +31,9 @@ HEIGHT_PRESENTED = 160  # so that all cards stand on a screen of 1080 pixels
 def show(selection: Selection, pinned: int | None) -> None:
     """Draws the pinned query's weights under each normalizer, as bars with their sum."""
     if pinned is None:
-        st.info("Pin a query above to see its row of scores under every normalizer.")
+        st.info(_("Pin a query above to see its row of scores under every normalizer."))
         return
-    with st.popover("Parameters", icon=":material/tune:"):
+    with st.popover(_("Parameters"), icon=":material/tune:"):
         normalizers = widgets.configure_all(NORMALIZERS)
 
     weights_by_name: dict[str, np.ndarray] = {}
@@ -53,7 +54,9 @@ def show(selection: Selection, pinned: int | None) -> None:
     with st.container(key="contents"):
         st.markdown(contents())
     with st.container(key="weights-of"):
-        st.markdown(f"What **{query}** gives to the keys that get most, normalizer by normalizer:")
+        st.markdown(
+            _("What **{query}** gives to the keys that get most, normalizer by normalizer:").format(query=query)
+        )
     _show_magnification(selection, pinned)
     # The keys that any normalizer gives most, in their order.
     strongest = np.max([np.abs(np.nan_to_num(weights)) for weights in weights_by_name.values()], axis=0)
@@ -64,7 +67,7 @@ def show(selection: Selection, pinned: int | None) -> None:
     with st.container(horizontal=True, key="normalizers"):
         for family, kinds in families().items():
             with st.container(width="content", key=f"family-{parameter(family)}"):
-                st.markdown(f"#### {family.capitalize()}")
+                st.markdown(f"#### {_(family.capitalize())}")
                 with st.container(horizontal=True):
                     for name in map(title, kinds):
                         bars = None
@@ -83,7 +86,10 @@ def families() -> dict[str, list[type[Normalizer]]]:
 def contents() -> str:
     """Returns a list of the families, as links to their headings, and their normalizers, as Markdown."""
     groups = families().items()
-    names = {f"[**{family.capitalize()}**](#{parameter(family)})": map(title, kinds) for family, kinds in groups}
+    names = {
+        f"[**{_(family.capitalize())}**](#{parameter(family)})": [_(title(kind)) for kind in kinds]
+        for family, kinds in groups
+    }
     return " · ".join(f"{family}: {', '.join(members)}" for family, members in names.items())
 
 
@@ -104,22 +110,22 @@ def _show_card(kind: type[Normalizer], bars: Chart[PlainSpec] | None, weights: n
     with st.container(width=CARD, border=True, key=f"card-{parameter(name)}"):
         presented = presentation.presenting() and weights is not None
         if not presented:
-            st.markdown(f"**{name}**", help=widgets.help_text(kind))
+            st.markdown(f"**{_(name)}**", help=widgets.help_text(kind))
         if bars is None or weights is None:
             st.caption(plain(refusal))
             return
         row = row_summary(torch.from_numpy(weights))
         sentence = summary_sentence(row)
         if presented:
-            st.markdown(f"**{name}** {plain(short_summary(row))}")
+            st.markdown(f"**{_(name)}** {plain(short_summary(row))}")
         else:
             st.caption(plain(sentence))
         chart(
             bars,
             f"row-{parameter(name)}",
-            label=f"The row under {name}",
-            name=f"{name} of one row",
-            description=f"{name}: {sentence}",
+            label=_("The row under {name}").format(name=_(name)),
+            name=_("{name} of one row").format(name=_(name)),
+            description=f"{_(name)}: {sentence}",
             height=HEIGHT_PRESENTED if presented else HEIGHT,
             grows=False,
         )
@@ -127,9 +133,9 @@ def _show_card(kind: type[Normalizer], bars: Chart[PlainSpec] | None, weights: n
 
 def summary_sentence(row: RowSummary) -> str:
     """Returns a sentence about a row: its sum, its entropy, and whether weights are negative."""
-    total = _total(row) + ("" if _is_share(row) else ", not 1")
-    spread = "" if row.entropy is None else f"; entropy {number(row.entropy)} bits"
-    return f"It {total}; {_keys(row)}{spread}{_sign(row)}."
+    total = _total(row) + ("" if _is_share(row) else _(", not 1"))
+    spread = "" if row.entropy is None else _("; entropy {entropy} bits").format(entropy=number(row.entropy))
+    return _("It {total}; {keys}{spread}{sign}.").format(total=total, keys=_keys(row), spread=spread, sign=_sign(row))
 
 
 def short_summary(row: RowSummary) -> str:
@@ -142,13 +148,16 @@ def _is_share(row: RowSummary) -> bool:
 
 
 def _total(row: RowSummary) -> str:
-    return "adds up to 1" if _is_share(row) else f"adds up to {'−' * (row.total < 0)}{number(abs(row.total))}"
+    return _("adds up to 1") if _is_share(row) else _("adds up to {total}").format(total=number(row.total))
 
 
 def _keys(row: RowSummary) -> str:
-    keys = f"{row.nonzero} of {row.allowed} key{'s' * (row.allowed != 1)}"
-    return f"{keys} {'gets' if 1 in (row.nonzero, row.allowed) else 'get'} weight"
+    if row.allowed == 1:
+        return _("{nonzero} of 1 key gets weight").format(nonzero=row.nonzero)
+    return plural(
+        "{nonzero} of {allowed} keys gets weight", "{nonzero} of {allowed} keys get weight", row.nonzero
+    ).format(nonzero=row.nonzero, allowed=row.allowed)
 
 
 def _sign(row: RowSummary) -> str:
-    return "; some weights are negative" if row.negative else ""
+    return _("; some weights are negative") if row.negative else ""

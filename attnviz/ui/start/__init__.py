@@ -7,6 +7,7 @@ import streamlit as st
 from attnviz.analysis.head_maps import head_map
 from attnviz.figures.sentences import cell_sentence
 from attnviz.formatting import visible
+from attnviz.language import N_, _
 from attnviz.models.minilm import is_installed
 from attnviz.sources import Pretrained
 from attnviz.sources.source import Opening
@@ -17,13 +18,13 @@ from attnviz.ui.html import Markup, element, join
 from attnviz.ui.lesson_strip import shipped_lessons
 
 TRANSLATOR_OPENING = Opening(layer=1, head=3, query=5)  # “beautiful” looks at “car”
-ABOUT = (
-    "Attention lets every word take what it needs from all the others: much from some, next to nothing from most. Here "
-    "you see it, in a real model, and every number of it."
+ABOUT = N_(
+    "Attention lets every word take what it needs from all the others: much from some, next to "
+    "nothing from most. Here you see it, in a real model, and every number of it."
 )
-NEW = "Short lessons, from a dictionary to a transformer that translates. Each asks, and you try it in the picture."
-TEACH = "Every page fills a projector, and its link opens just the state that you have set."
-COMPARE = "Any text, any mask, any head of a model of yours, with the numbers to trust it."
+NEW = N_("Short lessons, from a dictionary to a transformer that translates. Each asks, and you try it in the picture.")
+TEACH = N_("Every page fills a projector, and its link opens just the state that you have set.")
+COMPARE = N_("Any text, any mask, any head of a model of yours, with the numbers to trust it.")
 
 
 def show_picture() -> None:
@@ -55,11 +56,23 @@ def show_ways() -> None:
     """Draws what attention is in a sentence, and a card for each of three people."""
     first = shipped_lessons()[0][0]
     ways = (
-        ("I am new", NEW, ((f"Lesson 1: {first.title}", first.link()), ("All lessons", "lessons"))),
-        ("I teach", TEACH, (("Lessons", "lessons"), ("Present lesson 1", first.link(1, presentation.PRESENTING)))),
-        ("I compare masks or models", COMPARE, (("Explore", "explore"), ("Masks", "masks"), ("Models", "models"))),
+        (
+            _("I am new"),
+            _(NEW),
+            ((_("Lesson 1: {title}").format(title=first.title), first.link()), (_("All lessons"), "lessons")),
+        ),
+        (
+            _("I teach"),
+            _(TEACH),
+            ((_("Lessons"), "lessons"), (_("Present lesson 1"), first.link(1, presentation.PRESENTING))),
+        ),
+        (
+            _("I compare masks or models"),
+            _(COMPARE),
+            ((_("Explore"), "explore"), (_("Masks"), "masks"), (_("Models"), "models")),
+        ),
     )
-    st.html(element("p", ABOUT, class_="attnviz-about") + join(card(*way) for way in ways))
+    st.html(element("p", _(ABOUT), class_="attnviz-about") + join(card(*way) for way in ways))
 
 
 def card(name: str, about: str, links: Sequence[tuple[str, str]]) -> Markup:

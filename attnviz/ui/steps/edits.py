@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from attnviz.language import _, plural
 from attnviz.lessons.steps import Edits, Matrix, Steps, StepsExample, compute_steps, format_edits, parse_edits
 from attnviz.ui import cache
 from attnviz.ui.link_state import link_value, set_link_value
@@ -22,7 +23,7 @@ def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
     try:
         edits = parse_edits(link_value(EDITS))
     except ValueError as problem:
-        return {}, f"The numbers written by hand are left out. {problem}"
+        return {}, _("The numbers written by hand are left out. {problem}").format(problem=problem)
     try:
         matrices = cached_steps(make(), {}).matrices
     except ValueError:  # which the page shows
@@ -33,8 +34,10 @@ def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
     }
     valid = {name: cells for name, cells in valid.items() if cells}
     lost = sum(map(len, edits.values())) - sum(map(len, valid.values()))
-    count = "1 number" if lost == 1 else f"{lost} numbers"
-    return valid, f"{count} written by hand had a place that is not here, and can’t be shown." if lost else ""
+    count = plural("{count} number", "{count} numbers", lost).format(count=lost)
+    return valid, _("{count} written by hand had a place that is not here, and can’t be shown.").format(
+        count=count
+    ) if lost else ""
 
 
 def example_error(make: Callable[[], StepsExample], edits: Edits) -> str:

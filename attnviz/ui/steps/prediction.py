@@ -3,6 +3,7 @@
 import streamlit as st
 
 from attnviz.formatting import fixed, visible
+from attnviz.language import _
 from attnviz.ui import prediction
 from attnviz.ui.html import Markup, element, table
 from attnviz.ui.steps.controls import StepsSelection
@@ -12,11 +13,11 @@ def show(selection: StepsSelection) -> None:
     """Draws the scores of one query, from which the reader predicts its weights."""
     inputs, head, row = selection.steps.inputs, selection.head, selection.row
     attention = selection.steps.mechanism(inputs, heads=[head], rows=[row])
-    scores = [fixed(float(score)) if score.isfinite() else "masked" for score in attention.scores[0, 0]]
+    scores = [fixed(float(score)) if score.isfinite() else _("masked") for score in attention.scores[0, 0]]
     query = inputs.query_tokens[row]
-    question = "<p>These are the scores of {}, before the softmax. What will its weights be?</p>"
+    question = _("<p>These are the scores of {}, before the softmax. What will its weights be?</p>")
     st.html(
         Markup(question).format(element("b", visible(query)))
-        + table(["key", *map(visible, inputs.key_tokens)], [["score", *scores]])
+        + table([_("key"), *map(visible, inputs.key_tokens)], [[_("score"), *scores]])
     )
     prediction.predict("steps", query, inputs.key_tokens, attention.maps[0, 0].numpy())

@@ -5,6 +5,7 @@ from functools import partial
 import streamlit as st
 
 from attnviz.formatting import visible
+from attnviz.language import N_, _
 from attnviz.lessons.checks import row_quantities
 from attnviz.lessons.steps import Matrix, TranslatorExample, format_edits
 from attnviz.scores import Dot, General, ScaledDot, Score
@@ -17,22 +18,22 @@ from attnviz.ui.steps.controls import StepsSelection, show_query
 from attnviz.ui.steps.edits import EDITS, PROBLEM, STAGE, edit_number
 
 TITLES = {
-    "vectors": "Vectors",
-    "similarity": "Similarity",
-    "scaling": "Scaling",
-    "biases": "Biases",
-    "mask": "Mask",
-    "exp": "Exponential",
-    "softmax": "Softmax",
-    "output": "Weighted sum",
-    "heads": "Heads together",
-    "projection": "Output matrix",
-    "contributions": "What each head adds",
+    "vectors": N_("Vectors"),
+    "similarity": N_("Similarity"),
+    "scaling": N_("Scaling"),
+    "biases": N_("Biases"),
+    "mask": N_("Mask"),
+    "exp": N_("Exponential"),
+    "softmax": N_("Softmax"),
+    "output": N_("Weighted sum"),
+    "heads": N_("Heads together"),
+    "projection": N_("Output matrix"),
+    "contributions": N_("What each head adds"),
 }
 SIMILARITY: dict[type[Score], str] = {
-    ScaledDot: "Their dot product tells.",
-    Dot: "Their dot product tells.",
-    General: "A learned matrix W maps the query to the keys; then their dot product tells.",
+    ScaledDot: N_("Their dot product tells."),
+    Dot: N_("Their dot product tells."),
+    General: N_("A learned matrix W maps the query to the keys; then their dot product tells."),
 }
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -45,7 +46,7 @@ def show(selection: StepsSelection) -> None:
     stage = link_value(STAGE)
     several = heads > 1
     weights = steps.matrices[f"weights{head}"].values[selection.row].numpy()
-    quantities.publish(partial(row_quantities, keys, weights))
+    quantities.publish(partial(row_quantities, keys, weights), visible(tokens[selection.row]))
     matrices(
         cache.once(
             lambda: [as_json(one, one.rows in (tokens, keys), one.columns == keys) for one in step_matrices],
@@ -55,7 +56,7 @@ def show(selection: StepsSelection) -> None:
         "matrices",
         stage=stage if stage in steps.stages else steps.stages[0],
         row=selection.row,
-        head_name=f"head{_index(head)} =" if several else "",
+        head_name=_("head{index} =").format(index=_index(head)) if several else "",
         concat=f"Concat({', '.join(f'head{_index(i)}' for i in range(heads))})" if several else "",
         problem=st.session_state.pop(PROBLEM, "") or selection.problem,
         on_stage=lambda name: set_link_value(STAGE, "" if name == steps.stages[0] else name),
@@ -69,36 +70,47 @@ def show(selection: StepsSelection) -> None:
 
 def _rest_of_the_layer(example: TranslatorExample) -> tuple[html.Markup | str, html.Markup]:
     """Returns where the steps after one head of the translator can be seen, with a link."""
-    after = (
-        f"In the translator, the outputs of all {HEADS} heads of a layer then stand side by side and are multiplied by "
-        "Wᴼ. These matrices are too large to be read here. See "
-    )
-    link = html.element("a", "Transformer → Several heads", href=several_heads_address(example.english, example.use))
+    after = _(
+        "In the translator, the outputs of all {heads} heads of a layer then stand side by side "
+        "and are multiplied by Wᴼ. These matrices are too large to be read here. See "
+    ).format(heads=HEADS)
+    link = html.element("a", _("Transformer → Several heads"), href=several_heads_address(example.english, example.use))
     return after, html.Markup("{}.").format(link)
 
 
 def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ...]) -> Stage:
     """Returns a stage with its sentence, and the cell whose formula is shown: that of the largest weight."""
     steps, head, row = selection.steps, selection.head, selection.row
-    heads, _, d_k = steps.inputs.key.shape
+    heads, d_k = len(steps.inputs.key), steps.inputs.key.shape[-1]
     query = visible(steps.inputs.query_tokens[row])
     weights = steps.matrices[f"weights{head}"].values[row]
     best, *others = weights.argsort(descending=True, stable=True).tolist()
     key = visible(steps.inputs.key_tokens[best])
     sentences = {
         "vectors": selection.example.origin,
-        "similarity": f"How similar are the query of “{query}” and each key? {SIMILARITY[type(steps.mechanism.score)]}",
-        "scaling": f"Each dot product is divided by √d_k = √{d_k}, so that its spread does not grow with the "
-        "vectors’ width.",
-        "biases": "A bias is added to each score. It depends on positions, or on the score.",
-        "mask": f"The score of a key that “{query}” may not look at becomes −∞.",
-        "exp": "exp(score − largest score in the row) makes every score positive. Subtracting the largest does not "
-        "change the weights.",
-        "softmax": f"Divided by its row’s sum, each number is a weight. The weights of “{query}” add up to 1.",
-        "output": f"The values, each times its weight, add up to the output of “{query}”. Most comes from “{key}”.",
-        "heads": f"The outputs of the {heads} heads for “{query}” stand side by side.",
-        "projection": "All heads, side by side, times the matrix Wᴼ: one output, as wide as the vector of a word.",
-        "contributions": "Each head times its own rows of Wᴼ is what this head adds. Their sum is the same output.",
+        "similarity": _("How similar are the query of “{query}” and each key? {similarity}").format(
+            query=query, similarity=_(SIMILARITY[type(steps.mechanism.score)])
+        ),
+        "scaling": _(
+            "Each dot product is divided by √d_k = √{d_k}, so that its spread does not grow with the vectors’ width."
+        ).format(d_k=d_k),
+        "biases": _("A bias is added to each score. It depends on positions, or on the score."),
+        "mask": _("The score of a key that “{query}” may not look at becomes −∞.").format(query=query),
+        "exp": _(
+            "exp(score − largest score in the row) makes every score positive. Subtracting the largest "
+            "does not change the weights."
+        ),
+        "softmax": _("Divided by its row’s sum, each number is a weight. The weights of “{query}” add up to 1.").format(
+            query=query
+        ),
+        "output": _(
+            "The values, each times its weight, add up to the output of “{query}”. Most comes from “{key}”."
+        ).format(query=query, key=key),
+        "heads": _("The outputs of the {heads} heads for “{query}” stand side by side.").format(
+            heads=heads, query=query
+        ),
+        "projection": _("All heads, side by side, times the matrix Wᴼ: one output, as wide as the vector of a word."),
+        "contributions": _("Each head times its own rows of Wᴼ is what this head adds. Their sum is the same output."),
     }
     last = [matrix for matrix in step_matrices if matrix.stage == name and matrix.head in (head, None)][-1]
     if name == "vectors":
@@ -107,7 +119,7 @@ def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ..
         cell = (last.name, row, [*others, best][0])
     else:
         cell = (last.name, row, best if last.columns == steps.inputs.key_tokens else 0)
-    return Stage(name, TITLES[name], sentences[name], cell)
+    return Stage(name, _(TITLES[name]), sentences[name], cell)
 
 
 def _index(head: int) -> str:

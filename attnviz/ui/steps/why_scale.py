@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnviz.figures.scaling import scaling as figure
 from attnviz.formatting import number
+from attnviz.language import _
 from attnviz.lessons.checks import Quantities
 from attnviz.lessons.scaling import KEYS, QUERIES, WIDTHS, Scaling, measure_scaling
 from attnviz.ui import cache, presentation, quantities
@@ -22,16 +23,16 @@ def show() -> None:
     scaling: Scaling = cache.once(measure_scaling, "scaling")
     place = st.container()
     with presentation.control("d"):
-        width = st.select_slider("Width d of the vectors", WIDTHS, 64, key="d", bind="query-params", width=420)
+        width = st.select_slider(_("Width d of the vectors"), WIDTHS, 64, key="d", bind="query-params", width=420)
     place.html(element("p", scaling_sentence(scaling, width), class_="attnviz-why"))
     quantities.publish(lambda: scaling_quantities(scaling, width))
     widths = np.array(WIDTHS, dtype="f4")
     views: tuple[tuple[str, str, str, Tensor, dict[str, Any]], ...] = (
-        ("spread", "Dot products spread", "Their variance.",
+        ("spread", _("Dot products spread"), _("Their variance."),
          scaling.variance, {"theory": np.stack([widths, np.ones_like(widths)]), "logarithmic": True}),
-        ("peak", "The softmax peaks", f"The greatest of {KEYS} weights, on average.",
+        ("peak", _("The softmax peaks"), _("The greatest of {keys} weights, on average.").format(keys=KEYS),
          scaling.greatest, {"dashes": "even", "theory": np.full((1, len(widths)), 1 / KEYS, dtype="f4")}),
-        ("gradient", "The gradient vanishes", "The norm of ∂weights/∂scores, on average.",
+        ("gradient", _("The gradient vanishes"), _("The norm of ∂weights/∂scores, on average."),
          scaling.gradient, {}),
     )  # fmt: skip
     for column, (key, title, about, measured, more) in zip(st.columns(3, gap="medium"), views, strict=True):
@@ -41,17 +42,29 @@ def show() -> None:
             chart(
                 figure(WIDTHS, measured.numpy(), width, **more),
                 f"why-{key}",
-                label=f"{title}: against the width d",
+                label=_("{title}: against the width d").format(title=title),
                 name=key,
-                description=f"{about} At d = {WIDTHS[0]}, {WIDTHS[-1]}: plain "
-                f"{number(float(measured[0, 0]))}, {number(float(measured[0, -1]))}; divided by √d "
-                f"{number(float(measured[1, 0]))}, {number(float(measured[1, -1]))}.",
+                description=_(
+                    "{about} At d = {widths}, {widths_2}: plain {measured}, {measured_2}; divided by "
+                    "√d {measured_3}, {measured_4}."
+                ).format(
+                    about=about,
+                    widths=WIDTHS[0],
+                    widths_2=WIDTHS[-1],
+                    measured=number(float(measured[0, 0])),
+                    measured_2=number(float(measured[0, -1])),
+                    measured_3=number(float(measured[1, 0])),
+                    measured_4=number(float(measured[1, -1])),
+                ),
                 height=HEIGHT_PRESENTED if presentation.presenting() else 270,
                 grows=False,
             )
     st.caption(
-        f"{QUERIES} random queries for each width, each with {KEYS} random keys of its own, of numbers with mean 0 and "
-        "variance 1, drawn and computed here. Dashes: the theory; a variance of d, and of 1 after the division."
+        _(
+            "{queries} random queries for each width, each with {keys} random keys of its own, of "
+            "numbers with mean 0 and variance 1, drawn and computed here. Dashes: the theory; a "
+            "variance of d, and of 1 after the division."
+        ).format(queries=QUERIES, keys=KEYS)
     )
 
 
@@ -74,7 +87,9 @@ def scaling_sentence(scaling: Scaling, width: int) -> Markup:
         for one in (scaling.variance, scaling.greatest, scaling.gradient)
     )
     return Markup(
-        "At d = {} dot products have a variance of <b>{}</b> (in theory {}); divided by √{}, <b>{}</b> (1). "
-        "The greatest of {} weights is <b>{}</b> on average instead of <b>{}</b>, "
-        "and the gradient of the softmax <b>{}</b> instead of <b>{}</b>."
+        _(
+            "At d = {} dot products have a variance of <b>{}</b> (in theory {}); divided by √{}, <b>{}</b> (1). "
+            "The greatest of {} weights is <b>{}</b> on average instead of <b>{}</b>, "
+            "and the gradient of the softmax <b>{}</b> instead of <b>{}</b>."
+        )
     ).format(width, plain, width, width, scaled, KEYS, peak, calm, small, large)

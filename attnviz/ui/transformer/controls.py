@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from attnviz.language import N_, _
 from attnviz.translator import EXAMPLES, Translation, Translator, generate_sentences, load, tokenize
 from attnviz.translator.lexicon import (
     ADJECTIVES,
@@ -21,11 +22,18 @@ from attnviz.translator.lexicon import (
 )
 from attnviz.translator.model import Use
 from attnviz.ui import cache, html, presentation
+from attnviz.ui.menus import names_of
 from attnviz.ui.similarity_picker import similarity
 from attnviz.ui.transformer import maps
 
 ENGLISH_KEY = "english"
-KINDS = {"person": "People", "animal": "Animals", "food": "Food", "thing": "Things", "place": "Places"}
+KINDS = {
+    "person": N_("People"),
+    "animal": N_("Animals"),
+    "food": N_("Food"),
+    "thing": N_("Things"),
+    "place": N_("Places"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,20 +77,29 @@ def _choose_head(use: Use, translator: Translator) -> int:
         st.session_state[key] = first
     st.session_state[f"{key} first"] = first
     index = maps.HEAD_NAMES.index(first)
-    return maps.HEAD_NAMES.index(st.selectbox(maps.USES[use], maps.HEAD_NAMES, index, key=key, bind="query-params"))
+    return maps.HEAD_NAMES.index(
+        st.selectbox(
+            _(maps.USES[use]),
+            maps.HEAD_NAMES,
+            index,
+            key=key,
+            bind="query-params",
+            format_func=names_of(key, maps.HEAD_NAMES),
+        )
+    )
 
 
 def _choose_sentence() -> str:
     """The English sentence: typed, one of the examples, or a random one."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sentence"):
         with presentation.control("english", width=460):
-            text = st.text_input("English", EXAMPLES[0], key=ENGLISH_KEY, bind="query-params")
-        st.menu_button("Examples", EXAMPLES, key="examples", on_click=_take_example)
+            text = st.text_input(_("English"), EXAMPLES[0], key=ENGLISH_KEY, bind="query-params")
+        st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=_take_example)
         st.button(
-            "Random sentence", icon=":material/casino:", key="random", on_click=_draw_sentence,
-            help="One of those that were kept apart for testing: it was never trained on.",
+            _("Random sentence"), icon=":material/casino:", key="random", on_click=_draw_sentence,
+            help=_("One of those that were kept apart for testing: it was never trained on."),
         )  # fmt: skip
-        with st.popover(f"Known words ({len(ENGLISH)})", type="tertiary"):
+        with st.popover(_("Known words ({count})").format(count=len(ENGLISH)), type="tertiary"):
             st.html(vocabulary())
     return text
 
@@ -98,17 +115,17 @@ def _draw_sentence() -> None:
 def vocabulary() -> html.Markup:
     """Returns all words of the translator, by kind."""
     groups = {
-        "Articles and the like": list(DETERMINERS),
-        "Pronouns": list(PRONOUNS),
+        _("Articles and the like"): list(DETERMINERS),
+        _("Pronouns"): list(PRONOUNS),
         **{
-            name: [f"{noun.english}, {noun.plural}" for noun in NOUNS if noun.kind == kind]
+            _(name): [f"{noun.english}, {noun.plural}" for noun in NOUNS if noun.kind == kind]
             for kind, name in KINDS.items()
         },
-        "Adjectives": [adjective.english for adjective in ADJECTIVES],
-        "Verbs": [f"{verb.english}, {verb.third}" for verb in VERBS],
-        "Where": [*PREPOSITIONS, "of", "to"],
-        "When, how often": [*ADVERBS, *FREQUENCY],
-        "Not, and questions": ["not", *QUESTION_WORDS],
+        _("Adjectives"): [adjective.english for adjective in ADJECTIVES],
+        _("Verbs"): [f"{verb.english}, {verb.third}" for verb in VERBS],
+        _("Where"): [*PREPOSITIONS, "of", "to"],
+        _("When, how often"): [*ADVERBS, *FREQUENCY],
+        _("Not, and questions"): ["not", *QUESTION_WORDS],
     }
     rows = (html.element("dt", name) + html.element("dd", " · ".join(words)) for name, words in groups.items())
     return html.element("dl", *rows, class_="attnviz-words")

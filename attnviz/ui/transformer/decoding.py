@@ -8,6 +8,7 @@ import streamlit as st
 
 from attnviz.figures import lines
 from attnviz.formatting import number, visible
+from attnviz.language import N_, _, current_language, in_sentence
 from attnviz.translator import Step, Translation, next_words
 from attnviz.translator.train import SMOOTHING
 from attnviz.translator.translation import detokenize
@@ -19,9 +20,11 @@ from attnviz.ui.transformer.controls import TransformerSelection
 
 END = "<end>"
 WORD = "word"
-COLORED = "Orange: where this word looks; a thicker line is more attention. Gray: where each earlier word looked most."
-RINGS = " A ring marks the English word that it stands for; the head was never taught this."
-SURE = f"How sure it is of the next word (training limits this to about {1 - SMOOTHING:.2f})."
+COLORED = N_(
+    "Orange: where this word looks; a thicker line is more attention. Gray: where each earlier word looked most."
+)
+RINGS = N_(" A ring marks the English word that it stands for; the head was never taught this.")
+SURE = N_("How sure it is of the next word (training limits this to about {most}).")
 MOST_EXPECTED = 4  # words that are named where another one is not understood
 
 
@@ -52,13 +55,13 @@ def _show_lines(translation: Translation, step: int, head: int) -> None:
     chart(
         lines(cross.weights[head], cross.queries, cross.keys, row=step, true=cross.true),
         "lines",
-        label="What the French word looks at",
-        name="lines of attention",
+        label=_("What the French word looks at"),
+        name=_("lines of attention"),
         description=sentence,
         height=high,
         grows=False,
     )
-    st.caption(COLORED + RINGS * bool(cross.true))
+    st.caption(_(COLORED) + _(RINGS) * bool(cross.true))
 
 
 def _step(translation: Translation) -> int:
@@ -68,7 +71,7 @@ def _step(translation: Translation) -> int:
     another = french_before != translation.french
     if another and st.session_state.get(WORD) == step_before:  # not where the link says both, as on the way back
         st.session_state[WORD] = first
-    step = slider("Word by word", range(1, count + 1), WORD, start=first)
+    step = slider(_("Word by word"), range(1, count + 1), WORD, start=first)
     st.session_state["word of"] = (step, translation.french)
     return step - 1
 
@@ -98,9 +101,15 @@ def in_french(translation: Translation, step: int) -> html.Markup:
     parts: list[object] = []
     for i, piece in enumerate(pieces(translation)):
         parts += [" " * piece.startswith(" "), mark(piece.strip(), i)]
-    end = mark("end", max(step, len(translation.french)))
+    end = mark(_("end"), max(step, len(translation.french)))
     return html.element(
-        "p", *parts, " ", html.element("small", end), class_="attnviz-translation", lang="fr", role="status"
+        "p",
+        *parts,
+        " ",
+        html.element("small", end, lang=current_language()),
+        class_="attnviz-translation",
+        lang="fr",
+        role="status",
     )
 
 
@@ -110,25 +119,29 @@ def translation_verdict(translation: Translation) -> html.Markup:
     if reference is None:
         return html.element("p", why_unknown(translation.english), class_="attnviz-verdict")
     if reference.french == translation.french:
-        return html.element("p", "Correct translation.", class_="attnviz-verdict attnviz-right")
+        return html.element("p", _("Correct translation."), class_="attnviz-verdict attnviz-right")
     right = html.element("b", detokenize(reference.french), lang="fr")
-    return html.element("p", "The right translation: ", right, class_="attnviz-verdict attnviz-wrong")
+    return html.element("p", _("The right translation: "), right, class_="attnviz-verdict attnviz-wrong")
 
 
 def earlier_sentence(translation: Translation) -> html.Markup:
     """Returns whose translation stays on the page while the typed sentence cannot be read; transformer.css dims it."""
     english = html.element("b", " ".join(translation.english))
-    return html.element("p", "This is the translation of ", english, class_="attnviz-verdict attnviz-old")
+    return html.element("p", _("This is the translation of "), english, class_="attnviz-verdict attnviz-old")
 
 
 def why_unknown(english: tuple[str, ...]) -> str:
     """Returns why no reference translation is known."""
     end, expected = next((n, words) for n in range(len(english) - 1, -1, -1) if (words := next_words(english[:n])))
     if english[end] in expected:  # it was whole there
-        return f"It was trained on one sentence at a time, and more follows “{' '.join(english[: end + 1])}”."
+        return _("It was trained on one sentence at a time, and more follows “{join}”.").format(
+            join=" ".join(english[: end + 1])
+        )
     some = ", ".join(f"“{word}”" for word in expected[:MOST_EXPECTED]) + " …" * (len(expected) > MOST_EXPECTED)
-    context = f"After “{' '.join(english[:end])}”" if end else "At the beginning"
-    return f"It never saw sentences like this, so this may be wrong. {context} it expects {some}, not “{english[end]}”."
+    context = _("After “{join}”").format(join=" ".join(english[:end])) if end else _("At the beginning")
+    return _(
+        "It never saw sentences like this, so this may be wrong. {context} it expects {some}, not “{english}”."
+    ).format(context=context, some=some, english=english[end])
 
 
 def likeliest(step: Step) -> html.Markup:
@@ -143,13 +156,17 @@ def likeliest(step: Step) -> html.Markup:
         )
         for word, probability in step.likeliest()
     )
-    return html.element("table", html.element("caption", SURE), *rows, class_="attnviz-likeliest")
+    return html.element(
+        "table", html.element("caption", _(SURE).format(most=f"{1 - SMOOTHING:.2f}")), *rows, class_="attnviz-likeliest"
+    )
 
 
 def looks(translation: Translation, step: int, head: str, weights: np.ndarray) -> str:
     """Returns a sentence about the largest weight of the current word."""
     word, key = translation.steps[step].word, int(np.nanargmax(weights))
-    layer, _, head_name = head.lower().partition(", ")
-    when = "When ending the sentence" if word == END else f"When writing “{visible(word)}”"
+    layer, head_name = map(in_sentence, head.split(", ", 1))
+    when = _("When ending the sentence") if word == END else _("When writing “{word}”").format(word=visible(word))
     share = number(float(weights[key]))
-    return f"{when}, {head_name} of {layer} gives {share} of its attention to “{translation.english[key]}”."
+    return _("{when}, {head_name} of {layer} gives {share} of its attention to “{english}”.").format(
+        when=when, head_name=head_name, layer=layer, share=share, english=translation.english[key]
+    )

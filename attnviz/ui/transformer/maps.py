@@ -12,21 +12,23 @@ from attnviz.analysis.head_maps import head_map
 from attnviz.figures import Chart, heatmap, mosaic
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import CellSentences
+from attnviz.language import N_, _, in_sentence, option_name
 from attnviz.layer import Layer
 from attnviz.translator import Translation, Translator, training_log
 from attnviz.translator.model import HEADS, LAYERS, USES, Use
 from attnviz.ui import presentation
 from attnviz.ui.chart import chart
 
-SHORT: dict[Use, str] = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Encoder–decoder"}
+SHORT: dict[Use, str] = {"encoder": N_("Encoder"), "decoder": N_("Decoder"), "cross": N_("Encoder–decoder")}
+HEAD_NAME = N_("Layer #, head #")  # an option of menus
 HEAD_NAMES = tuple(f"Layer {layer}, head {head}" for layer in range(LAYERS) for head in range(HEADS))
 # In these heads of the shipped weights adjectives look at their noun, and the word before "pas" at "ne".
 NOUNS = {"scaled dot": 7, "dot": 4, "general": 7, "additive": 7}
 NEGATION = 7
-MASKED = ("“{query}” may not look at “{key}”.", "“{query}” may look at nothing.")  # a cell, and a whole row
-SENTENCES = CellSentences("“{query}” gives {weight} of its attention to “{key}”.", *MASKED)
-TRUE = "“{query}” gives {weight} of its attention to “{key}”, which the French word stands for."
-NOT_YET = "“{query}” comes in a later step."
+MASKED = (N_("“{query}” may not look at “{key}”."), N_("“{query}” may look at nothing."))  # a cell, and a whole row
+SENTENCES = CellSentences(N_("“{query}” gives {weight} of its attention to “{key}”."), *MASKED)
+TRUE = N_("“{query}” gives {weight} of its attention to “{key}”, which the French word stands for.")
+NOT_YET = N_("“{query}” comes in a later step.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +123,10 @@ def show_heads(
     picture = mosaic(
         maps.weights,
         columns=HEADS,
-        names=names or HEAD_NAMES,
+        names=names or [*map(option_name, HEAD_NAMES)],
         row_names=[str(layer) for layer in range(LAYERS)],
         column_names=[str(head) for head in range(HEADS)],
-        titles=("layers", "heads"),
+        titles=(_("layers"), _("heads")),
         labels=labels,
         chosen=[] if chosen is None else [chosen],
         largest=largest,
@@ -140,11 +142,11 @@ def show_heads(
     chart(
         picture,
         key,
-        label=f"Heads of {_inline(maps.use)}",
-        name=f"{_inline(maps.use)} heads",
-        description=f"{len(HEAD_NAMES)} small maps of weights, one for each head.",
+        label=_("Heads of {inline}").format(inline=_inline(maps.use)),
+        name=_("{inline} heads").format(inline=_inline(maps.use)),
+        description=_("{count} small maps of weights, one for each head.").format(count=len(HEAD_NAMES)),
         height=300,
-        hint="Click a head to open it.",
+        hint=_("Click a head to open it."),
         on_click=open_at,
     )
 
@@ -152,7 +154,7 @@ def show_heads(
 def head_figure(maps: Maps, head: int, *, largest: float, link: str = "") -> Chart[HeatmapSpec]:
     """Returns one head as a heatmap with a sentence for each cell."""
     weights, coming = maps.weights[head], maps.coming[head]
-    not_yet = {(int(row), int(key)): NOT_YET for row, key in np.argwhere(coming)}
+    not_yet = {(int(row), int(key)): _(NOT_YET) for row, key in np.argwhere(coming)}
     result = heatmap(
         weights,
         maps.queries,
@@ -164,7 +166,7 @@ def head_figure(maps: Maps, head: int, *, largest: float, link: str = "") -> Cha
         zoom_key=" ".join((maps.use, *maps.queries, "", *maps.keys)),
         marked=maps.marked,
         blank=coming,
-        cell_sentences=not_yet | {cell: TRUE for cell in maps.marked if not np.isnan(weights[cell])},
+        cell_sentences=not_yet | {cell: _(TRUE) for cell in maps.marked if not np.isnan(weights[cell])},
     )
     # In a narrow column the words need the room; what rows and columns are stands below.
     layout = result.figure.layout
@@ -182,7 +184,7 @@ def show_head(
     pinned: int | None = None,
     link: str = "",
     on_click: Callable[[int], None] | None = None,
-    hint: str = "Point at a cell to read it.",
+    hint: str = "",
     rows: int = 10,
     presented: int | None = None,
 ) -> None:
@@ -192,18 +194,19 @@ def show_head(
     chart(
         head_figure(maps, head, largest=largest, link=link),
         key,
-        label=USES[maps.use],
-        name=f"{_inline(maps.use)} {HEAD_NAMES[head].lower()}",
-        description=f"{HEAD_NAMES[head]}: {len(maps.queries)} queries by {len(maps.keys)} keys. The arrow keys move "
-        "from cell to cell.",
+        label=_(USES[maps.use]),
+        name=f"{_inline(maps.use)} {in_sentence(HEAD_NAMES[head])}",
+        description=_("{head_names}: {count} queries by {count_2} keys. The arrow keys move from cell to cell.").format(
+            head_names=option_name(HEAD_NAMES[head]), count=len(maps.queries), count_2=len(maps.keys)
+        ),
         height=fixed_height or 130 + 18 * max(rows, len(maps.queries)),
         grows=fixed_height is None,
         pinned=pinned,
-        hint=hint,
+        hint=hint or _("Point at a cell to read it."),
         on_click=(lambda row, _: on_click(row)) if on_click else None,
     )
 
 
 def _inline(use: Use) -> str:
     """Returns the name of a use within a sentence."""
-    return USES[use][0].lower() + USES[use][1:]
+    return in_sentence(USES[use])

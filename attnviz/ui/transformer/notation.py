@@ -7,6 +7,7 @@ from functools import partial
 import streamlit as st
 
 from attnviz.formatting import dimensions
+from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.lessons.steps import TranslatorExample
 from attnviz.masks import Full
@@ -15,6 +16,7 @@ from attnviz.translator import VARIANTS, Translation, Translator
 from attnviz.translator.model import HEADS, MultiHeadAttention, Use
 from attnviz.ui import html
 from attnviz.ui.head_links import steps_address
+from attnviz.ui.menus import names_of
 from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.controls import TransformerSelection
 
@@ -36,9 +38,9 @@ LEARNED = {  # the weights of a score: what they are called, and their size
 SYMBOLS: dict[Use, tuple[str, str]] = {"encoder": ("X", "X"), "decoder": ("Y", "Y"), "cross": ("Y", "Z")}
 COUNTED: dict[Use, tuple[str, str]] = {"encoder": ("n", "n"), "decoder": ("m", "m"), "cross": ("m", "n")}
 UNLIKE: dict[type[Score], str] = {
-    Dot: "the scores of encoder–decoder attention are not divided by $\\sqrt{d_k}$",
-    General: "the scores of encoder–decoder attention have a learned matrix $W$ (Luong et al. 2015)",
-    Additive: "the scores of encoder–decoder attention come from a small network (Bahdanau et al. 2015)",
+    Dot: N_("the scores of encoder–decoder attention are not divided by $\\sqrt{d_k}$"),
+    General: N_("the scores of encoder–decoder attention have a learned matrix $W$ (Luong et al. 2015)"),
+    Additive: N_("the scores of encoder–decoder attention come from a small network (Bahdanau et al. 2015)"),
 }
 PAPER = {"d_model": 512, "h": 8, "d_k": 64, "layers": 6}  # its base model (table 3)
 
@@ -87,7 +89,8 @@ def show(selection: TransformerSelection) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="notation-controls"):
         names = {name: use for use, name in maps.USES.items()}
         chosen = st.segmented_control(
-            "Use of attention", list(names), default=maps.USES["encoder"], required=True, key="symbols-of",
+            _("Use of attention"), list(names), default=maps.USES["encoder"], required=True, key="symbols-of",
+            format_func=names_of("symbols-of", names),
             bind="query-params", label_visibility="collapsed",
         )  # fmt: skip
         use = names[chosen]
@@ -98,7 +101,9 @@ def show(selection: TransformerSelection) -> None:
     with st.container(key="notation"):
         left, right = st.columns([2, 3], gap="large")
         with left:
-            st.markdown(f"**{maps.USES[use]}**, layer {number}")  # its menus are not seen in a presentation
+            st.markdown(
+                _("**{use}**, layer {number}").format(use=_(maps.USES[use]), number=number)
+            )  # its menus are not seen in a presentation
             st.latex(formulas(this), width="content")
             st.markdown(compare_with_paper(translator, this))
         with right:
@@ -140,39 +145,55 @@ def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
         rows[name] = NamedTensor(symbol, letters, tuple(shape), about, code)
 
     input_name = (
-        "words + sine waves of their positions" if this.number == 0 else f"the output of layer {this.number - 1}"
+        _("words + sine waves of their positions")
+        if this.number == 0
+        else _("the output of layer {number}").format(number=this.number - 1)
     )
-    input_name = "the output of self-attention in this layer" if this.use == "cross" else input_name
+    input_name = _("the output of self-attention in this layer") if this.use == "cross" else input_name
     symbol = f"Q = K = V = {query}" if query == memory else f"Q = {query}"
-    add("vectors", symbol, (n, D), (inputs.queries, module.query.in_features), f"{input_name}, normalized", "vectors")
+    add(
+        "vectors",
+        symbol,
+        (n, D),
+        (inputs.queries, module.query.in_features),
+        _("{input_name}, normalized").format(input_name=input_name),
+        "vectors",
+    )
     if query != memory:
-        origin = "the output of the encoder, normalized; the same for both layers"
+        origin = _("the output of the encoder, normalized; the same for both layers")
         add("memory", f"K = V = {memory}", (m, D), (inputs.keys, module.key.in_features), origin, "memory")
     for role, letter, d in (("query", "Q", "d_k"), ("key", "K", "d_k"), ("value", "V", "d_v")):
         every, width = getattr(module, role).weight.shape
         own = every // inputs.heads
         code = f"attention.{role}.weight[{own} * i : {own} * (i + 1)].T"
-        add(f"{role} weight", f"W_i^{letter}", (D, d), (width, own), "learned", code)
+        add(_("{role} weight").format(role=role), f"W_i^{letter}", (D, d), (width, own), "learned", code)
     for role, letter, length, d in (("query", "Q", n, "d_k"), ("key", "K", m, "d_k"), ("value", "V", m, "d_v")):
         shape = getattr(inputs, role)[0].shape
-        about = {"query": "queries of a head", "key": "its keys", "value": "its values"}[role]
+        about = {"query": _("queries of a head"), "key": _("its keys"), "value": _("its values")}[role]
         add(role, f"{letter} W_i^{letter}", (length, d), shape, about, f"layer.inputs.{role}[i]")
     for name, weight in module.similarity.named_parameters():
         symbol, letters = LEARNED[name]
-        add(name, symbol, letters, weight.shape, "learned, one for all heads", f"attention.similarity.{name}")
+        add(
+            name,
+            symbol,
+            letters,
+            weight.shape,
+            _("learned, one for all heads"),
+            f"attention.similarity.{name}",
+        )
     add("raw", SCORES[type(this.score)], (n, m), done.raw[0].shape, "scores", "done.raw[i]")
     if this.masked:
-        about = "the mask: no word sees one after it"
+        about = _("the mask: no word sees one after it")
         add("allowed", "M", (n, m), done.allowed[0].shape, about, "done.allowed[i]")
     joined, output = done.output.transpose(0, 1).flatten(1), module.output.weight.T
     call = f"attention(vectors, forward_pass{', memory' if query != memory else ''})"
     add("weights", r"\mathrm{softmax}(\ldots)", (n, m), done.weights[0].shape, "weights", "done.weights[i]")
-    add("output", r"\mathrm{head}_i", (n, "d_v"), done.output[0].shape, "values, by their weights", "done.output[i]")
+    add("output", r"\mathrm{head}_i", (n, "d_v"), done.output[0].shape, _("values, by their weights"), "done.output[i]")
     code = "done.output.transpose(0, 1).flatten(1)"
-    add("joined", r"\mathrm{Concat}(\ldots)", (n, "h d_v"), joined.shape, "all heads side by side", code)
-    add("output weight", "W^O", ("h d_v", D), output.shape, "learned", "attention.output.weight.T")
+    add("joined", r"\mathrm{Concat}(\ldots)", (n, "h d_v"), joined.shape, _("all heads side by side"), code)
+    add(_("output weight"), "W^O", ("h d_v", D), output.shape, "learned", "attention.output.weight.T")
     shape = (len(joined), output.shape[1])
-    add("result", r"\mathrm{MultiHead}(\ldots)", (n, D), shape, "added to the input", call)
+    add("result", r"\mathrm{MultiHead}(\ldots)", (n, D), shape, _("added to the input"), call)
     return rows
 
 
@@ -182,7 +203,7 @@ def tensor_table(tensors: Mapping[str, NamedTensor]) -> str:
         f"\n| ${one.symbol}$ | ${TIMES.join(one.letters)}$ | {size(one)} | {one.about} | `{one.code}` |"
         for one in tensors.values()
     )
-    return f"| tensor | size | here | what it is | in the code |\n|-|-|-|-|-|{rows}"
+    return _("| tensor | size | here | what it is | in the code |\n|-|-|-|-|-|{rows}").format(rows=rows)
 
 
 def size(one: NamedTensor) -> str:
@@ -219,20 +240,22 @@ def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) ->
     if isinstance(this.score, Additive):
         scores = [box("raw", "S", kind="weights")]
     masked = " + M" if this.masked else ""
-    source = "" if query == memory else f", from {memory}"
-    weight = box("query weight", "W", sub("i"), sup("Q"), kind="learned")
-    output_weight = box("output weight", "W", sup("O"), kind="learned")
+    source = "" if query == memory else _(", from {memory}").format(memory=memory)
+    weight = box(_("query weight"), "W", sub("i"), sup("Q"), kind="learned")
+    output_weight = box(_("output weight"), "W", sup("O"), kind="learned")
     lines = (
         line(
-            f"The queries of one head; its keys and values are made in the same way{source}",
+            _("The queries of one head; its keys and values are made in the same way{source}").format(source=source),
             *(box("vectors", query, kind="vectors"), weight, "=", box("query", "Q")),
         ),
-        line("Weights", "softmax", opened, *scores, masked, closed, "=", box("weights", "A")),
-        line("Values, by their weights", box("weights", "A"), box("value", "V"), "=", box("output", "head", sub("i"))),
+        line(_("Weights"), "softmax", opened, *scores, masked, closed, "=", box("weights", "A")),
         line(
-            f"All {heads} heads",
-            *(box("joined", "Concat", kind="output", pieces=heads), output_weight, "="),
-            box("result", "MultiHead", kind="vectors"),
+            _("Values, by their weights"), box("weights", "A"), box("value", "V"), "=", box("output", "head", sub("i"))
+        ),
+        line(
+            _("All {heads} heads").format(heads=heads),
+            *(box("joined", _("Concat"), kind="output", pieces=heads), output_weight, "="),
+            box("result", _("MultiHead"), kind="vectors"),
         ),
     )
     return html.join(lines)
@@ -245,27 +268,34 @@ def _bracket(text: str) -> html.Markup:
 def symbol_legend(this: AttentionLayer, translation: Translation, head: int) -> str:
     """Returns the meaning of the symbols and the names in the code, in Markdown."""
     module, layer = this.code
-    return (
-        f"$n$ = {len(translation.english)} English words, $m$ = {len(translation.steps)} rows of the decoder. The "
-        f"sizes are those of the tensors that ran, in both layers. Heads are counted from 0; $i$ is {head}. "
-        "Within $\\mathrm{Attention}(Q, K, V)$, $Q$ is one head’s $QW_i^Q$, and so are $K$ and $V$. "
-        f"`attention` is `{module}`, `layer` is `{layer}`, and `done` is `layer.mechanism(layer.inputs)`."
-    )
+    return _(
+        "$n$ = {count} English words, $m$ = {count_2} rows of the decoder. The sizes are those of "
+        "the tensors that ran, in both layers. Heads are counted from 0; $i$ is {head}. Within "
+        "$\\mathrm{{Attention}}(Q, K, V)$, $Q$ is one head’s $QW_i^Q$, and so are $K$ and $V$. "
+        "`attention` is `{module}`, `layer` is `{layer}`, and `done` is "
+        "`layer.mechanism(layer.inputs)`."
+    ).format(count=len(translation.english), count_2=len(translation.steps), head=head, module=module, layer=layer)
 
 
 def compare_with_paper(translator: Translator, this: AttentionLayer) -> str:
     """Returns the differences between this model and the paper's, in Markdown."""
     model, inputs = translator.model, this.layer.inputs
     d_k, layers = inputs.key.shape[-1], f"{len(model.encoder)} + {len(model.decoder)}"
-    unlike = UNLIKE.get(VARIANTS[translator.variant], "")
-    return (
-        f"**Here** ${D}$ = {this.module.query.in_features}, $h$ = {inputs.heads}, $d_k = d_v$ = {d_k}, {layers} "
-        f"layers; in the paper’s base model {PAPER['d_model']}, {PAPER['h']}, {PAPER['d_k']}, "
-        f"{PAPER['layers']} + {PAPER['layers']}."
-        "\n\n**As in the paper**, positions are encoded with sine waves, embeddings are multiplied by "
-        f"$\\sqrt{{{D}}}$, and the output of each attention is added to its input.\n\n**Unlike in the paper**, each "
-        "layer normalizes its input, not its output; every learned matrix has a bias; English has an embedding of its "
-        f"own; there is no dropout in training{'; ' if unlike else ''}{unlike}."
+    unlike = _(UNLIKE.get(VARIANTS[translator.variant], ""))
+    return _(
+        "**Here** {width}, $h$ = {heads}, $d_k = d_v$ = {d_k}, {layers} layers; in the paper’s base model {paper}."
+        "\n\n**As in the paper**, positions are encoded with sine waves, embeddings are multiplied by {root}, and the "
+        "output of each attention is added to its input.\n\n**Unlike in the paper**, each layer normalizes its input, "
+        "not its output; every learned matrix has a bias; English has an embedding of its own; there is no dropout in "
+        "training{unlike}."
+    ).format(
+        width=f"${D}$ = {this.module.query.in_features}",
+        heads=inputs.heads,
+        d_k=d_k,
+        layers=layers,
+        paper=f"{PAPER['d_model']}, {PAPER['h']}, {PAPER['d_k']}, {PAPER['layers']} + {PAPER['layers']}",
+        root=f"$\\sqrt{{{D}}}$",
+        unlike=f"; {unlike}" if unlike else "",
     )
 
 
@@ -279,5 +309,5 @@ def steps_link(translator: Translator, translation: Translation, use: Use, layer
     address = steps_address(english, translator.variant, use, layer, head)
     # In a window of its own: this one may be training.
     return html.element(
-        "a", "All numbers of this head, step by step", class_="attnviz-link", href=address, target="_blank"
+        "a", _("All numbers of this head, step by step"), class_="attnviz-link", href=address, target="_blank"
     )

@@ -5,6 +5,7 @@ import streamlit as st
 import torch
 
 from attnviz.formatting import enumeration, number, percent, visible
+from attnviz.language import N_, _, current_language
 from attnviz.lessons.checks import Quantities
 from attnviz.translator import Translation
 from attnviz.translator.head_ablation import TEST_SENTENCES, HeadAblation, ablate_heads, head_contributions
@@ -12,23 +13,31 @@ from attnviz.translator.model import D_MODEL, HEADS, Use
 from attnviz.ui import cache, html, quantities
 from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.before_attention import wrong_words
 from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.decoding import pieces
 
 USE = "heads-of"  # in the session and in the link
-COLUMNS = ("head", "looks most at", "adds", "without this head", f"right, of {TEST_SENTENCES}")
+COLUMNS = (
+    N_("head"),
+    N_("looks most at"),
+    N_("adds"),
+    N_("without this head"),
+    N_("right, of {count}"),
+)
 D_V = D_MODEL // HEADS
 STEPS = "./steps?heads=2&d-k=2&stage=heads"
-CAPTION = (
-    "**What you are seeing.** Each layer has {heads} heads. A head has its own {d} columns of the matrices $W^Q$,"
-    " $W^K$ and $W^V$, so it compares words in a space of {d} numbers of its own. The outputs of the heads stand "
-    "side by side and are multiplied by $W^O$. This is the same as a sum: each head, times its own {d} rows of "
-    "$W^O$, adds one vector of {width} numbers. *Looks most at* and *adds* are of the row “{row}”; *adds* is the "
-    "length of the vector that the head adds. *Without this head* its output is zero, and the sentence is "
-    "translated again; marked words are not in the right translation. The last column is the share of {sentences}"
-    " test sentences that are right in every word without this head."
+CAPTION = N_(
+    "**What you are seeing.** Each layer has {heads} heads. A head has its own {d} columns of the "
+    "matrices $W^Q$, $W^K$ and $W^V$, so it compares words in a space of {d} numbers of its own. "
+    "The outputs of the heads stand side by side and are multiplied by $W^O$. This is the same as "
+    "a sum: each head, times its own {d} rows of $W^O$, adds one vector of {width} numbers. *Looks "
+    "most at* and *adds* are of the row “{row}”; *adds* is the length of the vector that the head "
+    "adds. *Without this head* its output is zero, and the sentence is translated again; marked "
+    "words are not in the right translation. The last column is the share of {sentences} test "
+    "sentences that are right in every word without this head."
 )
 
 
@@ -37,8 +46,8 @@ def show(selection: TransformerSelection) -> None:
     translator, translation = selection.translator, selection.translation
     names = {name: use for use, name in maps.USES.items()}
     chosen = st.segmented_control(
-        "Use of attention", list(names), default=maps.USES["decoder"], required=True, key=USE, bind="query-params",
-        label_visibility="collapsed",
+        _("Use of attention"), list(names), default=maps.USES["decoder"], required=True, key=USE, bind="query-params",
+        format_func=names_of(USE, names), label_visibility="collapsed",
     )  # fmt: skip
     use = names[chosen]
     ablations = cache.once(
@@ -49,10 +58,10 @@ def show(selection: TransformerSelection) -> None:
     row = _row(selection, use)
     st.html(html.summary(ablation_verdict(translation, ablations), role="status"))
     st.html(_table(selection, use, row, ablations))
-    about = "Two heads, Concat and Wᴼ in numbers that are few enough to be read"
+    about = _("Two heads, Concat and Wᴼ in numbers that are few enough to be read")
     st.html(html.element("a", about, class_="attnviz-link", href=STEPS, target="_blank"))
     st.caption(
-        CAPTION.format(
+        _(CAPTION).format(
             heads=HEADS,
             d=D_V,
             width=D_MODEL,
@@ -72,12 +81,11 @@ def ablation_verdict(translation: Translation, ablations: tuple[HeadAblation, ..
     """Returns which heads change this translation when they are ablated."""
     changing = [one for one in ablations if one.translation.french != translation.french]
     if not changing:
-        return "Without any one of these heads the translation of this sentence stays the same."
-    names = enumeration([f"head {one.head} of layer {one.layer}" for one in changing])
-    return (
-        f"The translation changes without {names}. Without any one of the other "
-        f"{len(ablations) - len(changing)} heads it stays the same."
-    )
+        return _("Without any one of these heads the translation of this sentence stays the same.")
+    names = enumeration([_("head {head} of layer {layer}").format(head=one.head, layer=one.layer) for one in changing])
+    return _(
+        "The translation changes without {names}. Without any one of the other {count} heads it stays the same."
+    ).format(names=names, count=len(ablations) - len(changing))
 
 
 def _row(selection: TransformerSelection, use: Use) -> int:
@@ -108,7 +116,7 @@ def _table(selection: TransformerSelection, use: Use, row: int, ablations: tuple
         cells.append(
             html.element(
                 "tr",
-                html.element("th", f"Layer {one.layer}, head {one.head}", scope="row"),
+                html.element("th", _("Layer {layer}, head {head}").format(layer=one.layer, head=one.head), scope="row"),
                 html.element("td", html.element("b", visible(step_maps.keys[key])), f" {number(float(weights[key]))}"),
                 html.element("td", html.element("span", bar), number(length)),
                 html.element("td", _marked(one.translation, translation), lang="fr"),
@@ -116,17 +124,19 @@ def _table(selection: TransformerSelection, use: Use, row: int, ablations: tuple
                 class_="attnviz-changes" if one.translation.french != translation.french else None,
             )
         )
-    head = html.element("tr", *(html.element("th", name, scope="col") for name in COLUMNS))
+    head = html.element(
+        "tr", *(html.element("th", _(name).format(count=TEST_SENTENCES), scope="col") for name in COLUMNS)
+    )
     table = html.element(
         "table", html.element("thead", head), html.element("tbody", *cells), class_="attnviz-ablations"
     )
-    return html.element("div", table, class_="attnviz-scroll", tabindex="0", role="region", aria_label="Heads")
+    return html.element("div", table, class_="attnviz-scroll", tabindex="0", role="region", aria_label=_("Heads"))
 
 
 def _marked(translation: Translation, before: Translation) -> Markup:
     """Returns a translation with its wrong words marked; the same one is said to be so."""
     if translation.french == before.french:
-        return html.element("span", "the same", lang="en", class_="attnviz-same")
+        return html.element("span", _("the same"), lang=current_language(), class_="attnviz-same")
     wrong = wrong_words(translation)
     parts: list[object] = []
     for i, piece in enumerate(pieces(translation)):

@@ -2,10 +2,13 @@
 
 import streamlit as st
 
+from attnviz.formatting import grouped
+from attnviz.language import _
 from attnviz.translator import VARIANTS
 from attnviz.translator.live_training import STEPS, LiveTraining, TrainingHistory, TrainingQueue
 from attnviz.translator.train import BATCH
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 from attnviz.ui.widgets import whole_number
 
 QUEUE = TrainingQueue()
@@ -66,18 +69,24 @@ def controls() -> None:
     training, busy = _training(), is_busy()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         seed = whole_number(
-            "Seed", value=0, min_value=0, max_value=SEEDS, key="train-seed", bind="query-params", disabled=busy,
+            _("Seed"), value=0, min_value=0, max_value=SEEDS, key="train-seed", bind="query-params", disabled=busy,
             width=120,
         )  # fmt: skip
         variant = st.selectbox(
-            "Similarity", list(VARIANTS), key="train-similarity", bind="query-params", disabled=busy, width=160
+            _("Similarity"),
+            list(VARIANTS),
+            key="train-similarity",
+            bind="query-params",
+            disabled=busy,
+            width=160,
+            format_func=names_of("train-similarity", VARIANTS),
         )
         if training and busy:
             waits = training.status == "waiting"
-            if st.button("Leave the queue" if waits else "Stop", key="train-stop", icon=":material/stop:"):
+            if st.button(_("Leave the queue") if waits else _("Stop"), key="train-stop", icon=":material/stop:"):
                 QUEUE.cancel(training)
                 st.rerun()
-        elif st.button("Train", key="train", type="primary", icon=":material/model_training:"):
+        elif st.button(_("Train"), key="train", type="primary", icon=":material/model_training:"):
             st.session_state[TRAINING] = training = LiveTraining(variant, seed)
             QUEUE.submit(training)
             st.rerun()
@@ -88,33 +97,48 @@ def progress() -> None:
     training = _training()
     if training is None:
         st.caption(
-            f"It starts with random weights and trains for {STEPS:,} steps of {BATCH} sentences each: about a minute."
+            _(
+                "It starts with random weights and trains for {steps} steps of {batch} sentences each: about a minute."
+            ).format(steps=grouped(STEPS), batch=BATCH)
         )
         return
     before = QUEUE.keep_alive(training)
     waits = training.status == "waiting"
     checkpoints, steps = training.history.checkpoints, training.history.steps
-    name = plain(f"{training.history.variant}, seed {training.seed}")
+    name = plain(_("{variant}, seed {seed}").format(variant=_(training.history.variant), seed=training.seed))
     step = checkpoints[-1].evaluation.step if checkpoints else 0
-    stays = f" What it learned until step {step:,} stays." if checkpoints else ""
+    stays = _(" What it learned until step {step} stays.").format(step=grouped(step)) if checkpoints else ""
     if waits and before:
-        place = "next" if len(before) < 2 else f"number {len(before)} in the queue"
+        place = _("next") if len(before) < 2 else _("number {count} in the queue").format(count=len(before))
         st.info(
-            f"Somebody else is training: about {before[0].seconds_left:.0f} s are left. You are {place}. Yours starts "
-            f"by itself, in about {sum(one.seconds_left for one in before):.0f} s.",
+            _(
+                "Somebody else is training: about {seconds_left:.0f} s are left. You are {place}. "
+                "Yours starts by itself, in about {value:.0f} s."
+            ).format(seconds_left=before[0].seconds_left, place=place, value=sum(one.seconds_left for one in before)),
             icon=":material/hourglass_top:",
         )
     elif waits or training.status == "running":
-        loss = f"Step {step:,} of {steps:,} · loss {checkpoints[-1].evaluation.loss:.2f} · " if checkpoints else ""
-        st.progress(step / steps, f"{loss or 'It starts · '}about {training.seconds_left:.0f} s left")
+        loss = (
+            _("Step {step} of {steps} · loss {loss:.2f} · ").format(
+                step=grouped(step), steps=grouped(steps), loss=checkpoints[-1].evaluation.loss
+            )
+            if checkpoints
+            else ""
+        )
+        left = _("about {seconds} s left").format(seconds=f"{training.seconds_left:.0f}")
+        st.progress(step / steps, (loss or _("It starts · ")) + left)
     elif training.status == "finished":
-        st.success(f"Trained: {name}, {steps:,} steps.", icon=":material/check:")
+        st.success(
+            _("Trained: {name}, {steps} steps.").format(name=name, steps=grouped(steps)), icon=":material/check:"
+        )
     elif training.status == "failed":
         st.error(plain(f"{training.problem}{stays}"), icon=":material/error:")
     elif training.status == "left":
-        st.info(f"Stopped, because its page was closed for a while.{stays}", icon=":material/stop:")
+        st.info(
+            _("Stopped, because its page was closed for a while.{stays}").format(stays=stays), icon=":material/stop:"
+        )
     else:
-        st.info(f"Stopped: {name}.{stays}", icon=":material/stop:")
+        st.info(_("Stopped: {name}.{stays}").format(name=name, stays=stays), icon=":material/stop:")
 
 
 def _training() -> LiveTraining | None:

@@ -7,7 +7,8 @@ import numpy as np
 import streamlit as st
 
 from attnviz.figures import curves
-from attnviz.formatting import percent, visible
+from attnviz.formatting import grouped, percent, visible
+from attnviz.language import N_, _, option_name
 from attnviz.translator import Translation
 from attnviz.translator.live_training import EVALUATION_SENTENCES, Checkpoint, TrainingHistory, shipped_history
 from attnviz.translator.model import Use
@@ -15,35 +16,48 @@ from attnviz.translator.train import LOG_EVERY
 from attnviz.translator.weights import TEST_SENTENCES
 from attnviz.ui import html, play_slider
 from attnviz.ui.chart import chart
+from attnviz.ui.menus import chosen_option, names_of
 from attnviz.ui.transformer import maps, training
 from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.decoding import pieces
 from attnviz.ui.transformer.maps import Maps
 from attnviz.ui.widgets import take_older_values
 
-SHIPPED, HERE = "Saved training", "Train in this session"
+SHIPPED, HERE = N_("Saved training"), N_("Train in this session")
 OLDER_NAMES = {"As shipped": SHIPPED, "Trained here": HERE}  # in links
 HEAD, STEP_HERE = "map", "trained-step"
-BEST = "Encoder–decoder, the head that agrees best in the end"
-HEADS: dict[object, tuple[Use, int]] = {
-    f"{maps.SHORT[use]}, {name.lower()}": (use, head)
+BEST = N_("Encoder–decoder, the head that agrees best in the end")
+BETWEEN = ", "  # a use and a head
+HEADS: dict[str, tuple[Use, int]] = {
+    f"{maps.SHORT[use]}{BETWEEN}{name.lower()}": (use, head)
     for use in reversed(maps.USES)
     for head, name in enumerate(maps.HEAD_NAMES)
 }
+
+
+def map_name(option: str, code: str | None = None) -> str:
+    """Returns the name of an option of the menu of maps, in a language, by default the current one."""
+    short, between, head = option.partition(BETWEEN)
+    if option == BEST or not between:
+        return option_name(option, code)
+    return f"{option_name(short, code)}{BETWEEN}{option_name(head, code)}"
+
+
 MANY = 4  # times that a word comes in a row, from which they are counted
-CAPTION = (
-    "**What you are seeing.** *Exact sentences*: the share of {count} test sentences with every word right. "
-    "*Agreement*: the share of their French words for which the head’s largest weight lies on an English word that the "
-    "French word stands for. Gray lines are the other heads of the encoder–decoder attention; each head has its "
-    "percentage above its map. "
+CAPTION = N_(
+    "**What you are seeing.** *Exact sentences*: the share of {count} test sentences with every "
+    "word right. *Agreement*: the share of their French words for which the head’s largest weight "
+    "lies on an English word that the French word stands for. Gray lines are the other heads of "
+    "the encoder–decoder attention; each head has its percentage above its map. "
 )
-TEACHER_FORCED = (
-    "The maps are made with teacher forcing: the decoder is given the right French words, so the rows are the same "
-    "whatever it predicts. An outline marks the true alignment."
+TEACHER_FORCED = N_(
+    "The maps are made with teacher forcing: the decoder is given the right French words, so the "
+    "rows are the same whatever it predicts. An outline marks the true alignment."
 )
-UNKNOWN = (
-    "The grammar does not know this sentence, so there is no right translation and no true alignment. The maps are "
-    "made with teacher forcing: the decoder is given the French words above."
+UNKNOWN = N_(
+    "The grammar does not know this sentence, so there is no right translation and no true "
+    "alignment. The maps are made with teacher forcing: the decoder is given the French words "
+    "above."
 )
 
 
@@ -62,11 +76,11 @@ def _show(translation: Translation, busy: bool) -> None:
         return
     history, checkpoint = chosen
     best = int(np.argmax(history.checkpoints[-1].evaluation.agreement))
-    use, head = HEADS.get(st.session_state.get(HEAD, st.query_params.get(HEAD)), ("cross", best))
+    use, head = HEADS.get(chosen_option(HEAD, HEADS, name=map_name), ("cross", best))
     _show_curves(history, checkpoint, head if use == "cross" else best)
     _show_maps(translation, checkpoint, use, head)
     count = EVALUATION_SENTENCES if st.session_state["training"] == HERE else TEST_SENTENCES
-    st.caption(CAPTION.format(count=count) + (TEACHER_FORCED if translation.reference else UNKNOWN))
+    st.caption(_(CAPTION).format(count=count) + _(TEACHER_FORCED if translation.reference else UNKNOWN))
 
 
 def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
@@ -76,7 +90,13 @@ def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
     with left:
         take_older_values("training", OLDER_NAMES)
         kind = st.segmented_control(
-            "Training", kinds, default=SHIPPED, required=True, key="training", bind="query-params"
+            _("Training"),
+            kinds,
+            default=SHIPPED,
+            required=True,
+            key="training",
+            bind="query-params",
+            format_func=names_of("training", kinds),
         )
     if kind == SHIPPED:
         with right:
@@ -100,7 +120,7 @@ def _checkpoint(history: TrainingHistory, key: str) -> Checkpoint:
     """Draws a slider of checkpoints; returns the chosen one."""
     by_step = {one.evaluation.step: one for one in history.checkpoints}
     return by_step[
-        play_slider.slider("Steps of training", list(by_step), key, start=max(by_step), format_func="{:,}".format)
+        play_slider.slider(_("Steps of training"), list(by_step), key, start=max(by_step), format_func=grouped)
     ]
 
 
@@ -113,28 +133,33 @@ def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) ->
     exact = np.array([[one.evaluation.exact for one in checkpoints]], dtype="f4")
     agrees = float(np.ravel(now.agreement)[head])
     charts = {
-        f"Loss: {now.loss:.2f}": curves(
+        ("loss", _("Loss"), f"{now.loss:.2f}"): curves(
             range(0, LOG_EVERY * len(history.losses), LOG_EVERY),
             losses,
             last=history.steps,
             marked=(now.step, now.loss),
         ),
-        f"Exact sentences: {percent(now.exact, 2)}": curves(
+        ("exact", _("Exact sentences"), percent(now.exact, 2)): curves(
             steps, exact, last=history.steps, marked=(now.step, now.exact), share=True
         ),
-        f"Agreement: {percent(agrees, 2)}": curves(
+        ("agreement", _("Agreement"), percent(agrees, 2)): curves(
             steps, heads, line=head, last=history.steps, marked=(now.step, agrees), share=True
         ),
     }
     with st.container(key="curves"):
-        for place, (title, picture) in zip(st.columns(3), charts.items(), strict=True):
-            name = title.split(":")[0]
+        for place, ((key, name, value), picture) in zip(st.columns(3), charts.items(), strict=True):
+            title = f"{name}: {value}"
             picture.figure.update_layout(title_text=title)
             with place:
                 chart(
-                    picture, f"curve-{name.split()[0].lower()}", label=name, name=f"{name} over training",
-                    description=f"After step {now.step:,}. {title}.", height=170, grows=False,
-                )  # fmt: skip
+                    picture,
+                    f"curve-{key}",
+                    label=name,
+                    name=_("{name} over training").format(name=name),
+                    description=_("After step {step}. {title}.").format(step=grouped(now.step), title=title),
+                    height=170,
+                    grows=False,
+                )
 
 
 def _show_maps(translation: Translation, checkpoint: Checkpoint, use: Use, head: int) -> None:
@@ -146,7 +171,10 @@ def _show_maps(translation: Translation, checkpoint: Checkpoint, use: Use, head:
     forced = translator.teacher_forced(english, right or translation.french)
     left, column = st.columns(2)
     with left:
-        st.selectbox("Map", [BEST, *HEADS], key=HEAD, bind="query-params", label_visibility="collapsed")
+        st.selectbox(
+            _("Map"), [BEST, *HEADS], key=HEAD, bind="query-params", label_visibility="collapsed",
+            format_func=names_of(HEAD, [BEST, *HEADS], map_name),
+        )  # fmt: skip
         maps.show_head(maps.use_maps(forced, use), "forms-map", head=head, rows=12)
     with column:
         agreement = [percent(float(share), 2) for share in np.ravel(checkpoint.evaluation.agreement)]
@@ -163,7 +191,7 @@ def _show_mosaic(use_maps: Maps, chosen: int | None, labels: Sequence[str] = ())
     def open_head(head: int) -> None:
         st.session_state[HEAD] = next(name for name, index in HEADS.items() if index == (use_maps.use, head))
 
-    st.markdown(f"**{maps.USES[use_maps.use]}**")
+    st.markdown(f"**{_(maps.USES[use_maps.use])}**")
     key = f"forms-{use_maps.use}"
     maps.show_heads(use_maps, key, chosen=chosen, on_open=open_head, labels=labels)
 
@@ -172,7 +200,9 @@ def marked_words(translated: Translation, right: Sequence[str] | None, step: int
     """Returns the translation with wrong words struck out."""
     agrees = [right is None or word == other for word, other in zip_longest(translated.french, right or ())]
     parts: list[html.Markup] = []
-    for _, same in groupby(zip(translated.french, pieces(translated), agrees, strict=False), key=lambda one: one[0]):
+    for _word, same in groupby(
+        zip(translated.french, pieces(translated), agrees, strict=False), key=lambda one: one[0]
+    ):
         run = [(piece, fits) for _, piece, fits in same]
         if len(run) < MANY:
             parts += [_marked(*one) for one in run]
@@ -182,7 +212,7 @@ def marked_words(translated: Translation, right: Sequence[str] | None, step: int
     verdict = "" if right is None else "attnviz-right" if translated.french == tuple(right) else "attnviz-wrong"
     return html.element(
         "p",
-        html.element("small", f"After {step:,} steps it writes"),
+        html.element("small", _("After {step} steps it writes").format(step=grouped(step))),
         html.element("span", *parts, class_=verdict, lang="fr"),
         class_="attnviz-made",
         role="status",

@@ -8,6 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.formatting import number, visible
+from attnviz.language import N_, _, in_sentence
 from attnviz.masks import Band, Full
 from attnviz.mechanism import Mechanism
 from attnviz.models.interventions import Intervention
@@ -18,6 +19,7 @@ from attnviz.translator.model import HEADS, USE_LAYERS, Use
 from attnviz.ui import html, interventions
 from attnviz.ui.color_range import largest_weight
 from attnviz.ui.interventions import SIDES
+from attnviz.ui.menus import tab_names
 from attnviz.ui.transformer import decoding, maps
 from attnviz.ui.transformer.controls import TransformerSelection
 
@@ -25,9 +27,9 @@ USE = "change"  # the key of the use whose widgets and maps are shown
 KEYS = ("trained", "changed")  # of the charts of both sides
 LAST = "what if"  # the name of the last interventions that could be run
 ALIGNS = 0.9  # a head aligns whose agreement with the true alignment is at least this
-FUTURE = (
-    "While the decoder writes, its last row has no later words to see. But the rows before it now see later words, "
-    "which they never did in training."
+FUTURE = N_(
+    "While the decoder writes, its last row has no later words to see. But the rows before it now "
+    "see later words, which they never did in training."
 )
 Interventions = tuple[Intervention, ...]  # one for each use that is changed
 Both = tuple[Translation, Translation]  # as trained, and changed
@@ -44,7 +46,7 @@ def show(selection: TransformerSelection) -> None:
     steps = _steps(both, selection.step)
     notes.html(html.summary(intervention_verdict(both, changes), role="status"))
     for i, column in enumerate(columns):
-        column.html(words(SIDES[i], both[i], differing(both)[i], steps[i]))
+        column.html(words(_(SIDES[i]), both[i], differing(both)[i], steps[i]))
     _show_maps(selection, both, changes, use, steps)
 
 
@@ -87,7 +89,8 @@ def _choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Intervent
     refused: list[str] = []
     chosen: list[Intervention] = []
     opened: Use = "decoder"
-    tabs = st.tabs(list(maps.SHORT.values()), default=maps.SHORT["decoder"], key=USE, bind="query-params")
+    names = tab_names(USE, maps.SHORT.values())
+    tabs = st.tabs(names, default=_(maps.SHORT["decoder"]), key=USE, bind="query-params")
     for (use, start), tab in zip(trained(translator).items(), tabs, strict=True):
         with tab:
             *columns, ablation_column = st.columns(4, gap="medium")
@@ -103,11 +106,16 @@ def _choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Intervent
 
 
 def _ablated(use: Use, layer: int) -> list[int]:
-    label = f"Ablated in layer {layer}"
+    label = _("Ablated in layer {layer}").format(layer=layer)
     key = _ablated_key(use, layer)
     return sorted(
         st.pills(
-            label, range(HEADS), selection_mode="multi", key=key, bind="query-params", help=interventions.ABLATION_HELP
+            label,
+            range(HEADS),
+            selection_mode="multi",
+            key=key,
+            bind="query-params",
+            help=_(interventions.ABLATION_HELP),
         )
     )
 
@@ -124,7 +132,7 @@ def _write(translator: Translator, changes: Interventions) -> None:
         for i, place in enumerate(USE_LAYERS[use]):
             st.session_state[_ablated_key(use, i)] = [head for layer, head in intervention.ablated if layer == place]
         if not intervention.is_empty:
-            st.session_state[USE] = maps.SHORT[use]
+            st.session_state[USE] = _(maps.SHORT[use])
 
 
 def _run(
@@ -155,13 +163,13 @@ def _show_maps(
 ) -> None:
     """Draws the heads of one use and the map of the selected one, on both sides."""
     head = selection.heads[use]
-    st.markdown(f"**{maps.USES[use]}**, {maps.HEAD_NAMES[head].lower()}")
+    st.markdown(f"**{_(maps.USES[use])}**, {in_sentence(maps.HEAD_NAMES[head])}")
     both_maps = [maps.use_maps(one, use, step) for one, step in zip(both, steps, strict=True)]
     linked = (both_maps[0].queries, both_maps[0].keys) == (both_maps[1].queries, both_maps[1].keys)
     end, rows = max(1.0, largest_weight([one.weights for one in both_maps])), max(len(one.queries) for one in both_maps)
 
     def draw_heads(side: int) -> str:
-        st.markdown(f"**{SIDES[side]}**")
+        st.markdown(f"**{_(SIDES[side])}**")
         on_open = partial(maps.choose_head, use)
         maps.show_heads(both_maps[side], f"{KEYS[side]}-heads", chosen=head, largest=end, on_open=on_open)
         return ""
@@ -184,16 +192,16 @@ def intervention_verdict(both: Both, changes: Interventions) -> str:
     """Returns the effect of the interventions on the translation as text."""
     before, after = both
     if not changes:
-        return interventions.UNCHANGED
-    sentence = "The translation changes where words are marked."
+        return _(interventions.UNCHANGED)
+    sentence = _("The translation changes where words are marked.")
     if before.french == after.french and before.finished == after.finished:
-        sentence = "The translation stays the same; its probabilities and maps change."
+        sentence = _("The translation stays the same; its probabilities and maps change.")
         if all(a.probability == b.probability for a, b in zip(before.steps, after.steps, strict=True)):
-            sentence = "The translation stays the same, and so do its probabilities."
+            sentence = _("The translation stays the same, and so do its probabilities.")
     sees_future = in_use(changes, "decoder").mask and not all(
         one.is_causal for one in after.steps[-1].records if one.use == "decoder"
     )
-    return f"{sentence} {FUTURE}" if sees_future else sentence
+    return f"{sentence} {_(FUTURE)}" if sees_future else sentence
 
 
 def differing(both: Both) -> tuple[set[int], set[int]]:
@@ -223,12 +231,16 @@ def words(side: str, translation: Translation, differs: set[int], step: int | No
     return html.join(
         [
             html.element(
-                "p", side, " ", html.element("small", f"mean probability {number(mean)}"), class_="attnviz-change"
+                "p",
+                side,
+                " ",
+                html.element("small", _("mean probability {mean}").format(mean=number(mean))),
+                class_="attnviz-change",
             ),
             html.element("ol", *items, class_="attnviz-compared", lang="fr"),
             ""
             if translation.finished
-            else html.element("p", "It does not come to an end, so it is cut off.", class_="attnviz-verdict"),
+            else html.element("p", _("It does not come to an end, so it is cut off."), class_="attnviz-verdict"),
             decoding.translation_verdict(translation),
         ]
     )

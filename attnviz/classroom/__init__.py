@@ -1,0 +1,1 @@
+"""Live classes: what a teacher shows and asks, and what the participants answer, in a small store."""

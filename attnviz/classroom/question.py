@@ -1,0 +1,292 @@
+"""Questions that a class answers, and their answers: options in a list or a table to choose, or a number to write."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Shaped
+
+from attnviz.formatting import visible
+from attnviz.lessons.checks import Check, Choice, NumberCheck, Quantities, Tap, find_quantity, token_weights
+from attnviz.lessons.prediction import is_predictable, normalized
+
+MOST_ROWS = MOST_COLUMNS = 64
+LONGEST_ASK = 500  # characters
+LONGEST_NAME = 200
+MOST_TEXTS = 6  # options that are texts
+MOST_PICKS = 64
+POINTS = 10
+LARGEST_NUMBER = 1e9
+LARGEST_JSON = 1 << 20  # characters
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question to a class: options are the cells of a table, whose only row has no name where they are a list.
+
+    Who answers picks up to `picks` options, or spreads up to `points` points over them, or writes a number. `truth` is
+    the share of each option, row by row, which adds up to 1; it is empty where there is none. `hides` says that the
+    picture of the page would give the answer away.
+
+    Raises ValueError for anything that is not such a question.
+
+    Example:
+        >>> text_question("Which is right?", ["A", "B"], "B").truth
+        (0.0, 1.0)
+    """
+
+    ask: str
+    rows: tuple[str, ...] = ("",)
+    columns: tuple[str, ...] = ()
+    picks: int = 0
+    points: int = 0
+    truth: tuple[float, ...] = ()
+    hides: bool = False
+    numeric: bool = False
+    right: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_text(self.ask, LONGEST_ASK, "A question")
+        if not self.ask.strip():
+            raise ValueError("The question has no words yet. Write what the class is to answer.")
+        for names, most, unit in ((self.rows, MOST_ROWS, "rows"), (self.columns, MOST_COLUMNS, "columns")):
+            if not isinstance(names, tuple) or len(names) > most:
+                raise ValueError(f"A question has at most {most} {unit} of options: {len(names)} are too many.")
+            for name in names:
+                _check_text(name, LONGEST_NAME, "An option")
+        if any(type(one) is not bool for one in (self.hides, self.numeric)):
+            raise ValueError("hides and numeric of a question are true or false.")
+        if any(type(one) is not int for one in (self.picks, self.points)):
+            raise ValueError("picks and points of a question are whole numbers.")
+        if (self.picks > 0) + (self.points > 0) + self.numeric != 1:
+            raise ValueError("A question is answered by picks, by points or by a number: by one of them.")
+        if self.numeric:
+            if self.columns or self.truth or self.rows != ("",) or self.picks or self.points:
+                raise ValueError("A question for a number has no options.")
+            if self.right is not None and not _is_number(self.right):
+                raise ValueError("The right number of a question must be a number.")
+            return
+        if not (self.columns and self.rows) or self.size < 2:
+            raise ValueError("A question has at least two options. Ask about more.")
+        most = min(self.size, MOST_PICKS)
+        if not 0 <= self.picks <= most or self.points not in (0, POINTS) or self.right is not None:
+            raise ValueError(f"A question allows 1 to {most} picks, or {POINTS} points, and has no right number.")
+        if self.truth and (
+            not isinstance(self.truth, tuple)
+            or len(self.truth) != self.size
+            or not all(_is_number(share) and share >= 0 for share in self.truth)
+            or abs(math.fsum(self.truth) - 1) > 1e-6
+        ):
+            raise ValueError("The truth of a question has a share for each option, 0 or more, and they add up to 1.")
+
+    @property
+    def size(self) -> int:
+        """The number of options."""
+        return len(self.rows) * len(self.columns)
+
+    def option(self, index: int) -> str:
+        """Returns the name of an option, with its row if there are several."""
+        row, column = divmod(index, len(self.columns))
+        return f"{self.rows[row]} → {self.columns[column]}" if len(self.rows) > 1 else self.columns[column]
+
+    def without_truth(self) -> "Question":
+        """Returns the question as participants get it before the answer is revealed."""
+        return replace(self, truth=(), right=None)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Question":
+        """Raises ValueError for what is no question."""
+        table = _parse(text)
+        if not isinstance(table, dict) or not table.keys() <= cls.__dataclass_fields__.keys() or "ask" not in table:
+            raise ValueError("This is no question of a class: its fields are others.")
+        for name in ("rows", "columns", "truth"):
+            if not isinstance(table.get(name, []), list):
+                raise ValueError(f"This is no question of a class: its {name} are no list.")
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in table.items()
+        }
+        return cls(**fields)
+
+
+def text_question(ask: str, options: Sequence[str], right: str | None = None) -> Question:
+    """Returns a question to choose one of up to six texts, of which one is right, or none."""
+    if len(options) > MOST_TEXTS:
+        raise ValueError(f"A question has at most {MOST_TEXTS} texts to choose from; there are {len(options)}.")
+    if len({*options}) < len(options) or not all(isinstance(option, str) and option.strip() for option in options):
+        raise ValueError("The texts to choose from must differ, and none may be empty.")
+    if right is not None and right not in options:
+        raise ValueError("The right text is not among those to choose from.")
+    truth = () if right is None else tuple(float(option == right) for option in options)
+    return Question(ask, columns=tuple(options), picks=1, truth=truth)
+
+
+def keys_question(
+    query: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"], *, picks: int = 1, ask: str = ""
+) -> Question:
+    """Returns a question to pick the keys with the largest weights of a query. Masked keys, NaN, have no weight."""
+    beginning = "Which key has the largest weight" if picks == 1 else f"Which {picks} keys have the largest weights"
+    ask = ask or f"{beginning} of {_word(query)}?"
+    return Question(ask, columns=_names(keys), picks=picks, truth=_shares(weights), hides=True)
+
+
+def points_question(query: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"], *, ask: str = "") -> Question:
+    """Returns a question to spread ten points over keys as a query spreads its weights. NaN, masked, is no weight."""
+    ask = ask or f"Where does {_word(query)} look? Spread {POINTS} points."
+    return Question(ask, columns=_names(keys), points=POINTS, truth=_shares(weights), hides=True)
+
+
+def head_question(name: str, metric: Float[np.ndarray, "layers heads"], *, largest: bool = True) -> Question:
+    """Returns a question for the head with the largest value, or the smallest, of a metric; NaN is no value.
+
+    Rows are layers and columns are heads, counted from 0. Equally good heads share the truth.
+    """
+    if metric.ndim != 2 or not np.isfinite(metric).any():
+        raise ValueError("A question about heads needs a value of the metric for at least one head.")
+    best = np.nanmax(metric) if largest else np.nanmin(metric)
+    layers, heads = metric.shape
+    return Question(
+        ask=f"Which head is {name}?",
+        rows=tuple(f"Layer {layer}" for layer in range(layers)) if layers > 1 else ("",),
+        columns=tuple(f"Head {head}" for head in range(heads)),
+        picks=1,
+        truth=_shares(np.isclose(metric, best, rtol=1e-6, atol=1e-9).astype("f8").ravel()),
+        hides=True,
+    )
+
+
+def cells_question(
+    ask: str, queries: Sequence[str], keys: Sequence[str], cells: Bool[np.ndarray, "queries keys"]
+) -> Question:
+    """Returns a question to tap the cells of a map, such as those that a mask removes."""
+    count = int(np.count_nonzero(cells))
+    if not count:
+        raise ValueError("There is no such cell on this map, so there is nothing to find. Choose another mask.")
+    truth = _shares(cells.astype("f8").ravel())
+    return Question(ask, _names(queries), _names(keys), picks=min(count, MOST_PICKS), truth=truth, hides=True)
+
+
+def number_question(ask: str, right: float | None = None) -> Question:
+    """Returns a question for a number."""
+    return Question(ask, numeric=True, right=right, hides=right is not None)
+
+
+def lesson_question(ask: str, check: Check | None, quantities: Quantities) -> Question | None:
+    """Returns the question of a lesson's step; None for one that is not answered by options or a number.
+
+    Raises ValueError if the page has no such quantity.
+    """
+    match check:
+        case Choice(options, right):
+            return text_question(ask, options, right)
+        case Tap(count):
+            weights = token_weights(quantities)
+            values = np.array([*weights.values()])
+            return keys_question("", [*weights], values, picks=min(count, len(weights)), ask=ask)
+        case NumberCheck(quantity):
+            return number_question(ask, find_quantity(quantity, quantities))
+    return None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer: how many points or picks each option has, by its index, or a number."""
+
+    counts: tuple[tuple[int, int], ...] = ()
+    number: float | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Answer":
+        table = json.loads(text)
+        return cls(tuple((option, count) for option, count in table["counts"]), table["number"])
+
+
+def parse_answer(question: Question, value: Any) -> Answer:
+    """Returns the answer that JSON from outside holds: a list of options for picks, an object of points by option for
+    points, or a number. Options are indices, row by row.
+
+    Raises ValueError, with a sentence for who answered, for all else.
+
+    Example:
+        >>> parse_answer(text_question("Which?", ["A", "B"]), [1])
+        Answer(counts=((1, 1),), number=None)
+    """
+    if question.numeric:
+        if not _is_number(value) or abs(value) > LARGEST_NUMBER:
+            raise ValueError("Write a number, such as 0.25.")
+        return Answer(number=float(value))
+    if question.picks:
+        if not isinstance(value, list) or not 1 <= len(value) <= question.picks:
+            raise ValueError(f"Tap {'one option' if question.picks == 1 else f'1 to {question.picks} options'}.")
+        counts = dict.fromkeys((_index(question, one) for one in value), 1)
+        if len(counts) < len(value):
+            raise ValueError("Tap different options.")
+        return Answer(tuple(sorted(counts.items())))
+    if not isinstance(value, dict) or len(value) > question.points:
+        raise ValueError(f"Spread up to {question.points} points over the options.")
+    spread: dict[int, int] = {}
+    for name, count in value.items():
+        if type(count) is not int or not 0 <= count <= question.points:
+            raise ValueError(f"Points are whole numbers from 0 to {question.points}.")
+        if not isinstance(name, str) or not name.isascii() or not name.isdecimal() or len(name) > 4:
+            raise _no_option(question)
+        index = _index(question, int(name))
+        if index in spread:
+            raise ValueError("An option has its points once.")
+        spread[index] = count
+    if not 1 <= sum(spread.values()) <= question.points:
+        raise ValueError(f"Spread 1 to {question.points} points; these are {sum(spread.values())}.")
+    return Answer(tuple(sorted((index, count) for index, count in spread.items() if count)))
+
+
+def _index(question: Question, value: Any) -> int:
+    if type(value) is not int or not 0 <= value < question.size:
+        raise _no_option(question)
+    return value
+
+
+def _no_option(question: Question) -> ValueError:
+    return ValueError(f"There is no such option; this question has {question.size:,}.")
+
+
+def _is_number(value: Any) -> bool:
+    """Returns whether a value is a finite number: no boolean, and no whole number that is too large for a float."""
+    if type(value) is int:
+        return abs(value) < 1 << 53
+    return type(value) is float and math.isfinite(value)
+
+
+def _check_text(text: Any, longest: int, subject: str) -> None:
+    if not isinstance(text, str) or len(text) > longest or any("\ud800" <= c <= "\udfff" for c in text):
+        raise ValueError(f"{subject} is a text of at most {longest} characters.")
+
+
+def _names(tokens: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…" for name in map(visible, tokens))
+
+
+def _word(query: str) -> str:
+    return f"“{_names([query])[0]}”"
+
+
+def _shares(weights: Shaped[np.ndarray, " options"]) -> tuple[float, ...]:
+    if not is_predictable(weights):
+        raise ValueError("Only shares can be predicted: weights of 0 or more that are not all 0. Choose another query.")
+    return tuple(normalized(weights).tolist())
+
+
+def _parse(text: str) -> Any:
+    if not isinstance(text, str) or len(text) > LARGEST_JSON:
+        raise ValueError(f"A question has at most {LARGEST_JSON:,} characters.")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise ValueError("This is no question of a class: it is no JSON.") from problem

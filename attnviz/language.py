@@ -1,0 +1,131 @@
+"""The words of the interface in the language of the person who reads them: gettext catalogues in attnviz/languages/.
+
+English texts are the names of the messages. What is put into a text has a name, `_("{count} tokens").format(count=4)`,
+so that a translation can put it elsewhere; text from outside is such a value, and never a message. The language belongs
+to a thread; where none was chosen, as in a notebook, it is English.
+"""
+
+import gettext
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+
+ENGLISH = "en"
+LANGUAGES = {ENGLISH: "English", "de": "Deutsch"}  # each by its own name, in the order of menus
+FOLDER = Path(__file__).parent / "languages"
+DOMAIN = "attnviz"
+_language: ContextVar[str | None] = ContextVar("language", default=None)
+_default: list[Callable[[], str]] = [lambda: ENGLISH]
+
+
+def current_language() -> str:
+    """Returns the code of the language of this thread, such as de."""
+    return _language.get() or _default[-1]()
+
+
+def set_language(code: str) -> None:
+    """Sets the language of this thread. Raises ValueError if there is no such catalogue."""
+    if code not in LANGUAGES:
+        raise ValueError(f"There is no language {code!r}; there are {', '.join(LANGUAGES)}.")
+    _language.set(code)
+
+
+def set_default_language(find: Callable[[], str]) -> None:
+    """Sets the function that returns the language of threads for which none was set."""
+    _default[:] = [find]
+
+
+@contextmanager
+def language(code: str) -> Iterator[None]:
+    """Sets the language of this thread within the block.
+
+    Example:
+        >>> with language("de"):
+        ...     _("All lessons")
+        'Alle Lektionen'
+    """
+    before = _language.get()
+    set_language(code)
+    try:
+        yield
+    finally:
+        _language.set(before)
+
+
+def _(message: str) -> str:
+    """Returns a message in the current language; one that no catalogue has as it is."""
+    return _catalogue(current_language()).gettext(message) if message else ""
+
+
+def plural(one: str, many: str, count: int) -> str:
+    """Returns one of two messages in the current language, by its rules for a number."""
+    return _catalogue(current_language()).ngettext(one, many, count)
+
+
+def N_(message: str) -> str:
+    """Marks a message for the catalogues, and returns it as it is: it is translated where it is shown."""
+    return message
+
+
+def option_name(option: str, code: str | None = None) -> str:
+    """Returns the name of an option in menus, whose numbers are no part of the message, which has # for each.
+
+    Options are English in the code and in the files of lessons. `code` is the language, by default the current one.
+
+    Example:
+        >>> option_name("Head 3", "de"), option_name("3 · it", "de")
+        ('Kopf 3', '3 · it')
+    """
+    code = code or current_language()
+    if code == ENGLISH or not option:
+        return option
+    numbers = iter(re.findall(r"[0-9]+", option))
+    translation = _catalogue(code).gettext(re.sub(r"[0-9]+", "#", option))
+    return re.sub("#", lambda _: next(numbers, "#"), translation)
+
+
+def option_with_name(name: str, options: Iterable[str], names: Callable[[str, str], str] | None = None) -> str | None:
+    """Returns the option that has this name in some language, the current one first; None if there is none. `names`
+    gives the name of an option in a language, by default its translation.
+
+    Example:
+        >>> option_with_name("Kopf 3", ["Head 2", "Head 3"])
+        'Head 3'
+    """
+    options, name_in = list(options), names or option_name
+    codes = [current_language(), *LANGUAGES]
+    return next((option for code in codes for option in options if name_in(option, code) == name), None)
+
+
+def in_sentence(option: str, code: str | None = None) -> str:
+    """Returns the name of an option within a sentence: in English with a small letter; German nouns keep theirs.
+
+    Example:
+        >>> in_sentence("Layer 0, head 1")
+        'layer 0, head 1'
+    """
+    name = option_name(option, code)
+    return name[:1].lower() + name[1:] if (code or current_language()) == ENGLISH else name
+
+
+def preferred_language(accepted: str) -> str:
+    """Returns the language that a browser likes best of those that there are; `accepted` is its Accept-Language header.
+
+    Example:
+        >>> preferred_language("fr;q=0.9, de-AT, en;q=0.5"), preferred_language("fr"), preferred_language("en;q=x")
+        ('de', 'en', 'en')
+    """
+    wishes = []
+    for wish in accepted[:1000].split(","):
+        code, _separator, weight = wish.partition(";")
+        quality = re.fullmatch(r"\s*q=([0-9]\.?[0-9]*)\s*", weight)
+        wishes.append((-float(quality[1]) if quality else -1.0, code.strip().lower().partition("-")[0]))
+    return next((code for weight, code in sorted(wishes, key=lambda one: one[0]) if code in LANGUAGES), ENGLISH)
+
+
+@cache
+def _catalogue(code: str) -> gettext.NullTranslations:
+    return gettext.NullTranslations() if code == ENGLISH else gettext.translation(DOMAIN, FOLDER, [code])

@@ -1,0 +1,131 @@
+"""Lessons that are being written: tables of their files, which may not be whole yet, and the addresses of pages."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from attnviz.formatting import enumeration
+from attnviz.lessons.lesson_files import (
+    LESSON,
+    OPTIONAL,
+    PAGES,
+    REQUIRED,
+    STEP,
+    STEP_OPTIONAL,
+    STEP_REQUIRED,
+    STEPS,
+    State,
+)
+from attnviz.lessons.lesson_text import Table, state_table
+
+Place = tuple[str, State]  # a page and its state
+LONGEST_ADDRESS = 6000  # characters
+OF_THE_READER = (LESSON, STEP, "right", "write", "embed", "embed_options")  # parameters that no state has
+NEW_STEP: Table = {"ask": "", "answer": ""}
+NEW_LESSON: Table = {
+    "title": "", "about": "", "page": "explore",
+    "state": {"layer": "encoder 3", "head": "Head 1", "pinned": "10 · it"}, "steps": [NEW_STEP],
+}  # fmt: skip
+
+
+def can_be_edited(table: Table) -> bool:
+    """Returns whether every field has the type that its name says; fields may be missing or unknown."""
+
+    def fits(fields: Table, types: Mapping[str, type]) -> bool:
+        return all(
+            isinstance(value, types[name]) and not isinstance(value, bool)
+            for name, value in fields.items()
+            if name in types
+        )
+
+    if not fits(table, REQUIRED | OPTIONAL):
+        return False
+    steps = lesson_steps(table)
+    if not all(isinstance(step, dict) and fits(step, STEP_REQUIRED | STEP_OPTIONAL) for step in steps):
+        return False
+    states = [one.get("state", {}) for one in (table, *steps)]
+    values = [value for state in states for value in state.values()]  # type: ignore[attr-defined]
+    return all(
+        isinstance(one, str | int | float)
+        for value in values
+        for one in (value if isinstance(value, list) else [value])
+    )
+
+
+def lesson_steps(table: Table) -> list[Table]:
+    """Returns the tables of all steps."""
+    return [one for field in STEPS for one in table.get(field, [])]  # type: ignore[attr-defined]
+
+
+def step_places(table: Table) -> list[Place | None]:
+    """Returns the page and the state that each step opens; None where the page stays as the step before leaves it."""
+    page = str(table.get("page", PAGES[0]))
+    places: list[Place | None] = []
+    for step in lesson_steps(table):
+        is_new = "page" in step or "state" in step
+        page = str(step.get("page", page))
+        state = step.get("state", {}) if is_new else table.get("state", {})
+        places.append((page, _state(state)) if is_new or not places else None)  # type: ignore[arg-type]
+    return places
+
+
+def with_steps(table: Table, steps: Sequence[Table], places: Sequence[Place | None]) -> Table:
+    """Returns the lesson with these steps at these places, that of the first as the lesson's own."""
+    kept = {name: value for name, value in table.items() if name not in STEPS}
+    if places and (first := places[0]):
+        kept = _inserted(kept, first)
+    page, written = str(kept.get("page", PAGES[0])), []
+    for number, (step, place) in enumerate(zip(steps, places, strict=True)):
+        fields = {name: value for name, value in step.items() if name not in ("page", "state")}
+        if place and number:
+            moves = place[0] != page
+            fields |= {"page": place[0]} if moves else {}
+            fields |= {"state": state_table(place[1])} if place[1] or not moves else {}
+            page = place[0]
+        written.append(fields)
+    return kept | ({"steps": written} if written else {})
+
+
+def page_address(place: Place) -> str:
+    """Returns the address of a page in its state, below that of the app."""
+    page, state = place
+    return f"{page}{'?' if state else ''}{urlencode(state)}"
+
+
+def parse_address(text: str) -> Place:
+    """Returns the page and the state of an address as the browser shows it. Raises ValueError if it is none.
+
+    Example:
+        >>> parse_address("https://example.org/explore?pinned=10+%C2%B7+it&lesson=one")
+        ('explore', (('pinned', '10 · it'),))
+    """
+    text = text.strip()
+    if len(text) > LONGEST_ADDRESS:
+        raise ValueError(f"This address has {len(text):,} characters; a step may have {LONGEST_ADDRESS:,}.")
+    if not text.isprintable():
+        raise ValueError("This address has characters that no address has. Copy it again from the browser.")
+    try:
+        parts = urlsplit(text)
+        state = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=100)
+    except ValueError as problem:
+        raise ValueError(
+            "This is not an address. Copy it from the browser, where the page is as you want it."
+        ) from problem
+    page = parts.path.rstrip("/").rpartition("/")[2]
+    if page not in PAGES:
+        raise ValueError(f"This is not the address of a page with lessons, which are {enumeration(PAGES)}.")
+    return page, tuple((name, value) for name, value in state if name not in OF_THE_READER)
+
+
+def _inserted(table: Table, place: Place) -> Table:
+    """Returns the table with the page and the state of the lesson, in their usual order."""
+    page, state = place
+    kept = {name: value for name, value in table.items() if name != "state" or state}
+    return kept | {"page": page} | ({"state": state_table(state)} if state else {})
+
+
+def _state(table: Mapping[str, object]) -> State:
+    return tuple(
+        (name, str(one).lower() if isinstance(one, bool) else str(one))
+        for name, value in table.items()
+        for one in (value if isinstance(value, list) else [value])
+    )

@@ -1,0 +1,167 @@
+"""Lessons as the text of their files, and in links."""
+
+import base64
+import binascii
+import re
+import zlib
+from collections.abc import Mapping
+from itertools import groupby
+
+from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
+from attnviz.lessons.lesson_files import ENGLISH, LARGEST, TOO_LARGE, Lesson, LessonStep, State
+
+IN_LINK = "text."  # how the name of a lesson begins whose text is in the link
+LONGEST_NAME = 8000  # characters of a link that all browsers and servers take
+Table = dict[str, object]
+BARE_KEY = r"[A-Za-z0-9_-]+"
+BARE_NUMBER = r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?"
+ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
+
+
+def lesson_text(lesson: Lesson) -> str:
+    """Returns a lesson as the text of a file, from which `parse_lesson` makes the same lesson.
+
+    Example:
+        >>> step = LessonStep("Which?", "This one.", "explore", (("head", "Head 1"),), Tap(1))
+        >>> print(lesson_text(Lesson("one", "A title", "About it.", (step,))))
+        title = "A title"
+        about = "About it."
+        page = "explore"
+        state = { head = "Head 1" }
+        <BLANKLINE>
+        [[steps]]
+        ask = "Which?"
+        answer = "This one."
+        tap = 1
+        <BLANKLINE>
+    """
+    return table_text(lesson_table(lesson))
+
+
+def lesson_table(lesson: Lesson) -> Table:
+    """Returns a lesson as the table of its file: the first step has the page and the state of the lesson."""
+    first = lesson.steps[0]
+    language = {} if lesson.language == ENGLISH else {"language": lesson.language}
+    table: Table = {"title": lesson.title, "about": lesson.about, **language, "page": first.page}
+    table |= {"state": state_table(first.state)} if first.state else {}
+    steps, page = [], first.page
+    for number, step in enumerate(lesson.steps, 1):
+        if step.ask:
+            steps.append(_step_table(step, page, is_first=number == 1))
+        page = step.page
+    return table | ({"steps": steps} if steps else {})
+
+
+def state_table(state: State) -> Table:
+    """Returns link parameters by name; one that has several values is a list."""
+    by_name = groupby(sorted(state, key=lambda one: [name for name, _ in state].index(one[0])), lambda one: one[0])
+    values = {name: [value for _, value in pairs] for name, pairs in by_name}
+    return {name: several if len(several) > 1 else several[0] for name, several in values.items()}
+
+
+def table_text(table: Mapping[str, object]) -> str:
+    """Returns a table as TOML, its lists of tables last. It may be of a lesson that is not whole yet."""
+    tables = {name: value for name, value in table.items() if _is_list_of_tables(value)}
+    parts = [_fields_text({name: value for name, value in table.items() if name not in tables})]
+    parts += [f"[[{_key(name)}]]\n{_fields_text(one)}" for name, several in tables.items() for one in several]  # type: ignore[attr-defined]
+    return "\n".join(parts)
+
+
+def name_in_link(text: str) -> str | None:
+    """Returns the name with which a link opens the lesson of a text; None if the text is too long for a link."""
+    packed = zlib.compress(text.encode(), 9)
+    name = IN_LINK + base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
+    return name if len(name) <= LONGEST_NAME else None
+
+
+def text_in_link(name: str) -> str:
+    """Returns the text of the lesson with such a name. Raises ValueError if it is none, or has been cut off."""
+    packed = name.removeprefix(IN_LINK)
+    try:
+        if len(name) > LONGEST_NAME or not packed.isascii():
+            raise ValueError("no name of a lesson in a link")
+        unpack = zlib.decompressobj()
+        # Never more than a lesson has, whatever the packed text would become.
+        content = unpack.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), LARGEST + 1)
+        if len(content) > LARGEST:
+            raise ValueError(TOO_LARGE)
+        if not unpack.eof:
+            raise ValueError("cut off")
+        return content.decode()
+    except (ValueError, binascii.Error, zlib.error) as problem:
+        message = "The lesson in this link cannot be read: part of the link is missing. Copy the whole address again."
+        raise ValueError(message) from problem
+
+
+def _step_table(step: LessonStep, page: str, is_first: bool) -> Table:
+    """Returns a step as a table; `page` is that of the step before."""
+    table: Table = {"ask": step.ask, "answer": step.answer}
+    if step.state is not None and not is_first:
+        moves = step.page != page
+        table |= {"page": step.page} if moves else {}
+        table |= {"state": state_table(step.state)} if step.state or not moves else {}
+    table |= _check_table(step.check)
+    return table | ({"holds": [_condition_text(one) for one in step.holds]} if step.holds else {})
+
+
+def _check_table(check: Check | None) -> Table:
+    match check:
+        case Choice(options=options, right=right):
+            return {"choose": [*options], "right": right}
+        case Tap(count=count):
+            return {"tap": count}
+        case NumberCheck(quantity=quantity):
+            return {"number": quantity}
+        case Condition():
+            return {"reach": _condition_text(check)}
+    return {}
+
+
+def _condition_text(condition: Condition) -> str:
+    return f"{condition.quantity} {condition.operator} {condition.other}"
+
+
+def _is_list_of_tables(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+def _fields_text(fields: Mapping[str, object]) -> str:
+    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in fields.items())
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(BARE_KEY, name) else _quoted(name)
+
+
+def _value(value: object) -> str:
+    match value:
+        case dict():
+            pairs = ", ".join(f"{_key(name)} = {_parameter(one)}" for name, one in value.items())
+            return f"{{ {pairs} }}" if pairs else "{}"
+        case list():
+            return f"[{', '.join(map(_value, value))}]"
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return repr(value)
+    return _quoted(str(value))
+
+
+def _parameter(value: object) -> str:
+    """Returns the value of a link parameter; a number is written as one if it is read as the same text."""
+    if isinstance(value, str) and (value in ("true", "false") or _is_number(value)):
+        return value
+    return _value(value)
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(BARE_NUMBER, text)) and str((float if "." in text else int)(text)) == text
+
+
+def _quoted(text: str) -> str:
+    """Returns a basic string, in one line."""
+    return f'"{"".join(map(_character, text))}"'
+
+
+def _character(one: str) -> str:
+    return ESCAPES.get(one) or (f"\\u{ord(one):04X}" if one < " " or one == "\x7f" else one)

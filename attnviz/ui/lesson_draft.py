@@ -1,0 +1,122 @@
+"""The lesson that a visitor writes. Its text is the one thing that is kept: in the link, or in the session where it is
+too long for a link."""
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import streamlit as st
+
+from attnviz.lessons.lesson_files import Lesson
+from attnviz.lessons.lesson_text import name_in_link
+from attnviz.ui.addresses import address
+from attnviz.ui.link_state import link_value, set_link_value
+
+WRITE = "write"  # the link parameter
+NEW = "new"  # its value for an empty lesson
+TEXT = "lesson-text"  # the field of the text, in the session
+IN_SESSION = "draft"  # the name of a lesson whose text is too long for a link
+_KEY = "lesson draft"
+_LINKED = "lesson draft in the link"  # the link parameter after the last run
+NOT_HERE = (
+    "This lesson is too long for a link: it is in the session of the person who wrote it. "
+    "Ask for its file, and upload it at Lessons, Write a lesson."
+)
+
+
+@dataclass
+class Draft:
+    """The text of the lesson, and which widgets show it."""
+
+    text: str
+    edition: int = 0  # a text that the form has not written is a new one, with widgets of its own
+    steps: list[int] = field(default_factory=list)  # by which the widgets of a step are found wherever it stands
+    made: int = 0  # steps so far
+
+    @property
+    def name(self) -> str:
+        """The name with which a link opens the lesson."""
+        return name_in_link(self.text) or IN_SESSION
+
+    def replace_text(self, text: str) -> None:
+        """Sets a text that is not from the form."""
+        self.text = text
+        self.edition += 1
+        self.steps = []
+
+    def step_keys(self, count: int) -> list[int]:
+        """Returns the numbers of the widgets of so many steps."""
+        while len(self.steps) < count:
+            self.steps.append(self.new_step())
+        del self.steps[count:]
+        return self.steps
+
+    def new_step(self) -> int:
+        self.made += 1
+        return self.made
+
+
+def current() -> Draft | None:
+    """Returns the draft of this session; None if nothing has been written."""
+    return st.session_state.get(_KEY)
+
+
+def linked_name() -> str:
+    """Returns the name in the link of the editor."""
+    # On the first run of a link the hidden field has no state yet.
+    return str(st.session_state.get(WRITE, st.query_params.get(WRITE, "")))
+
+
+def is_linked(draft: Draft) -> bool:
+    """Returns whether the link still has the text that the draft had in the last run."""
+    return linked_name() in (st.session_state.get(_LINKED), draft.name)
+
+
+def take_typed_text(draft: Draft) -> None:
+    """Takes the text that was typed since the last run, in which the draft was the same."""
+    typed = st.session_state.get(TEXT)
+    if typed is not None and typed != draft.text:
+        draft.replace_text(typed)
+
+
+def show_in_link(draft: Draft) -> None:
+    """Writes the draft into the link; call it once a run."""
+    set_link_value(WRITE, draft.name)
+    st.session_state[_LINKED] = link_value(WRITE)  # that of the link, in a run that opens it
+
+
+def begin(text: str) -> Draft:
+    """Returns the draft of this session with another text."""
+    draft = st.session_state.setdefault(_KEY, Draft(text))
+    draft.replace_text(text)
+    return draft
+
+
+def session_text() -> str:
+    """Returns the text of the draft. Raises ValueError if this session has none."""
+    if (draft := current()) is None:
+        raise ValueError(NOT_HERE)
+    return draft.text
+
+
+def edit_address(name: str) -> str:
+    """Returns the address of the editor with a lesson that this session writes; empty for other lessons."""
+    draft = current()
+    return write_address(name) if draft and draft.name == name else ""
+
+
+def write_address(name: str) -> str:
+    """Returns the address of the editor with the lesson of a name, or with a copy if it is a file's."""
+    return address(f"/lessons?{WRITE}={quote(name)}")
+
+
+def file_stem(lesson: Lesson | None) -> str:
+    """Returns the name of a lesson's file without its ending, of the letters of its title.
+
+    Example:
+        >>> from attnviz.lessons.lesson_files import LessonStep
+        >>> file_stem(Lesson("x", "Köpfe & Masken!", "b", (LessonStep("", "", "masks", ()),)))
+        'köpfe-masken'
+    """
+    words = re.findall(r"\w+", lesson.title.lower()) if lesson else []
+    return "-".join(words)[:40].strip("-") or "lesson"

@@ -1,0 +1,208 @@
+"""The form of one step: its question, the page that it opens, its check, and what its answer relies on."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from attnviz.lessons.checks import Condition, NumberCheck, Quantities, Tap, find_quantity, token_weights
+from attnviz.lessons.lesson_files import CHECKS, MOST_TAPS
+from attnviz.lessons.lesson_tables import LONGEST_ADDRESS, Place, page_address, parse_address
+from attnviz.lessons.lesson_text import Table
+from attnviz.ui.addresses import address
+from attnviz.ui.html import element
+from attnviz.ui.markdown import plain
+from attnviz.ui.page_pictures import page_content
+
+LONGEST = 2000  # characters of a text
+NO_CHECK = "none"
+KINDS = {
+    NO_CHECK: "No check: the answer is revealed",
+    "choose": "Choose one of several texts",
+    "tap": "Tap the words with the largest weights",
+    "number": "Write a number that the page computes",
+    "reach": "Change the page until something holds",
+}
+ADDRESS_HELP = "Set the page up as you want it, and copy the address from the browser."
+CONDITION_HELP = "A quantity, then <, > or =, then a number or another quantity."
+HOLDS_HELP = "What your answer says of this state, one condition a line; it is checked here."
+
+
+@dataclass
+class Fields:
+    """Widgets of the fields of a table. A field changes when its widget does, and stays as it is otherwise."""
+
+    prefix: str  # of the widgets' keys
+    table: Table
+
+    def line(self, name: str, label: str, otherwise: str = "", **options: Any) -> None:
+        """Draws a text in one line; the field is left out if it is `otherwise`, unless that is nothing."""
+        shown = str(self.table.get(name, otherwise))
+        typed = st.text_input(label, shown, max_chars=LONGEST, key=f"{self.prefix}-{name}", **options)
+        if typed != shown:
+            self.set(name, None if otherwise and typed in ("", otherwise) else typed)
+
+    def text(self, name: str, label: str, height: int = 84, **options: Any) -> None:
+        """Draws a text of several lines."""
+        shown = str(self.table.get(name, ""))
+        typed = st.text_area(label, shown, height, LONGEST, key=f"{self.prefix}-{name}", **options)
+        if typed != shown:
+            self.set(name, typed)
+
+    def lines(self, name: str, label: str, **options: Any) -> list[str]:
+        """Draws a list of texts, one a line; returns those that are not empty."""
+        shown = [str(one) for one in self.table.get(name, [])]  # type: ignore[attr-defined]
+        typed = st.text_area(label, "\n".join(shown), 110, LONGEST, key=f"{self.prefix}-{name}", **options)
+        texts = [line.strip() for line in typed.splitlines() if line.strip()]
+        if texts != shown:
+            self.set(name, texts or None)
+        return texts
+
+    def set(self, name: str, value: object) -> None:
+        """Sets a field where it stands, or leaves it out if the value is None."""
+        self.table = {**self.table, name: value}
+        if value is None:
+            del self.table[name]
+
+
+def edit_step(prefix: str, step: Table, place: Place | None, opened: Place | None) -> tuple[Table, Place | None]:
+    """Draws the form of a step; returns the step and its place as they stand in the form.
+
+    `opened` is the place of the steps before, which a step without a place continues; None for the first step.
+    """
+    fields = Fields(prefix, step)
+    fields.text("ask", "Question")
+    fields.text("answer", "Answer, which is shown when it is found or revealed")
+    place = _edit_place(prefix, place, opened)
+    begins = place or opened
+    content = page_content(*begins) if begins else None
+    numbers = content.quantities if content else None
+    _edit_check(fields, prefix, numbers)
+    fields.lines("holds", "The answer relies on", help=HOLDS_HELP, placeholder="weight of animal = 0.68")
+    problems = mistakes(fields.table, numbers, stays=place is None)
+    for mistake in problems:
+        st.warning(plain(mistake), icon=":material/rule:")
+    if numbers is not None and fields.table.get("holds") and place and not problems:
+        st.caption("✓ All of this holds where the step opens.")
+    return fields.table, place
+
+
+def _edit_place(prefix: str, place: Place | None, opened: Place | None) -> Place | None:
+    """Draws the widgets of the page that a step opens; returns the page and its state, or None if it stays."""
+    if opened and st.checkbox(
+        "The page stays as the reader has left it", place is None, key=f"{prefix}-stays",
+        help="Without it, the step opens a page in a state of its own.",
+    ):  # fmt: skip
+        return None
+    shown = place or opened
+    assert shown
+    written = page_address(shown)
+    typed = st.text_input(
+        "Address of the page", written, LONGEST_ADDRESS, key=f"{prefix}-address", help=ADDRESS_HELP,
+        placeholder="https://…/explore?layer=encoder+3&pinned=10+·+it",
+    )  # fmt: skip
+    if typed != written:
+        try:
+            shown = parse_address(typed)
+        except ValueError as problem:
+            st.error(plain(f"{problem} The step still opens {shown[0].capitalize()}."))
+    link = element("a", f"Open {shown[0].capitalize()} ↗", href=address(f"/{page_address(shown)}"), target="_blank")
+    st.html(element("p", f"{shown[0].capitalize()}, {_count(shown)}. ", link, class_="attnviz-note attnviz-place-link"))
+    return shown
+
+
+def _count(place: Place) -> str:
+    count = len({name for name, _ in place[1]})
+    return f"with {count} setting{'s' * (count > 1)} of its own" if count else "as it begins"
+
+
+def _edit_check(fields: Fields, prefix: str, numbers: Quantities | None) -> None:
+    """Draws the kind of the check and its own widgets."""
+    kind = next((name for name in CHECKS if name in fields.table), NO_CHECK)
+    chosen = st.selectbox(
+        "How the answer is checked", list(KINDS), list(KINDS).index(kind), key=f"{prefix}-check",
+        format_func=lambda name: KINDS[name],
+    )  # fmt: skip
+    if chosen != kind:
+        for name in (kind, "right"):
+            if name in fields.table:
+                fields.set(name, None)
+        start = {"choose": ["Yes", "No"], "tap": 1, "number": _first(numbers), "reach": f"{_first(numbers)} > 0.5"}
+        if chosen in start:
+            fields.set(chosen, start[chosen])
+    match chosen:
+        case "choose":
+            _edit_choice(fields, prefix)
+        case "tap":
+            shown = int(fields.table["tap"])  # type: ignore[call-overload]
+            count = st.number_input("How many words", min(shown, 1), max(shown, MOST_TAPS), shown, key=f"{prefix}-tap")
+            if count != shown:
+                fields.set("tap", count)
+        case "number":
+            _edit_quantity(fields, prefix, numbers)
+        case "reach":
+            fields.line("reach", "What has to hold", help=CONDITION_HELP, placeholder="largest weight < 0.25")
+
+
+def _edit_choice(fields: Fields, prefix: str) -> None:
+    options = fields.lines("choose", "Texts to choose from, one a line")
+    if not options:
+        fields.set("choose", [])
+    shown = fields.table.get("right")
+    if not options:
+        return
+    index = options.index(shown) if shown in options else 0
+    right = st.selectbox("Right is", options, index, key=f"{prefix}-right-{len(options)}")
+    if right != shown:
+        fields.set("right", right)
+
+
+def _edit_quantity(fields: Fields, prefix: str, numbers: Quantities | None) -> None:
+    """Draws a menu of what the page computes, in which another name can be written; a field where that is not known."""
+    if not numbers:
+        fields.line("number", "Name of the quantity", help="The preview says what the page has, if it has another one.")
+        return
+    shown = str(fields.table["number"])
+    options = [*dict.fromkeys([*numbers, shown])]
+    name = st.selectbox(
+        "Quantity", options, options.index(shown), key=f"{prefix}-number", accept_new_options=True,
+        format_func=lambda one: f"{one} = {numbers[one]:.2f}" if one in numbers else one,
+    )  # fmt: skip
+    if name and name != shown:
+        fields.set("number", name)
+
+
+def _first(numbers: Quantities | None) -> str:
+    return next(iter(numbers or {}), "largest weight")
+
+
+def mistakes(step: Table, numbers: Quantities | None, *, stays: bool) -> list[str]:
+    """Returns what the page of a step does not bear out, as sentences; nothing where its numbers are not known.
+
+    If the page `stays` as the reader has left it, only names are checked.
+    """
+    if numbers is None:
+        return []
+    problems = []
+    try:
+        match next((name for name in CHECKS if name in step), NO_CHECK):
+            case "tap":
+                count = len(token_weights(numbers))
+                if count < Tap(int(step["tap"])).count:  # type: ignore[call-overload]
+                    problems.append(f"This page has {count} words with a weight to tap. Pin a query there.")
+            case "number":
+                find_quantity(NumberCheck(str(step["number"])).quantity, numbers)
+            case "reach":
+                reached = Condition.parse(str(step["reach"])).is_right(None, numbers)
+                if reached and not stays:
+                    problems.append("This holds already when the step opens: the reader has nothing to do.")
+    except ValueError as problem:
+        problems.append(str(problem))
+    for text in step.get("holds", []):  # type: ignore[attr-defined]
+        try:
+            condition = Condition.parse(str(text))
+            if not condition.is_right(None, numbers) and not stays:
+                problems.append(f"“{text}” does not hold: {condition.quantity} is {numbers[condition.quantity]:.2f}.")
+        except ValueError as problem:
+            problems.append(str(problem))
+    return problems

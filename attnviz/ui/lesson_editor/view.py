@@ -1,0 +1,176 @@
+"""The editor as a whole: what can be done with the lesson, its form, and beside it the text of its file.
+
+The text is the one state. The form is drawn from it and writes it; a mistake in the text stays in the text.
+"""
+
+import re
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.lessons.lesson_files import LARGEST, Lesson, decode, parse_lesson, parse_table
+from attnviz.lessons.lesson_tables import NEW_LESSON, can_be_edited
+from attnviz.lessons.lesson_text import IN_LINK, lesson_text, table_text, text_in_link
+from attnviz.ui import lesson_draft
+from attnviz.ui.addresses import address
+from attnviz.ui.handout import handout_address
+from attnviz.ui.heading import heading
+from attnviz.ui.html import Markup, element
+from attnviz.ui.lesson_draft import IN_SESSION, NEW, TEXT, Draft
+from attnviz.ui.lesson_editor.form import edit_lesson
+from attnviz.ui.lesson_strip import shipped_lessons
+from attnviz.ui.markdown import plain
+
+UPLOAD, UPLOAD_PROBLEM = "lesson-upload", "lesson upload refused"
+LINE = re.compile(r"(?:Line |at line )([0-9]+)")
+TOO_LONG = "This lesson is too long for a link: it stays in this session alone. Download its file to keep it."
+
+
+def is_writing() -> bool:
+    """Returns whether the link opens the editor."""
+    return bool(lesson_draft.linked_name())
+
+
+def show() -> None:
+    """Draws the editor."""
+    heading("Write a lesson", "Pages as you set them up, and your questions about them. The link keeps what you write.")
+    notes = st.container()
+    draft = _draft(notes)
+    actions = st.container(horizontal=True, vertical_alignment="center", gap="small", key="lesson-actions")
+    left, right = st.columns([0.6, 0.4], gap="large")
+    with left:
+        slots = _show_form(draft)
+    lesson, problem = _read(draft)
+    with right:
+        _show_text(draft, lesson, problem)
+    for number, slot in enumerate(slots if lesson else (), 1):
+        assert lesson
+        link = element("a", "Preview this step", href=address(f"/{lesson.link(number)}"))
+        slot.html(element("nav", link, class_="attnviz-links"))
+    with actions:
+        _show_actions(draft, lesson)
+    if draft.name == IN_SESSION:
+        notes.info(TOO_LONG)
+    lesson_draft.show_in_link(draft)
+
+
+def _draft(notes: DeltaGenerator) -> Draft:
+    """Returns the draft, with the text of the link if that is another one; or as it was, if the link has none."""
+    draft = lesson_draft.current()
+    if draft and lesson_draft.is_linked(draft):
+        lesson_draft.take_typed_text(draft)
+        return draft
+    try:
+        return lesson_draft.begin(_opened_text(lesson_draft.linked_name()))
+    except ValueError as problem:
+        notes.error(plain(str(problem)), icon=":material/error:")
+    return draft or lesson_draft.begin(table_text(NEW_LESSON))
+
+
+def _opened_text(name: str) -> str:
+    """Returns the text that a link opens: an empty lesson, a file's or its own. Raises ValueError if it has none."""
+    if name == NEW:
+        return table_text(NEW_LESSON)
+    if name == IN_SESSION:
+        return lesson_draft.session_text()
+    if name.startswith(IN_LINK):
+        return text_in_link(name)
+    files = {lesson.name: lesson for lesson in shipped_lessons()[0]}
+    if name not in files:
+        raise ValueError(f"There is no lesson “{name:.60}” to copy.")
+    return lesson_text(files[name])
+
+
+def _read(draft: Draft) -> tuple[Lesson | None, str]:
+    """Returns the lesson of the draft, or what is wrong with it."""
+    try:
+        return parse_lesson(draft.name, draft.text), ""
+    except ValueError as problem:
+        return None, str(problem)
+
+
+def _show_form(draft: Draft) -> list[DeltaGenerator]:
+    """Draws the form, which writes the text; none where the text cannot be shown in fields. Returns a place in the form
+    of each step."""
+    try:
+        table = parse_table(draft.text)
+    except ValueError:
+        table = {"title": 0}
+    if not can_be_edited(table):
+        st.info(
+            "The text of the file has a mistake. Mend it there, and the form comes back.", icon=":material/edit_off:"
+        )
+        return []
+    edited, slots = edit_lesson(draft, table)
+    if edited != table:
+        draft.text = table_text(edited)
+    return slots
+
+
+def _show_text(draft: Draft, lesson: Lesson | None, problem: str) -> None:
+    st.session_state[TEXT] = draft.text
+    with st.container(key="lesson-file"):
+        st.html(_verdict(draft.text, lesson, problem))
+        st.text_area("The file of this lesson", key=TEXT, height=560, max_chars=LARGEST)
+        st.caption("The form and the file are the same lesson: change either.")
+
+
+def _verdict(text: str, lesson: Lesson | None, problem: str) -> Markup:
+    """Returns whether the text is a lesson, or its mistake with the line that it is about."""
+    if lesson:
+        count = sum(bool(step.ask) for step in lesson.steps)
+        sentence = f"A whole lesson, with {count} question{'' if count == 1 else 's'}."
+        return element("p", sentence, class_="attnviz-verdict attnviz-solved", role="status")
+    place, lines = LINE.search(problem), text.splitlines()
+    number = int(place[1]) if place else 0
+    line = lines[number - 1][:200] if 0 < number <= len(lines) else ""
+    quote = [element("code", f"{number}  {line}")] if line.strip() else []
+    return element("div", element("p", problem), *quote, class_="attnviz-mistake", role="status")
+
+
+def _show_actions(draft: Draft, lesson: Lesson | None) -> None:
+    preview = element("span", "Preview", class_="attnviz-off", aria_disabled="true")
+    if lesson:
+        preview = element("a", "Preview", href=address(f"/{lesson.link()}"), class_="attnviz-main")
+    st.html(element("nav", preview, class_="attnviz-links"), width="content")
+    st.download_button(
+        "Download",
+        draft.text,
+        f"{lesson_draft.file_stem(lesson)}.toml",
+        "application/toml",
+        icon=":material/download:",
+        on_click="ignore",
+    )
+    with st.popover("Upload", icon=":material/upload:"):
+        st.file_uploader("A lesson file, at most 64 KB", key=UPLOAD, max_upload_size=1, on_change=_upload)
+        if refusal := st.session_state.get(UPLOAD_PROBLEM):
+            st.error(plain(refusal))
+    if lesson:
+        with st.popover("Link", icon=":material/link:"):
+            if lesson.name == IN_SESSION:
+                st.caption(TOO_LONG)
+            else:
+                st.caption("Who opens this link gets the lesson. Nothing of it is kept on the server.")
+                st.code(f"{_app_address()}/{lesson.link()}", language=None)
+    ways = [element("a", "Handout", href=handout_address(lesson))] if lesson else []
+    ways.append(element("a", "All lessons", href=address("/lessons")))
+    st.html(element("nav", *ways, class_="attnviz-links"), width="content")
+
+
+def _upload() -> None:
+    """Takes a file that is a lesson; of another one, its mistake is shown, and the draft stays."""
+    st.session_state.pop(UPLOAD_PROBLEM, None)
+    if (file := st.session_state[UPLOAD]) is None:
+        return
+    try:
+        text = decode(file.getvalue() if file.size <= LARGEST else bytes(LARGEST + 1))
+        parse_lesson("upload", text)
+    except ValueError as problem:
+        st.session_state[UPLOAD_PROBLEM] = f"{file.name:.60} is not taken. {problem}"
+        return
+    draft = lesson_draft.begin(text)
+    st.session_state[TEXT] = draft.text
+
+
+def _app_address() -> str:
+    return (st.context.url or "").rpartition("/")[0]

@@ -1,0 +1,105 @@
+"""The catalogues of the interface's words: extracted from the code into .po files, compiled into .mo files.
+
+`python -m docs.tools.catalogue` adds new messages to the catalogues, without a translation; it names those that are
+still to be translated.
+"""
+
+import ast
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from babel.messages import Catalog, pofile
+from babel.messages.mofile import write_mo
+
+from attnviz import __version__
+from attnviz.biases import BIASES
+from attnviz.language import DOMAIN, ENGLISH, FOLDER, LANGUAGES
+from attnviz.masks import GROUPS, MASKS
+from attnviz.normalizers import NORMALIZERS
+from attnviz.scores import SCORES
+from attnviz.sources import SOURCES
+from attnviz.ui.widgets import help_text, settings, title
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("attnviz", "pages")
+
+
+def extracted() -> Catalog:
+    """Returns a catalogue of all messages of the code, and of what follows from its classes: names, help, labels."""
+    catalog = Catalog(project=DOMAIN, version=__version__, charset="utf-8")
+    for file in sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
+        for message in marked_messages(ast.parse(file.read_text(encoding="utf-8"))):
+            catalog.add(message, locations=[(file.relative_to(ROOT).as_posix(), 0)])
+    for message, place in class_messages():
+        catalog.add(message, locations=[(place, 0)])
+    return catalog
+
+
+def marked_messages(tree: ast.Module) -> Iterator[str | tuple[str, str]]:
+    """Yields the messages that are marked in a module: those of _ and N_, and both forms of those of plural."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(ast.Name("_" | "N_"), [ast.Constant(str(message))]):
+                yield message
+            case ast.Call(ast.Name("plural"), [ast.Constant(str(one)), ast.Constant(str(many)), _]):
+                yield one, many
+
+
+def class_messages() -> Iterator[tuple[str, str]]:
+    """Yields the names of classes in menus, their help, and the labels of their widgets, each with its module."""
+    for kind in (*SOURCES, *MASKS, *SCORES, *BIASES, *NORMALIZERS):
+        place = f"{kind.__module__.replace('.', '/')}.py"
+        yield title(kind), place
+        if about := help_text(kind):
+            yield about, place
+        for field in settings(kind):
+            yield field.metadata.get("label", field.name.capitalize()), place
+            if empty := field.metadata.get("empty"):
+                yield empty, place
+    for group in GROUPS:
+        yield group, "attnviz/masks/__init__.py"
+    for family in {kind.family: None for kind in NORMALIZERS}:
+        yield family.capitalize(), "attnviz/normalizers.py"
+
+
+def path(code: str) -> Path:
+    """Returns the path of the catalogue of a language."""
+    return FOLDER / code / "LC_MESSAGES" / f"{DOMAIN}.po"
+
+
+def read(code: str) -> Catalog:
+    """Returns the catalogue of a language."""
+    with path(code).open("rb") as file:
+        return pofile.read_po(file, locale=code)
+
+
+def compiled(catalog: Catalog) -> bytes:
+    """Returns a catalogue as gettext reads it."""
+    file = io.BytesIO()
+    write_mo(file, catalog)
+    return file.getvalue()
+
+
+def write(code: str) -> list[str]:
+    """Brings the catalogue of a language up to date; returns the messages that have no translation."""
+    catalog = read(code) if path(code).exists() else Catalog(locale=code, project=DOMAIN, charset="utf-8")
+    catalog.update(extracted(), no_fuzzy_matching=True)
+    catalog.obsolete.clear()
+    path(code).parent.mkdir(parents=True, exist_ok=True)
+    with path(code).open("wb") as file:
+        pofile.write_po(file, catalog, width=120, sort_output=True, include_lineno=False)
+    path(code).with_suffix(".mo").write_bytes(compiled(catalog))
+    return [str(message.id) for message in catalog if message.id and not all_strings(message.string)]
+
+
+def all_strings(string: object) -> bool:
+    """Returns whether a message has a translation, and all of its plural forms."""
+    return all(string) if isinstance(string, list | tuple) else bool(string)
+
+
+if __name__ == "__main__":
+    for language in LANGUAGES:
+        if language != ENGLISH:
+            for message in write(language):
+                print(f"{language}: {message}")
