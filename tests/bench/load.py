@@ -2,8 +2,8 @@
 
 A visitor is a websocket client without a browser. It opens the page, thinks for 0 to 5 seconds, uses one control of
 the page, waits for the end of the run, and begins anew. Then all leave, and the memory of the server is watched for
-two minutes. `python -m tests.bench.load --minutes 10 100` takes other numbers of visitors, at most 100; only servers of its
-own, on this machine, are visited.
+two minutes. `python -m tests.bench.load --minutes 10 100` takes other numbers of visitors, at most 100; only servers
+of its own, on this machine, are visited.
 """
 
 import asyncio
@@ -184,7 +184,9 @@ async def act(one: Visitor, control: tuple[str, str], chance: random.Random) -> 
             whole = widget.data_type == widget.INT
             one.set(kind, label, float(chance.randint(int(least), int(most))) if whole else chance.uniform(least, most))
         case "slider":
-            one.set(kind, label, sorted(float(chance.randint(int(widget.min), int(widget.max))) for _ in widget.default))
+            one.set(
+                kind, label, sorted(float(chance.randint(int(widget.min), int(widget.max))) for _ in widget.default)
+            )
         case "text_input" | "text_area":
             words = " ".join(chance.choices(WORDS, k=chance.randint(6, 24)))
             one.set(kind, label, words if label == "Text" else NUMBERS)

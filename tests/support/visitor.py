@@ -21,8 +21,12 @@ SOCKET = "_stcore/stream"
 FIELDS = {
     **dict.fromkeys(("text_input", "text_area", "selectbox"), "string_value"),
     **dict.fromkeys(("multiselect", "button_group"), "string_array_value"),
-    **{"number_input": "double_value", "slider": "double_array_value", "checkbox": "bool_value"},
-    **{"button": "trigger_value", "file_uploader": "file_uploader_state_value", "download_button": ""},
+    "number_input": "double_value",
+    "slider": "double_array_value",
+    "checkbox": "bool_value",
+    "button": "trigger_value",
+    "file_uploader": "file_uploader_state_value",
+    "download_button": "",
 }
 TRIGGERS = {"trigger_value", "json_trigger_value"}
 
