@@ -145,5 +145,7 @@ def contexts(
     ]
     for context in (teacher, *others):
         context.set_default_timeout(60_000)
-    yield teacher, others
-    browser.close()
+    try:
+        yield teacher, others
+    finally:
+        browser.close()
