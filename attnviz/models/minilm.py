@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.models.hub import HUB, MINILM, Hub, NotDownloaded
 from attnviz.models.loading import inspect_folder
 from attnviz.models.model import Model

@@ -22,7 +22,7 @@ import numpy as np
 import safetensors.torch
 
 from attnviz.formatting import byte_size, grouped, quoted
-from attnviz.language import _
+from attnviz.language import _, plural
 from attnviz.npy import read_npy
 from attnviz.sources.arrays import (
     MOST_TOKENS,
@@ -179,10 +179,11 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
     for (n, row), into in zip(rows, matrix, strict=True):
         if len(row) - start != width:
             raise ValueError(
-                _(
-                    "Row {n} has {count} number{value}, but row {top} has {width}. Give every row the "
-                    "same number of columns."
-                ).format(n=n, count=len(row) - start, value="s" * (len(row) - start != 1), top=top, width=width)
+                plural(
+                    "Row {n} has {count} number, but row {top} has {width}. Give every row the same number of columns.",
+                    "Row {n} has {count} numbers, but row {top} has {width}. Give every row the same number of columns.",
+                    len(row) - start,
+                ).format(n=n, count=len(row) - start, top=top, width=width)
             )
         values = [_parse_number(cell) for cell in row[start:]]
         if None in values:

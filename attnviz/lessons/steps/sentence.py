@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnviz.biases import Bias
 from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsExample
 from attnviz.lessons.steps.matrix import Matrix
 from attnviz.lessons.steps.operations import Product
