@@ -24,6 +24,7 @@ from attnviz.models.minilm import is_installed
 from attnviz.sources import Pretrained
 from attnviz.ui import hosting, housekeeping, logs, metrics, scripts, styles
 from attnviz.ui.addresses import OlderLinks, UnknownAddresses, address
+from attnviz.ui.classroom.routes import ClassRoutes
 from attnviz.ui.health import HealthChecks, Readiness
 from attnviz.ui.static_files import PageElements, StaticFileCache, disable_nagle
 
@@ -47,7 +48,7 @@ HEADERS = {
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
     "connect-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
     f"frame-ancestors {FRAMES}",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
 }
 if hosting.has_tls():
@@ -100,6 +101,7 @@ app = st.App(
         Middleware(SecurityHeaders),
         Middleware(HealthChecks, readiness=READINESS),
         Middleware(hosting.AllowedHosts),
+        Middleware(ClassRoutes),
         Middleware(OlderLinks),
         Middleware(PageElements, head=scripts.early_elements(), body=styles.style_element()),
         Middleware(StaticFileCache),

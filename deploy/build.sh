@@ -7,6 +7,8 @@ export DEBIAN_FRONTEND=noninteractive PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION
 
 "$from/.ci/debian" --no-install-recommends python3 python3-venv ca-certificates
 getent passwd attnviz >/dev/null || useradd --system --home-dir /tmp --shell /usr/sbin/nologin attnviz
+classes=/var/lib/attnviz # of live classes
+mkdir -p "$classes" && chown attnviz: "$classes" && chmod 700 "$classes"
 
 mkdir -p "$to"
 python3 -m venv "$to/.venv"

@@ -9,6 +9,7 @@ import streamlit as st
 from attnviz.language import N_, _
 from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, source_picker, viewport
 from attnviz.ui.cell_colors import choose_cell_colors
+from attnviz.ui.classroom import questions
 from attnviz.ui.heading import heading
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks import (
@@ -67,7 +68,8 @@ def show_whole(pair: MaskPair) -> Mapping[str, Callable[[], None]]:
     maps = st.container()
     with st.container(width=320):
         row = pinned_query.menu(names, comparison.selection.first_row)
-    quantities.publish(partial(comparison.quantities, row))
+    quantities.publish(partial(comparison.quantities, row), "" if row is None else comparison.query_name(row))
+    questions.offer_question("Which cells does B lose?", comparison.question)
     with maps:
         charts.show(comparison, arrangement, row, lambda clicked: pinned_query.toggle(names, clicked))
     return {

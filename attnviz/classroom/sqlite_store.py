@@ -176,7 +176,8 @@ def _connect(path: Path) -> sqlite3.Connection:
             connection.execute(f"PRAGMA {setting}").fetchall()
         [page] = connection.execute("PRAGMA page_size").fetchone()
         connection.execute(f"PRAGMA max_page_count = {LARGEST_FILE // page}").fetchall()
-        connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
+        if connection.execute("PRAGMA user_version").fetchone() == (0,):
+            connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = 1; COMMIT;")
     except BaseException:
         connection.close()
         raise

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from attnviz.classroom.sqlite_store import SqliteStore
 from attnviz.classroom.store import Store
+from attnviz.extras import check_installed
 from attnviz.formatting import quoted
 
 
@@ -18,6 +19,11 @@ def open_store(address: str) -> Store:
         PosixPath('/home/me/classes.sqlite3')
     """
     scheme, separator, rest = address.strip().partition("://")
+    if scheme in ("redis", "rediss"):
+        check_installed("redis", "A store of classes in Redis")
+        from attnviz.classroom.redis_store import RedisStore
+
+        return RedisStore(address.strip())
     if not separator:
         path = address.strip()
     elif scheme == "sqlite" and rest.startswith("/"):

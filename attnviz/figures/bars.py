@@ -1,6 +1,6 @@
 """Bar charts of the weights of one query."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from attnviz.figures.chart_spec import Chart, PlainSpec, PointsSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import light_figure
+from attnviz.formatting import visible
 
 MOST = 32  # keys that fit side by side with their names
 BEFORE, AFTER, NEGATIVE = "#868e96", "#1c7ed6", "#e8590c"  # seen on both themes
@@ -31,17 +32,47 @@ def bars(
     """
     increase = np.abs(np.nan_to_num(after) - np.nan_to_num(before))
     positions = np.sort(np.argsort(-increase, kind="stable")[:MOST])
-    traces = [
-        _bars(weights[positions].astype("f8"), color, name=name)
-        for name, weights, color in ((names[0], before, BEFORE), (names[1], after, AFTER))
-    ]
-    layout = _layout([key_tokens[i] for i in positions]) | {
+    series = {name: (weights[positions], color) for name, weights, color in (
+        (names[0], before, BEFORE), (names[1], after, AFTER)
+    )}  # fmt: skip
+    figure = _grouped(series, [key_tokens[i] for i in positions], "attention")
+    spec = PointsSpec(tuple(sentences), bars=True) if sentences else PlainSpec(rows=len(positions), columns=2)
+    return Chart(figure, spec)
+
+
+def share_bars(series: Mapping[str, Float[np.ndarray, " options"]], options: Sequence[str]) -> Chart[PointsSpec]:
+    """Draws a bar for each option and each of at most 3 series of shares, which the legend names.
+
+    Of more than MOST options those are drawn that have the largest shares, in their order.
+
+    Example:
+        >>> share_bars({"the room": np.array([0.25, 0.75])}, ["yes", "no"]).spec.sentences
+        ('yes: the room 25 %', 'no: the room 75 %')
+    """
+    largest = np.max([*series.values()], axis=0)
+    positions = np.sort(np.argsort(-largest, kind="stable")[:MOST])
+    colors = (BEFORE, AFTER, NEGATIVE) if len(series) > 2 else (BEFORE, AFTER) if len(series) > 1 else (AFTER,)
+    drawn = {name: (shares[positions], color) for (name, shares), color in zip(series.items(), colors, strict=True)}
+    sentences = tuple(
+        f"{visible(options[i])}: "
+        + ", ".join(f"{name} {shares[i]:.0%}".replace("%", " %") for name, shares in series.items())
+        for i in positions
+    )
+    figure = _grouped(drawn, [options[i] for i in positions], "share")
+    return Chart(figure, PointsSpec(sentences, bars=True))
+
+
+def _grouped(
+    series: Mapping[str, tuple[Float[np.ndarray, " keys"], str]], key_tokens: Sequence[str], title: str
+) -> go.Figure:
+    """Returns bars side by side for each key, with a legend."""
+    traces = [_bars(heights.astype("f8"), color, name=name) for name, (heights, color) in series.items()]
+    layout = _layout(key_tokens) | {
         "barmode": "group",
         "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"},
-        "yaxis": {"automargin": True, "rangemode": "tozero", "title": {"text": "attention", "standoff": 14}},
+        "yaxis": {"automargin": True, "rangemode": "tozero", "title": {"text": title, "standoff": 14}},
     }
-    spec = PointsSpec(tuple(sentences), bars=True) if sentences else PlainSpec(rows=len(positions), columns=2)
-    return Chart(light_figure(traces, layout), spec)
+    return light_figure(traces, layout)
 
 
 def row_bars(

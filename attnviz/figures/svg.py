@@ -18,6 +18,7 @@ CHARACTER = 0.62  # the width of a letter, in its height
 BAR, GAP = 14, 3
 BAR_WIDTH, BAR_HEIGHT = 22, 90
 ACCENT = "#d9480f"
+Pixels = float | int
 
 
 def svg_map(
@@ -90,7 +91,7 @@ def svg_row(
     return _svg(width, foot + below, parts, top)
 
 
-def _bar(weight: float, x: float, foot: float, wide: float, size: float, largest: float) -> Markup:
+def _bar(weight: float, x: Pixels, foot: Pixels, wide: Pixels, size: Pixels, largest: float) -> Markup:
     if np.isnan(weight):
         return _rect(x, foot - 6, wide, 6, MASKED["light"])
     height = round(weight / largest * (size - LETTER), 2)
@@ -98,7 +99,7 @@ def _bar(weight: float, x: float, foot: float, wide: float, size: float, largest
     return _rect(x, foot - height, wide, height, WEIGHTS["light"][6]) + (text if weight >= 0.005 else Markup())
 
 
-def _cell(weight: float, x: float, y: float, size: float, largest: float) -> Markup:
+def _cell(weight: float, x: Pixels, y: Pixels, size: Pixels, largest: float) -> Markup:
     if np.isnan(weight):
         return _rect(x, y, size, size, MASKED["light"], stroke=PAPER["light"])
     share = min(weight / largest, 1.0)
@@ -118,7 +119,7 @@ def _color(share: float) -> str:
     return "#" + "".join(f"{round(one + (two - one) * (place - first)):02x}" for one, two in zip(*ends, strict=True))
 
 
-def _colorbar(x: float, largest: float, masked: bool) -> Markup:
+def _colorbar(x: Pixels, largest: float, masked: bool) -> Markup:
     """Returns the scale of the colors with its ends, and the color of what is masked."""
     scale = WEIGHTS["light"]
     parts = [_text("0", x, LETTER / 2 + 2, SMALL, "start")]
@@ -130,7 +131,7 @@ def _colorbar(x: float, largest: float, masked: bool) -> Markup:
     return Markup().join(parts)
 
 
-def _rect(x: float, y: float, width: float, height: float, color: str, stroke: str = "") -> Markup:
+def _rect(x: Pixels, y: Pixels, width: Pixels, height: Pixels, color: str, stroke: str = "") -> Markup:
     line = Markup(' stroke="{}"').format(stroke) if stroke else Markup()
     return Markup('<rect x="{:g}" y="{:g}" width="{:g}" height="{:g}" fill="{}"{}/>').format(
         x, y, width, height, color, line
@@ -139,9 +140,9 @@ def _rect(x: float, y: float, width: float, height: float, color: str, stroke: s
 
 def _text(
     text: str,
-    x: float,
-    y: float,
-    size: float,
+    x: Pixels,
+    y: Pixels,
+    size: Pixels,
     anchor: str,
     *,
     turned: bool = False,
@@ -160,7 +161,7 @@ def _short(token: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
-def _svg(width: float, height: float, parts: Sequence[Markup], top: float = 0) -> Markup:
+def _svg(width: Pixels, height: Pixels, parts: Sequence[Markup], top: Pixels = 0) -> Markup:
     return Markup(
         '<svg xmlns="http://www.w3.org/2000/svg" width="{0:g}" height="{1:g}" viewBox="0 {2:g} {0:g} {1:g}" '
         'font-family="Segoe UI, Helvetica, Arial, sans-serif">{3}</svg>'

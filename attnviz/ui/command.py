@@ -4,6 +4,7 @@ import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
+from socket import AF_INET, SOCK_DGRAM, socket
 
 from attnviz import __version__
 from attnviz.app_files import APP
@@ -48,9 +49,16 @@ def streamlit_options(arguments: Sequence[str]) -> list[str]:
         "--allowed-host", metavar="NAME", action="append", default=[],
         help="a name at which others open it, such as attn.example.org; may be given several times",
     )  # fmt: skip
+    parser.add_argument(
+        "--class", dest="network", action="store_true",
+        help="let phones and computers of this network in, for a live class",
+    )  # fmt: skip
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     known, others = parser.parse_known_args(arguments)
     others = [option for option in others if option != "--"]
+    if known.network and not known.host:
+        known.host = network_address()
+        known.allowed_host.append(known.host)
     named = known.allowed_host or os.environ.get(ALLOWED_HOSTS_VARIABLE)
     if known.host and known.host not in LOOPBACK and not named and not any(map(_names_hosts, others)):
         raise ValueError(
@@ -62,6 +70,16 @@ def streamlit_options(arguments: Sequence[str]) -> list[str]:
     options += [f"{ALLOWED_HOSTS}={name}" for name in (*known.allowed_host, *LOOPBACK) if known.allowed_host]
     options += ["--server.headless=true"] if known.no_browser else []
     return options + others
+
+
+def network_address() -> str:
+    """Returns the address of this computer in its network. Raises ValueError if it is in none."""
+    with socket(AF_INET, SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # of no computer; nothing is sent, but the way to it is looked up
+        except OSError as problem:
+            raise ValueError("This computer is in no network that phones could join.") from problem
+        return str(probe.getsockname()[0])
 
 
 def _names_hosts(option: str) -> bool:

@@ -1,7 +1,6 @@
 """A lesson for paper: its questions with their pictures and room to write, and the answers on a page of their own."""
 
 import base64
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -23,6 +22,11 @@ from attnviz.ui.page_pictures import PageContent, Picture, page_content
 
 HANDOUT = "handout"  # link parameter
 STYLE = Path(__file__).with_name("handout.css")
+FILE_STYLE = """
+@page { margin: 18mm 17mm; }
+body { font-family: "Source Sans 3", "Segoe UI", Helvetica, Arial, sans-serif; margin: 2rem auto; max-width: 44rem; }
+@media print { body { margin: 0; max-width: none; } }
+"""
 LONGEST_LINK = 130  # characters that somebody would type
 SMALL_BARS = 54  # the height of bars where there are several pictures
 
@@ -44,7 +48,7 @@ def show() -> None:
         every = element("a", "← All lessons", href=address("/lessons"))
         st.html(element("nav", every, class_="attnviz-links"), width="content")
         st.download_button(
-            "Download", handout_file(lesson, app), f"{file_stem(lesson)}.html", "text/html",
+            "Download", handout_file(lesson, app), f"{file_stem(lesson)}.html", "application/octet-stream",
             icon=":material/download:", on_click="ignore", help="One file, which prints without a connection",
         )  # fmt: skip
         st.caption("Print this page with the browser: the answers are on a page of their own.")
@@ -58,14 +62,11 @@ def handout_address(lesson: Lesson) -> str:
 
 def handout_file(lesson: Lesson, app: str) -> str:
     """Returns the handout as one HTML file, which loads nothing; `app` is the address of the app, for links."""
-    style = re.sub(r"\.(stHtml|stApp)[^{}]*\{[^{}]*\}", "", STYLE.read_text(encoding="utf-8"))
+    rules = STYLE.read_text(encoding="utf-8") + FILE_STYLE
     head = (
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width">')
         + element("title", lesson.title)
-        + Markup(
-            "<style>body {{ font-family: 'Source Sans 3', 'Segoe UI', Helvetica, Arial, sans-serif; margin: 2rem; }}\n"
-            "@media print {{ body {{ margin: 0; }} }}\n{}</style>"
-        ).format(Markup(style))
+        + element("style", Markup(rules))
     )
     page = element("html", element("head", head), element("body", handout(lesson, app)), lang=lesson.language)
     return str(Markup("<!doctype html>\n") + page)
@@ -147,7 +148,9 @@ class _Paper:
     def link(self, number: int, text: str = "") -> Markup:
         """Returns a link to a step, by default with its address, if that is short enough to be typed."""
         target = f"{self.app}/{self.lesson.link(number)}"
-        return element("a", text or (target if len(target) <= LONGEST_LINK else "Open this lesson"), href=target)
+        if text or len(target) <= LONGEST_LINK:
+            return element("a", text or target, href=target)
+        return element("a", "Open this lesson", href=target, class_="attnviz-screen")
 
 
 def _drawn(picture: Picture, largest: float, count: int, hides: bool) -> Markup:

@@ -28,6 +28,7 @@ from attnviz.ui.head_map import (
     selected_thumbnails,
     thumbnail_sample,
 )
+from attnviz.ui.head_questions import offer_head_questions
 from attnviz.ui.minimap import minimap
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import numbered_token
@@ -49,7 +50,9 @@ def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
         row, hidden = pin(selection, head_map)
     if row is not None:
         tokens = [head_map.inputs.key_tokens[i] for i in selection.keys]  # of all, where a part is in view
-        quantities.publish(partial(row_quantities, tokens, row_weights(selection, head_map, row).numpy()))
+        published = partial(row_quantities, tokens, row_weights(selection, head_map, row).numpy())
+        quantities.publish(published, visible(head_map.inputs.query_tokens[selection.queries[row]]))
+    offer_head_questions(selection)
     head_map, thumbnails = without_row(head_map, thumbnails, hidden)
     is_whole = head_map.downsampled is None  # the cells of others show something else than the mosaic does
     end = selection.colors.end([head_map.weights if is_whole else thumbnails], [thumbnails])

@@ -41,7 +41,7 @@ def check_settings() -> None:
     for setting in (
         *(settings.upload_bytes, settings.unpacked_bytes, settings.all_uploads_bytes, settings.model_bytes),
         *(settings.kept_models, settings.has_tls_proxy, allowed_models, settings.embedding_sites),
-        *(settings.log_style, settings.metrics_port, settings.metrics_address),
+        *(settings.log_style, settings.metrics_port, settings.metrics_address, settings.class_hours),
     ):
         setting()
     hosts = st.get_option("server.allowedHosts")

@@ -12,7 +12,7 @@ from attnviz.formatting import visible
 __all__ = ["Markup", "element", "join", "note", "paragraphs", "strongest", "summary", "table", "token"]
 
 
-def element(name: str, *content: object, **attributes: object) -> Markup:
+def element(name: str, /, *content: object, **attributes: object) -> Markup:
     """Returns an element. The attributes class and aria-label are `class_` and `aria_label`; None omits one."""
     written = join(
         Markup(" {}='{}'").format(key.rstrip("_").replace("_", "-"), value)

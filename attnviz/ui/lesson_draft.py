@@ -17,7 +17,7 @@ NEW = "new"  # its value for an empty lesson
 TEXT = "lesson-text"  # the field of the text, in the session
 IN_SESSION = "draft"  # the name of a lesson whose text is too long for a link
 _KEY = "lesson draft"
-_LINKED = "lesson draft in the link"  # the value of the link parameter that the draft had in the last run
+_LINKED = "lesson draft in the link"  # the link parameter after the last run
 NOT_HERE = (
     "This lesson is too long for a link: it is in the session of the person who wrote it. "
     "Ask for its file, and upload it at Lessons, Write a lesson."
@@ -73,17 +73,16 @@ def is_linked(draft: Draft) -> bool:
 
 
 def take_typed_text(draft: Draft) -> None:
-    """Takes the text that was typed since the last run."""
+    """Takes the text that was typed since the last run, in which the draft was the same."""
     typed = st.session_state.get(TEXT)
-    if typed is not None and typed != draft.text and is_linked(draft):
+    if typed is not None and typed != draft.text:
         draft.replace_text(typed)
 
 
 def show_in_link(draft: Draft) -> None:
     """Writes the draft into the link; call it once a run."""
-    st.session_state[_LINKED] = draft.name
     set_link_value(WRITE, draft.name)
-    link_value(WRITE)
+    st.session_state[_LINKED] = link_value(WRITE)  # that of the link, in a run that opens it
 
 
 def begin(text: str) -> Draft:

@@ -7,6 +7,7 @@ import streamlit as st
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.ui import lesson_draft, presentation
 from attnviz.ui.addresses import address
+from attnviz.ui.classroom.teacher import start_button
 from attnviz.ui.handout import handout_address
 from attnviz.ui.heading import heading
 from attnviz.ui.html import Markup, element, join
@@ -29,7 +30,7 @@ def show() -> None:
         "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the right state "
         "and asks; answers are checked against what the page computes.",
     )
-    st.html(element("p", *_ways_to_write(), class_="attnviz-links"))
+    st.html(element("div", *_ways_to_write(), start_button("lessons"), class_="attnviz-links"))
     for problem in broken:
         st.error(plain(problem), icon=":material/error:")
     numbered = [*enumerate(good, 1)]

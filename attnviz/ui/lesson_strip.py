@@ -1,12 +1,13 @@
 """The lesson that a link opens: a question above the picture, a check of the answer, and the way to the next step."""
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.classroom.question import Question, lesson_question
 from attnviz.formatting import enumeration
 from attnviz.lessons import lesson_files
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, Tap, token_weights
@@ -14,6 +15,7 @@ from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, parse
 from attnviz.lessons.lesson_text import IN_LINK, text_in_link
 from attnviz.ui import cache, lesson_draft, presentation, quantities
 from attnviz.ui.addresses import address
+from attnviz.ui.classroom import questions
 from attnviz.ui.html import Markup, element, join
 from attnviz.ui.link_state import link_parameters, link_value, set_link_value
 from attnviz.ui.markdown import plain
@@ -65,7 +67,6 @@ def show_strip(strip: Strip | None, page: str) -> None:
         _show(strip, page)
     else:
         link_value(RIGHT)
-    quantities.discard()
 
 
 def _show(strip: Strip, page: str) -> None:
@@ -108,6 +109,7 @@ def _show_step(
     if not step.ask:
         texts.html(join(about))
         return set()
+    questions.offer_question(f"This step: {step.ask}", lambda: _class_question(step, computed))
     with answers:
         try:
             verdict = _verdict(step, key, computed)
@@ -128,6 +130,12 @@ def _show_step(
     )
     texts.html(join([*about, ask, *answer]))
     return {number} if verdict == SOLVED else set()
+
+
+def _class_question(step: LessonStep, computed: Quantities) -> Question | None:
+    """Returns the question of a step for a class; the page stays, as it does for a reader."""
+    question = lesson_question(step.ask, step.check, computed)
+    return question and replace(question, hides=False)
 
 
 def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:

@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import Page
 
 from attnviz.language import _
+from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
 
 KEY = "present"
@@ -16,8 +17,9 @@ OFF, ON = "0", "1"
 PRESENTING = (KEY, ON)  # in a link
 
 
-def switch(pages: Sequence[Page], current: Page) -> None:
-    """Draws the button that enters and leaves the mode, on every page; in presentations beside a menu of the pages.
+def switch(pages: Sequence[Page], current: Page, class_button: Markup) -> None:
+    """Draws the button that enters and leaves the mode, on every page; in presentations beside a menu of the pages, and
+    beside a button that starts a class.
 
     The link parameter belongs to a hidden menu, so that Streamlit keeps it over reruns, other pages and the browser's
     history.
@@ -38,6 +40,8 @@ def switch(pages: Sequence[Page], current: Page) -> None:
             on_click=_turn,
             args=(not on,),
         )
+        if on and class_button:
+            st.html(class_button, width="content")
 
 
 def presenting() -> bool:

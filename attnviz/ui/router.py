@@ -6,6 +6,7 @@ from attnviz.app_files import ASSETS, PAGES
 from attnviz.language import _
 from attnviz.ui import jobs, lesson_strip, link_state, presentation, visitor_language
 from attnviz.ui.addresses import FIRST_PAGE
+from attnviz.ui.classroom.teacher import lesson_run, start_button
 from attnviz.ui.page_runs import observation
 from attnviz.ui.scheduling import page_run
 
@@ -28,10 +29,11 @@ page = st.navigation(pages, position="top")
 link_state.follow_history(visitor_language.link_parameter())
 visitor_language.keep_in_link()
 requested = link_state.requested_values()
-presentation.switch(pages, page)
-with observation(page.url_path or FIRST_PAGE), page_run(), jobs.page_run():
+presentation.switch(pages, page, start_button(page.url_path))
+name = page.url_path or FIRST_PAGE
+with observation(name), page_run(), jobs.page_run(), lesson_run(name, page.title):
     strip = lesson_strip.open_strip()
     page.run()
-    lesson_strip.show_strip(strip, page.url_path or FIRST_PAGE)
+    lesson_strip.show_strip(strip, name)
     visitor_language.show_others()
     link_state.name_refused(requested)

@@ -86,6 +86,39 @@ def plotly_address() -> str:
     return address(_PLOTLY)
 
 
+def module_address(name: str) -> str:
+    """Returns the address of a module of the package."""
+    return address(_FOLDER + name)
+
+
+def components() -> dict[str, dict[str, str]]:
+    """Returns the entry point and the HTML of each component, by its name, for pages outside of Streamlit."""
+    return {
+        _name(folder): {
+            "module": f"{folder.relative_to(_PACKAGE).as_posix()}/streamlit.js",
+            "html": _part(folder, "html"),
+        }
+        for folder in _component_folders()
+    }
+
+
+def component_styles() -> str:
+    """Returns the styles of all components."""
+    return "".join(_part(folder, "css") for folder in _component_folders())
+
+
+def _component_folders() -> list[Path]:
+    return [file.parent for file in sorted(_PACKAGE.rglob("streamlit.js"))]
+
+
+def _name(folder: Path) -> str:
+    return f"attnviz_{folder.name}"
+
+
+def _part(folder: Path, kind: str) -> str:
+    return (folder / f"{folder.name}.{kind}").read_text(encoding="utf-8")
+
+
 @st.cache_resource(show_spinner=False)
 def mount(component: str) -> Callable[..., Any]:
     """Returns a component made of the HTML, the CSS and the modules in its folder of the package, whose entry point is
@@ -104,5 +137,5 @@ def mount(component: str) -> Callable[..., Any]:
     const {{ default: show }} = await import(new URL("{component}/streamlit.js", base).href);
     export default show;
     """
-    html, css = ((folder / f"{folder.name}.{kind}").read_text(encoding="utf-8") for kind in ("html", "css"))
-    return st.components.v2.component(f"attnviz_{folder.name}", html=html, css=css, js=script, isolate_styles=False)
+    html, css = _part(folder, "html"), _part(folder, "css")
+    return st.components.v2.component(_name(folder), html=html, css=css, js=script, isolate_styles=False)

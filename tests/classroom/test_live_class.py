@@ -2,22 +2,11 @@
 
 import pytest
 
-from attnviz.classroom.live_class import Classes, LiveClass, View
+from attnviz.classroom.live_class import View
 from attnviz.classroom.question import text_question
-from attnviz.classroom.sqlite_store import SqliteStore
 from attnviz.classroom.store import UnknownClass
 
 ADA, BEN = "ada-participant", "ben-participant"
-
-
-@pytest.fixture
-def classes(tmp_path):
-    return Classes(SqliteStore(tmp_path / "new" / "classes.sqlite3"))
-
-
-@pytest.fixture
-def live(classes) -> LiveClass:
-    return classes.open(classes.start().code)
 
 
 def test_a_class_goes_from_its_code_to_its_end(classes) -> None:

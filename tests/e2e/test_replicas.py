@@ -1,10 +1,7 @@
 """nginx, with the configuration of deploy/, in front of two replicas of the app below a base path."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -16,9 +13,9 @@ import pytest
 from playwright.sync_api import expect
 
 from attnviz.ui.downloads import SAMPLES
-from tests.support.browser import ROOT, Browser, Explore, Masks, free_port, opened, running, serving
+from tests.support.browser import Browser, Explore, Masks, opened, serving
+from tests.support.nginx import nginx_before
 
-NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
 SECRET = "xyzzy"
 
 
@@ -44,23 +41,6 @@ class Replica:
         return [event["page"] for event in events if event["event"] == "page run"]
 
 
-def configuration(folder: Path, port: int, replicas: list[Replica]) -> Path:
-    values = {
-        "REPLICAS": "".join(
-            f"server {urlsplit(one.address).netloc} max_fails=1 fail_timeout=10s; " for one in replicas
-        ),
-        "LISTEN": f"127.0.0.1:{port}",
-        "BASE_PATH": "/attn",
-        "FOLDER": str(folder),
-        "UPLOAD": "9m",
-        "COOKIE": "SameSite=Lax",
-    }
-    template = (ROOT / "deploy" / "nginx.conf.template").read_text()
-    path = folder / "nginx.conf"
-    path.write_text(re.sub(r"\$\{(\w+)\}", lambda name: values[name[1]], template))
-    return path
-
-
 @pytest.fixture(scope="module")
 def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Replica]]:
     folder = tmp_path_factory.mktemp("replicas")
@@ -76,15 +56,8 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Replica]
 
 @pytest.fixture(scope="module")
 def proxy(replicas: list[Replica], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder, port = tmp_path_factory.mktemp("nginx"), free_port()
-    assert NGINX, "nginx is not installed; .ci/debian nginx-light installs it"
-    as_user = "user root; " if os.geteuid() == 0 else ""  # who owns the folder
-    command = [NGINX, "-p", str(folder), "-e", "stderr", "-c", str(configuration(folder, port, replicas))]
-    checked = subprocess.run([*command, "-t", "-g", as_user], capture_output=True, text=True, timeout=60)
-    assert checked.returncode == 0, checked.stderr
-    assert not re.search(r"\[(warn|error|emerg)\]", checked.stderr), checked.stderr
-    address = f"http://127.0.0.1:{port}/attn"
-    with running([*command, "-g", f"{as_user}daemon off;"], folder / "log", f"{address}/readyz"):
+    folder = tmp_path_factory.mktemp("nginx")
+    with nginx_before(replicas, folder, "readyz") as address:
         yield address
     assert SECRET not in (folder / "log").read_text()
 

@@ -36,7 +36,6 @@ def show() -> None:
     heading("Write a lesson", "Pages as you set them up, and your questions about them. The link keeps what you write.")
     notes = st.container()
     draft = _draft(notes)
-    lesson_draft.take_typed_text(draft)
     actions = st.container(horizontal=True, vertical_alignment="center", gap="small", key="lesson-actions")
     left, right = st.columns([0.6, 0.4], gap="large")
     with left:
@@ -59,6 +58,7 @@ def _draft(notes: DeltaGenerator) -> Draft:
     """Returns the draft, with the text of the link if that is another one; or as it was, if the link has none."""
     draft = lesson_draft.current()
     if draft and lesson_draft.is_linked(draft):
+        lesson_draft.take_typed_text(draft)
         return draft
     try:
         return lesson_draft.begin(_opened_text(lesson_draft.linked_name()))
@@ -151,7 +151,7 @@ def _show_actions(draft: Draft, lesson: Lesson | None) -> None:
                 st.caption(TOO_LONG)
             else:
                 st.caption("Who opens this link gets the lesson. Nothing of it is kept on the server.")
-                st.code(f"{_app_address()}/{lesson.link()}", language=None, wrap_lines=True)
+                st.code(f"{_app_address()}/{lesson.link()}", language=None)
     ways = [element("a", "Handout", href=handout_address(lesson))] if lesson else []
     ways.append(element("a", "All lessons", href=address("/lessons")))
     st.html(element("nav", *ways, class_="attnviz-links"), width="content")

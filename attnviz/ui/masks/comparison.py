@@ -8,6 +8,8 @@ from jaxtyping import Bool, Float, UInt8
 
 from attnviz.analysis.difference import difference, outcome_counts, outcomes
 from attnviz.analysis.head_maps import HeadChoice
+from attnviz.classroom.question import Question, cells_question
+from attnviz.formatting import visible
 from attnviz.inputs import Inputs
 from attnviz.lessons.checks import Quantities, rows_quantities
 from attnviz.mechanism import Mechanism
@@ -56,6 +58,16 @@ class Comparison(MaskPair):
             return cells
         under = {f" under {side}": one.weights[row] for side, one in zip(SIDES, self.maps, strict=True)}
         return cells | rows_quantities(self.maps[0].key_tokens, under)
+
+    def query_name(self, row: int) -> str:
+        """Returns the token of a row."""
+        return visible(self.maps[0].query_tokens[row])
+
+    def question(self) -> Question:
+        """Returns the question which cells B loses. Raises ValueError if it loses none, or if there are too many."""
+        before, after = self.allowed
+        ask = "Which cells does B lose that A has?"
+        return cells_question(ask, self.maps[0].query_tokens, self.maps[0].key_tokens, before & ~after)
 
     @property
     def largest(self) -> float:

@@ -1,17 +1,6 @@
 // Elements of the matrices. Texts go in as textContent only.
 
-/**
- * @template {keyof HTMLElementTagNameMap} Name
- * @param {Name} name
- * @param {string} [className]
- * @param {string} [text]
- */
-export function element(name, className = "", text = "") {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  made.textContent = text;
-  return made;
-}
+import { element } from "../elements.js";
 
 /**
  * W_q with its q below the line, QK^T with its T above it.

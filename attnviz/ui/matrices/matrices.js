@@ -2,7 +2,8 @@
 // it was computed from lights up, and the line above writes its sum out. All texts, sums and links between numbers come
 // from Python; here they are only shown. Texts go in as textContent only.
 
-import { element, header, symbol } from "./dom.js";
+import { header, symbol } from "./dom.js";
+import { element } from "../elements.js";
 import { normalizedNumber } from "./edit.js";
 import { hint } from "./hint.js";
 

@@ -1,5 +1,6 @@
 /** What the browser's history, links and keys do; runs before Streamlit's client starts. */
 
+import { showWayBack } from "../classroom/guest.js";
 import { keepOneEntryPerChoice } from "./history.js";
 import { openLinksInPlace } from "./links.js";
 import { closeMenuOnChoice } from "./phone_menu.js";
@@ -11,3 +12,4 @@ keepOneEntryPerChoice(window);
 openLinksInPlace(window);
 obeyPresentationKeys(window);
 closeMenuOnChoice(window);
+showWayBack(window);

@@ -1,19 +1,8 @@
-// Elements, and drawing on canvases. Texts go in as textContent only.
+// Elements of SVG, and drawing on canvases.
+
+import { element } from "../elements.js";
 
 /** @typedef {import("./types").Box} Box */
-
-/**
- * @template {keyof HTMLElementTagNameMap} Name
- * @param {Name} name
- * @param {string} [className]
- * @param {string} [text]
- */
-export function element(name, className = "", text = "") {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  made.textContent = text;
-  return made;
-}
 
 /**
  * @param {string} name

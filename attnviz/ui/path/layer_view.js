@@ -1,6 +1,7 @@
 // One layer: a lane for each sublayer, read from left to right; a panel for each part, its rows the tokens.
 
-import { context, curve, drawCells, element, setSymbol, svg } from "./dom.js";
+import { context, curve, drawCells, setSymbol, svg } from "./dom.js";
+import { element } from "../elements.js";
 import { panelWidths } from "./layout.js";
 import { nextWordTable } from "./next_word.js";
 import { written } from "./numbers.js";

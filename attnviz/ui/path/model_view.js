@@ -1,6 +1,7 @@
 // The whole model: stages from left to right (down on a phone), attention as lines whose widths are weights.
 
-import { context, curve, drawCells, element, setBox, svg } from "./dom.js";
+import { context, curve, drawCells, setBox, svg } from "./dom.js";
+import { element } from "../elements.js";
 import { modelLayout, rowAt } from "./layout.js";
 import { nextWordTable } from "./next_word.js";
 import { written } from "./numbers.js";

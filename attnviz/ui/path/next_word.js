@@ -1,6 +1,6 @@
 // The next word: its candidates as bars, and the one that is drawn.
 
-import { element } from "./dom.js";
+import { element } from "../elements.js";
 
 /**
  * @param {import("./types").NextWord} next

@@ -1,7 +1,8 @@
 // One part: the matrices that it is computed from and its numbers. The pointer or the arrow keys choose a number; what
 // it was computed from is framed, and said in a sentence.
 
-import { context, element, setSymbol } from "./dom.js";
+import { context, setSymbol } from "./dom.js";
+import { element } from "../elements.js";
 import { nextWordTable } from "./next_word.js";
 import { operands, sentence, written } from "./numbers.js";
 

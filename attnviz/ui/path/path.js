@@ -2,7 +2,7 @@
 // goes out; steps go by hand or by themselves. What is open belongs to Python, the step to this side.
 
 import { isDark, palette } from "./colors.js";
-import { element } from "./dom.js";
+import { element } from "../elements.js";
 import { LayerView } from "./layer_view.js";
 import { ModelView } from "./model_view.js";
 import { PartView } from "./part_view.js";

@@ -46,7 +46,7 @@ def show(selection: StepsSelection) -> None:
     stage = link_value(STAGE)
     several = heads > 1
     weights = steps.matrices[f"weights{head}"].values[selection.row].numpy()
-    quantities.publish(partial(row_quantities, keys, weights))
+    quantities.publish(partial(row_quantities, keys, weights), visible(tokens[selection.row]))
     matrices(
         cache.once(
             lambda: [as_json(one, one.rows in (tokens, keys), one.columns == keys) for one in step_matrices],

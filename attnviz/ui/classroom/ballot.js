@@ -1,0 +1,201 @@
+// The question of a poll, and what a person answers it with: tokens to tap, points to spread, a grid, texts, a number.
+
+import { element } from "../elements.js";
+
+/** @typedef {import("./types").Question} Question */
+/** @typedef {import("./types").Value} Value */
+
+/**
+ * Returns the options after a tap: one more point, or one option more or less.
+ * @param {Question} question
+ * @param {Record<number, number>} chosen the points of each chosen option
+ * @param {number} option
+ * @returns {Record<number, number>}
+ */
+export function tapped({ picks, points }, chosen, option) {
+  const next = { ...chosen };
+  if (points) {
+    if (spent(chosen) < points) next[option] = (next[option] ?? 0) + 1;
+  } else if (option in next) delete next[option];
+  else if (picks === 1) return { [option]: 1 };
+  else if (Object.keys(next).length < picks) next[option] = 1;
+  return next;
+}
+
+/** @param {Record<number, number>} chosen */
+export function spent(chosen) {
+  return Object.values(chosen).reduce((sum, count) => sum + count, 0);
+}
+
+export class Ballot {
+  /** @type {Record<number, number>} */
+  chosen = {};
+  message = "";
+
+  /**
+   * @param {Question} question
+   * @param {Value | null} mine what was answered before
+   * @param {(value: Value | number[]) => Promise<void>} send
+   */
+  constructor(question, mine, send) {
+    this.question = question;
+    this.send = send;
+    this.root = element("section", "class-ballot");
+    this.status = element("p", "class-status");
+    this.status.setAttribute("role", "status");
+    if (mine && !question.numeric) this.chosen = { .../** @type {any} */ (mine) };
+    if (mine !== null) this.message = SENT;
+    /** @type {Map<number, HTMLElement>} */
+    this.options = new Map();
+    this.root.append(element("h2", "", question.ask));
+    const help = this.#help();
+    if (help) this.root.append(element("p", "class-note", help));
+    this.root.append(question.numeric ? this.#number(mine) : question.rows.length > 1 ? this.#grid() : this.#list());
+    if (!question.numeric && (question.points || question.picks > 1)) {
+      const bar = element("div", "class-bar", "");
+      this.again = button("Begin again", "", () => this.#choose({}));
+      this.submit = button("Send", "class-main", () => this.#submit({ ...this.chosen }));
+      bar.append(this.submit, this.again);
+      this.root.append(bar);
+    }
+    this.root.append(this.status);
+    this.#show();
+  }
+
+  #help() {
+    const { picks, points, numeric } = this.question;
+    if (numeric) return "";
+    if (points) return `You have ${points} points. A tap gives one.`;
+    return picks > 1 ? `Tap up to ${picks}.` : "";
+  }
+
+  #list() {
+    const { columns, points } = this.question;
+    const list = element("div", columns.some((text) => text.length > 24) ? "class-options class-texts" : "class-options");
+    columns.forEach((text, option) => list.append(this.#option(text, option)));
+    if (points) list.classList.add("class-points");
+    return list;
+  }
+
+  #grid() {
+    const { rows, columns } = this.question;
+    const place = element("div", "class-grid");
+    const table = element("table");
+    const head = element("tr");
+    const word = commonWord(columns);
+    head.append(element("td", "", word), ...columns.map((text) => heading("col", text.slice(word.length))));
+    table.append(head);
+    rows.forEach((name, row) => {
+      const line = element("tr");
+      line.append(heading("row", name));
+      columns.forEach((text, column) => {
+        const cell = element("td");
+        const made = this.#option("", row * columns.length + column);
+        made.setAttribute("aria-label", `${name}, ${text}`);
+        cell.append(made);
+        line.append(cell);
+      });
+      table.append(line);
+    });
+    place.append(table);
+    return place;
+  }
+
+  /** @param {string} text @param {number} option */
+  #option(text, option) {
+    const made = button(text, "class-option", () => this.#tap(option));
+    this.options.set(option, made);
+    return made;
+  }
+
+  /** @param {Value | null} mine */
+  #number(mine) {
+    const form = element("form", "class-bar");
+    const field = element("input");
+    Object.assign(field, { type: "text", inputMode: "decimal", autocomplete: "off", value: mine === null ? "" : String(mine) });
+    field.setAttribute("aria-label", "Your number");
+    this.submit = element("button", "class-main", "Send");
+    form.append(field, this.submit);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const value = Number(field.value.trim().replace(",", "."));
+      if (field.value.trim() === "" || !Number.isFinite(value)) this.#say("Write a number, such as 0.25.", true);
+      else this.#submit(value);
+    });
+    return form;
+  }
+
+  /** @param {number} option */
+  #tap(option) {
+    const { picks, points } = this.question;
+    const next = tapped(this.question, this.chosen, option);
+    if (spent(next) === spent(this.chosen) && !(option in this.chosen && !points)) {
+      this.#say(points ? "All points are given. “Begin again” takes them back." : `At most ${picks}: tap one of them to take it back.`, true);
+      return;
+    }
+    this.#choose(next);
+    if (!points && picks === 1 && spent(next)) this.#submit(next);
+  }
+
+  /** @param {Record<number, number>} chosen */
+  #choose(chosen) {
+    this.chosen = chosen;
+    this.message = "";
+    this.#show();
+  }
+
+  /** @param {Value} value */
+  async #submit(value) {
+    this.#say("Sending …");
+    try {
+      await this.send(this.question.picks ? Object.keys(value).map(Number) : value);
+      this.#say(SENT);
+    } catch (error) {
+      this.#say(/** @type {Error} */ (error).message, true);
+    }
+  }
+
+  /** @param {string} text @param {boolean} [isError] */
+  #say(text, isError = false) {
+    this.message = text;
+    this.status.classList.toggle("class-error", isError);
+    this.status.textContent = text;
+  }
+
+  #show() {
+    const { points } = this.question;
+    for (const [option, made] of this.options) {
+      const count = this.chosen[option] ?? 0;
+      made.setAttribute("aria-pressed", String(count > 0));
+      made.dataset.points = points && count ? String(count) : "";
+    }
+    const given = spent(this.chosen);
+    if (this.submit && !this.question.numeric) this.submit.disabled = !given;
+    if (this.again) this.again.hidden = !given;
+    this.status.classList.remove("class-error");
+    this.status.textContent = this.message || (points && given ? `${points - given} of ${points} points are left.` : "");
+  }
+}
+
+const SENT = "Sent. You can change it until the vote ends.";
+
+/** @param {string} text @param {string} className @param {() => void} press */
+export function button(text, className, press) {
+  const made = element("button", className, text);
+  made.type = "button";
+  made.addEventListener("click", press);
+  return made;
+}
+
+/** The first word of all names, such as “Head ”, which a narrow table says once. @param {string[]} names */
+export function commonWord(names) {
+  const word = names[0].slice(0, names[0].indexOf(" ") + 1);
+  return names.every((name) => name.startsWith(word)) ? word : "";
+}
+
+/** @param {string} scope @param {string} text */
+function heading(scope, text) {
+  const made = element("th", "", text);
+  made.scope = scope;
+  return made;
+}

@@ -1,0 +1,107 @@
+"""What the run of a page has drawn, without its controls: headings, sentences and pictures, as followers see them."""
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from streamlit.proto.Block_pb2 import Block
+from streamlit.proto.Element_pb2 import Element
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+MAIN = 0  # the part of the page beside the sidebar, in the paths of Streamlit's elements
+CLOSED = ("popover", "dialog", "expandable", "form")  # blocks that hold controls or what is folded
+OMITTED = re.compile("in-link-|present|not-presenting|lesson-strip|class-strip|embedded")  # containers, by their keys
+MARKS = re.compile(r"\\(.)|\*+|`")  # of Markdown
+
+Node = dict[str, Any]
+
+
+class PageRecorder:
+    """The elements of a page, by their paths."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[tuple[int, ...], Element | Block] = {}
+
+    def add(self, message: ForwardMsg) -> None:
+        """Keeps what a message of Streamlit draws; it replaces what was at its place."""
+        path = tuple(message.metadata.delta_path)
+        if message.WhichOneof("type") != "delta" or path[:1] != (MAIN,):
+            return
+        match message.delta.WhichOneof("type"):
+            case "new_element":
+                self._drawn = {place: drawn for place, drawn in self._drawn.items() if place[: len(path)] != path}
+                self._drawn[path] = message.delta.new_element
+            case "add_block":
+                self._drawn[path] = message.delta.add_block
+
+    def contents(self) -> bytes:
+        """Returns what was drawn as compressed JSON: a list of nodes, blocks with `children`."""
+        return gzip.compress(json.dumps(self._children(())).encode(), 6, mtime=0)
+
+    def _children(self, parent: tuple[int, ...]) -> list[Node]:
+        root = parent or (MAIN,)
+        places = sorted(path for path in self._drawn if len(path) == len(root) + 1 and path[:-1] == root)
+        nodes = (self._node(path) for path in places)
+        return [node for node in nodes if node is not None]
+
+    def _node(self, path: tuple[int, ...]) -> Node | None:
+        drawn = self._drawn[path]
+        if isinstance(drawn, Element):
+            return _element(drawn)
+        key = drawn.id.split("-", 2)[-1] if drawn.id else ""
+        if drawn.WhichOneof("type") in CLOSED or OMITTED.match(key):
+            return None
+        children = self._children(path)
+        if not children:
+            return None
+        if drawn.HasField("column"):
+            return {"kind": "column", "key": key, "weight": drawn.column.weight, "children": children}
+        return {"kind": "block", "key": key, "children": children}
+
+
+def _element(element: Element) -> Node | None:
+    match element.WhichOneof("type"):
+        case "heading":
+            return {"kind": "heading", "text": _plain(element.heading.body)}
+        case "html":
+            return {"kind": "html", "body": element.html.body}
+        case "markdown" if "$" not in element.markdown.body:
+            return {"kind": "text", "text": _plain(element.markdown.body)}
+        case "bidi_component":
+            component = element.bidi_component
+            node = {"kind": "component", "name": component.component_name, "key": component.id.split("-", 2)[-1]}
+            match component.WhichOneof("data"):
+                case "bytes":
+                    return node | {"bytes": base64.b64encode(component.bytes).decode()}
+                case "json":
+                    return node | {"json": component.json}
+    return None
+
+
+def _plain(markdown: str) -> str:
+    return MARKS.sub(lambda match: match[1] or "", markdown)
+
+
+@contextmanager
+def recording(is_on: bool) -> Iterator[PageRecorder | None]:
+    """Records what is drawn within the block, if it `is_on`."""
+    context = get_script_run_ctx(suppress_warning=True)
+    if not is_on or context is None:
+        yield None
+        return
+    recorder, send = PageRecorder(), context.enqueue
+
+    def enqueue(message: ForwardMsg) -> None:
+        recorder.add(message)
+        send(message)
+
+    context.enqueue = enqueue  # type: ignore[method-assign,assignment]
+    try:
+        yield recorder
+    finally:
+        del context.enqueue

@@ -1,0 +1,169 @@
+// Pictures outside of Streamlit: what the teacher's page has drawn, and the charts of results.
+
+import { Chart } from "../../chart/chart.js";
+import { unpack } from "../../chart/payload.js";
+import { element } from "../elements.js";
+
+/**
+ * @typedef {object} Node
+ * @property {"block" | "column" | "heading" | "html" | "text" | "component"} kind
+ * @property {string} [key]
+ * @property {number} [weight] of a column: its share of the width
+ * @property {Node[]} [children]
+ * @property {string} [text]
+ * @property {string} [body]
+ * @property {string} [name]
+ * @property {string} [bytes]
+ * @property {string} [json]
+ */
+/** @typedef {Record<string, { module: string, html: string }>} Components by their names */
+
+const UNWANTED = "script, style, iframe, form, input, button, nav, object, embed, link, meta";
+const BASE = new URL("../../", import.meta.url);
+
+/** Shows the contents of a page, and keeps the pictures that stay. */
+export class PageView {
+  /** @type {Map<string, { root: HTMLElement, remove: () => void }>} */
+  mounted = new Map();
+
+  /**
+   * @param {HTMLElement} root
+   * @param {Components} components
+   */
+  constructor(root, components) {
+    this.root = root;
+    this.components = components;
+  }
+
+  /** @param {Node[]} nodes */
+  async show(nodes) {
+    /** @type {Promise<void>[]} */
+    const waiting = [];
+    const before = this.mounted;
+    this.mounted = new Map();
+    this.root.replaceChildren(...nodes.map((node) => this.#node(node, before, waiting)));
+    for (const { remove } of before.values()) remove();
+    await Promise.all(waiting);
+  }
+
+  /**
+   * @param {Node} node
+   * @param {Map<string, { root: HTMLElement, remove: () => void }>} before
+   * @param {Promise<void>[]} waiting
+   * @returns {HTMLElement}
+   */
+  #node(node, before, waiting) {
+    switch (node.kind) {
+      case "heading":
+        return element("h2", "class-heading", node.text);
+      case "text":
+        return element("p", "class-caption", node.text);
+      case "html":
+        return clean(node.body ?? "");
+      case "component":
+        return this.#component(node, before, waiting);
+      default: {
+        const made = element("div", node.kind === "column" ? "class-column" : "class-block");
+        if (node.weight) made.style.setProperty("--weight", String(Math.round(node.weight * 100)));
+        if (node.key) made.classList.add(`st-key-${node.key}`);
+        made.append(...(node.children ?? []).map((child) => this.#node(child, before, waiting)));
+        return made;
+      }
+    }
+  }
+
+  /**
+   * @param {Node} node
+   * @param {Map<string, { root: HTMLElement, remove: () => void }>} before
+   * @param {Promise<void>[]} waiting
+   */
+  #component({ name = "", key = "", bytes, json }, before, waiting) {
+    const id = `${name} ${key}`;
+    const kept = before.get(id);
+    before.delete(id);
+    const root = kept?.root ?? element("div", `class-picture st-key-${key}`);
+    const { module, html } = this.components[name];
+    if (!kept) root.innerHTML = html; // ours
+    const data = bytes === undefined ? JSON.parse(json ?? "null") : fromBase64(bytes);
+    const entry = { root, remove: kept?.remove ?? (() => {}) };
+    this.mounted.set(id, entry);
+    waiting.push(
+      import(new URL(module, BASE).href).then(({ default: show }) => {
+        entry.remove = show({ data, parentElement: root, setTriggerValue: () => {}, setStateValue: () => {} }) ?? entry.remove;
+      }),
+    );
+    return root;
+  }
+}
+
+/** The charts of a result, side by side where there is room. */
+export class ResultView {
+  /** @type {Map<string, { holder: HTMLElement, chart: Chart }>} */
+  charts = new Map();
+
+  html = ""; // of a chart
+
+  constructor() {
+    this.root = element("div", "class-result");
+  }
+
+  /** @param {import("./types").Result | null} result */
+  async show(result) {
+    const wanted = result?.charts ?? [];
+    const before = this.charts;
+    this.charts = new Map();
+    const sentences = (result?.sentences ?? []).map((text) => element("p", "class-sentence", text));
+    const places = wanted.map(({ address, title }) => {
+      const kept = before.get(address);
+      before.delete(address);
+      const place = kept ?? this.#chart(title);
+      this.charts.set(address, place);
+      return place;
+    });
+    for (const { chart } of before.values()) chart.close();
+    const charts = element("div", "class-charts");
+    charts.append(...places.map(({ holder }) => holder));
+    this.root.replaceChildren(...sentences, charts);
+    await Promise.all(places.map(({ chart }, i) => load(chart, wanted[i].address)));
+  }
+
+  /** @param {string} title */
+  #chart(title) {
+    const holder = element("div", "class-chart");
+    holder.innerHTML = this.html; // ours
+    const chart = new Chart(/** @type {HTMLElement} */ (holder.firstElementChild));
+    if (title) holder.prepend(element("h3", "", title));
+    return { holder, chart };
+  }
+
+  close() {
+    for (const { chart } of this.charts.values()) chart.close();
+    this.charts.clear();
+  }
+}
+
+/** @param {Chart} chart @param {string} address */
+async function load(chart, address) {
+  if (chart.header) return;
+  const response = await fetch(address);
+  if (response.ok) chart.show(unpack(new Uint8Array(await response.arrayBuffer())));
+}
+
+/**
+ * Sentences and tables of a page, whose texts are escaped; nothing else may come with them.
+ * @param {string} body
+ */
+function clean(body) {
+  const made = element("div", "class-html stHtml");
+  const parsed = new DOMParser().parseFromString(body, "text/html").body;
+  for (const unwanted of parsed.querySelectorAll(UNWANTED)) unwanted.remove();
+  for (const one of parsed.querySelectorAll("*"))
+    for (const { name } of [...one.attributes]) if (name.startsWith("on")) one.removeAttribute(name);
+  made.append(...parsed.childNodes);
+  return made;
+}
+
+/** @param {string} text */
+function fromBase64(text) {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}

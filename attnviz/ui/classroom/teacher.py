@@ -1,0 +1,111 @@
+"""The teacher's side of a class: each run of a page is sent to the followers, and has the panel at its foot."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from urllib.parse import urlencode, urlsplit
+
+import segno
+import streamlit as st
+from streamlit.runtime.scriptrunner_utils.exceptions import StopException
+
+from attnviz.classroom.live_class import LiveClass, View
+from attnviz.classroom.store import UnknownClass
+from attnviz.ui import hosting, presentation, quantities, scripts
+from attnviz.ui.addresses import address
+from attnviz.ui.classroom import questions
+from attnviz.ui.classroom.page_recorder import PageRecorder, recording
+from attnviz.ui.classroom.routes import TEACHER, classes, teacher_key
+from attnviz.ui.classroom.states import class_address
+from attnviz.ui.html import Markup, element
+from attnviz.ui.link_state import link_parameters
+
+LARGEST = 8 << 20  # bytes of what a page has drawn
+
+
+def taught_class() -> LiveClass | None:
+    """Returns the class that the visitor of this run teaches, or None."""
+    cookie = st.context.cookies.get(TEACHER, "")
+    if not isinstance(cookie, str) or not cookie:  # Streamlit's AppTest has no request, and so no text
+        return None
+    try:
+        live = classes().open(cookie.partition(".")[0])
+    except UnknownClass:
+        return None
+    return live if live.is_teacher(teacher_key(cookie, live.code)) else None
+
+
+@contextmanager
+def lesson_run(page: str, title: str) -> Iterator[None]:
+    """Sends what the block draws to the class that is taught here, and draws the teacher's panel below it."""
+    live = taught_class()
+    with recording(live is not None) as recorder:
+        try:
+            yield
+            end: StopException | None = None
+        except StopException as stop:  # of a page that has no more to show
+            end = stop
+    if live and recorder:
+        _publish(live, recorder, page, title)
+        _show_panel(live)
+    questions.discard_questions()
+    quantities.discard()
+    if end:
+        raise end
+
+
+def start_button(page: str) -> Markup:
+    """Returns a button that starts a class and opens this page again; nothing where a class is taught already."""
+    if taught_class():
+        return Markup("")
+    return element(
+        "form",
+        element("input", type="hidden", name="back", value=_link(page, keep_presenting=True)),
+        element("button", "Start a class"),
+        action=address("/class/start"), method="post", class_="attnviz-start-class",
+    )  # fmt: skip
+
+
+def _publish(live: LiveClass, recorder: PageRecorder, page: str, title: str) -> None:
+    contents = recorder.contents()
+    if len(contents) > LARGEST:
+        contents = PageRecorder().contents()
+    try:
+        view = View(_link(page), title, contents)
+    except ValueError:  # the link is too long for a class: of a lesson whose text it holds
+        view = View(page, title, contents)
+    live.publish(view)
+
+
+def _link(page: str, keep_presenting: bool = False) -> str:
+    """Returns the page and its parameters, as a reader opens it."""
+    parameters = [one for one in link_parameters() if keep_presenting or one != presentation.PRESENTING]
+    return f"{page}{'?' if parameters else ''}{urlencode(parameters)}"
+
+
+def _show_panel(live: LiveClass) -> None:
+    join = f"{_origin()}{class_address(live.code)}"
+    image = BytesIO()
+    segno.make(join, micro=False).save(image, kind="svg", border=2, xmldecl=False, svgns=True, omitsize=True)
+    with st.container(key="class-strip"):
+        scripts.mount("ui/classroom")(
+            key="class",
+            data={
+                "address": class_address(live.code),
+                "code": live.code,
+                "join": join,
+                "qr": image.getvalue().decode(),
+                "local": hosting.is_local(),
+                "chart": scripts.components()["attnviz_chart"]["html"],
+                "questions": [
+                    {"label": label, "question": json.loads(question.to_json())}
+                    for label, question in questions.page_questions().items()
+                ],
+            },
+        )
+
+
+def _origin() -> str:
+    parts = urlsplit(st.context.url or "")
+    return f"{parts.scheme}://{parts.netloc}"

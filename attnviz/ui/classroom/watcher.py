@@ -1,0 +1,64 @@
+"""What listens for news of classes: one task of the process asks the store, for all listeners together."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+
+from anyio import to_thread
+
+from attnviz.classroom.store import StoreError, Versions
+
+EVERY = 0.1  # seconds between two looks at the versions
+SIGN_OF_LIFE = 15.0  # seconds after which a listener gets the same version again
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Watcher:
+    """Looks at the versions of classes while somebody listens; `versions` returns those that have not ended."""
+
+    def __init__(self, versions: Callable[[Collection[str]], Mapping[str, Versions]]) -> None:
+        self._read = versions
+        self._listeners = Counter[str]()
+        self._versions: Mapping[str, Versions] = {}
+        self._looked = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+
+    async def listen(self, code: str) -> AsyncIterator[Versions]:
+        """Yields the version of a class at once, after each change and as a sign of life, until the class has ended."""
+        self._listeners[code] += 1
+        try:
+            if self._task is None or self._task.done():
+                self._task = asyncio.create_task(self._look())
+            known = await self._version(code, None)
+            while known is not None:
+                yield known
+                try:
+                    known = await asyncio.wait_for(self._version(code, known), SIGN_OF_LIFE)
+                except TimeoutError:
+                    continue
+        finally:
+            self._listeners[code] -= 1
+
+    async def _version(self, code: str, known: Versions | None) -> Versions | None:
+        """Waits for a look at the store after which the version is another one than is `known`."""
+        async with self._looked:
+            while True:
+                await self._looked.wait()
+                if (version := self._versions.get(code)) != known or known is None:
+                    return version
+
+    async def _look(self) -> None:
+        """Asks the store, until nobody listens any more."""
+        while codes := [code for code, count in self._listeners.items() if count > 0]:
+            try:
+                versions = await to_thread.run_sync(self._read, codes)
+            except StoreError as problem:  # it may come back; until then there is nothing new
+                _LOGGER.warning("The classes cannot be read: %s", problem)
+            else:
+                async with self._looked:
+                    self._versions = versions
+                    self._looked.notify_all()
+            await asyncio.sleep(EVERY)
+        self._listeners.clear()

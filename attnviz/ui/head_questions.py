@@ -1,0 +1,40 @@
+"""Questions to a class about all heads of a text."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from attnviz.analysis.head_metrics import First, HeadMetric, Previous, head_metrics
+from attnviz.analysis.work import heads_work, is_affordable
+from attnviz.classroom.question import Question, head_question
+from attnviz.ui import cache
+from attnviz.ui.classroom import questions
+from attnviz.ui.selection import Selection
+
+QUESTIONS: dict[str, HeadMetric] = {
+    "the previous-token head": Previous(),
+    "the one that gives most to the first token": First(),
+}
+
+
+def offer_head_questions(selection: Selection) -> None:
+    """Offers the questions which head has the largest value of a metric."""
+    for name, metric in QUESTIONS.items():
+        questions.offer_question(f"Which head is {name}?", partial(_question, selection, name, metric))
+
+
+def _question(selection: Selection, name: str, metric: HeadMetric) -> Question:
+    """Raises ValueError if the heads are too many, or no head has the metric."""
+    layers, mechanisms = selection.layers, selection.mechanisms
+    work = heads_work(layers, mechanisms)
+    if not is_affordable(work):
+        raise ValueError("The metrics of all heads take too long.")
+    metrics = cache.once(
+        lambda: head_metrics(layers, mechanisms=mechanisms, metrics=[metric]),
+        *("head question", selection.source, mechanisms, metric.name),
+        work=work,
+    )
+    values = np.full((len(layers), max(layer.inputs.heads for layer in layers)), np.nan)
+    values[metrics.layers, metrics.heads] = metrics.values[metric.name]
+    return replace(head_question(name, values), hides=False)  # the small maps tell
