@@ -180,8 +180,8 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
         if len(row) - start != width:
             raise ValueError(
                 plural(
-                    "Row {n} has {count} number, but row {top} has {width}. Give every row the same number of columns.",
-                    "Row {n} has {count} numbers, but row {top} has {width}. Give every row the same number of columns.",
+                    "Row {n} has {count} number, but row {top} has {width}. Give all rows the same number of columns.",
+                    "Row {n} has {count} numbers, but row {top} has {width}. Give all rows the same number of columns.",
                     len(row) - start,
                 ).format(n=n, count=len(row) - start, top=top, width=width)
             )

@@ -57,6 +57,9 @@ def texts(message: Message) -> Iterator[str]:
         if field.message_type and not field.message_type.GetOptions().map_entry:
             for one in values:
                 yield from texts(one)
+        elif field.type == field.TYPE_STRING and field.name == "columns":  # of a table: JSON, keys are not shown
+            for one in values:
+                yield from json_texts(json.loads(one or "{}"))
         elif field.type == field.TYPE_STRING and field.name not in CODES:
             yield from values
         elif field.type == field.TYPE_BYTES and len(value) > 8:

@@ -53,12 +53,12 @@ class SentenceExample(StepsExample):
 
     def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
         """Adds the vectors of the sentences, and the weight matrices, queries, keys and values of each head."""
-        origin = _("{LETTERS}, plus sine waves of its position").format(LETTERS=LETTERS)
+        origin = _("{drawn}, plus sine waves of its position").format(drawn=_(LETTERS))
         words = _words(self.text, "sentence")
         x = y = computation.add_input(
             "X",
             "X",
-            _("a vector for each word: {LETTERS}").format(LETTERS=LETTERS),
+            _("a vector for each word: {drawn}").format(drawn=_(LETTERS)),
             _token_vectors(words),
             words,
             origin,
@@ -66,22 +66,19 @@ class SentenceExample(StepsExample):
         )
         if self.second is not None:
             words = _words(self.second, _("second sentence"))
-            about = _("the second sentence: {LETTERS}").format(LETTERS=LETTERS)
+            about = _("the second sentence: {drawn}").format(drawn=_(LETTERS))
             y = computation.add_input("Y", "Y", about, _token_vectors(words), words, origin)
         mechanism = Mechanism(biases=self.biases, mask=self.mask)
         return mechanism, [self._head(computation, head, x, y) for head in range(self.heads)]
 
     def output_matrix(self) -> tuple[Float[Tensor, "joined width"], str]:
         joined = self.heads * self.d_k
-        return embedding("output of all heads", joined * WIDTH).reshape(joined, WIDTH).double() / math.sqrt(
-            joined
-        ), DRAWN
+        matrix = embedding("output of all heads", joined * WIDTH).reshape(joined, WIDTH).double() / math.sqrt(joined)
+        return matrix, _(DRAWN)
 
     def _head(self, computation: Computation, head: int, x: Matrix, y: Matrix) -> HeadMatrices:
         part = (
-            _("columns {head} to {head_2} of all heads’; ").format(
-                head=head * self.d_k + 1, head_2=(head + 1) * self.d_k
-            )
+            _("columns {first} to {last} of all heads’; ").format(first=head * self.d_k + 1, last=(head + 1) * self.d_k)
             if self.heads > 1
             else ""
         )
@@ -89,13 +86,13 @@ class SentenceExample(StepsExample):
             computation.add_input(
                 f"W{role[0]}{head}",
                 f"W_{role[0]}",
-                _("makes {many}: {part}{DRAWN}").format(many=many, part=part, DRAWN=DRAWN),
+                _("makes {many}: {part}{drawn}").format(many=_(many), part=part, drawn=_(DRAWN)),
                 _weights(role, head, self.d_k),
                 x.columns,
-                DRAWN,
+                _(DRAWN),
                 head=head,
             )
-            for role, many in (("query", "queries"), ("key", "keys"), ("value", "values"))
+            for role, many in (("query", N_("queries")), ("key", N_("keys")), ("value", N_("values")))
         )
         return (
             computation.add(f"Q{head}", "Q", "queries", "vectors", Product(), x, query, head=head),
