@@ -23,6 +23,7 @@ CODES = {
     "query_param_key",
     "block_id",
     "value",
+    "html_content",  # of a component; its script translates it
     "default",
 }
 TABS = {
