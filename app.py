@@ -22,7 +22,7 @@ from attnviz import __version__, settings
 from attnviz.app_files import PACKAGE
 from attnviz.models.minilm import is_installed
 from attnviz.sources import Pretrained
-from attnviz.ui import hosting, housekeeping, logs, metrics, scripts, styles
+from attnviz.ui import hosting, housekeeping, logs, metrics, scripts, streamlit_speed, styles
 from attnviz.ui.addresses import OlderLinks, UnknownAddresses, address
 from attnviz.ui.classroom.routes import ClassRoutes
 from attnviz.ui.health import HealthChecks, Readiness
@@ -39,6 +39,7 @@ if not hosting.is_local():
 if hosting.has_tls() and settings.embedding_sites():
     set_option("server.xsrfCookieSameSite", "none")  # without it a frame on another site uploads nothing
 logs.start_logs(settings.log_style())
+streamlit_speed.speed_up()
 READINESS = Readiness()
 
 FRAMES = " ".join(("'self'", *settings.embedding_sites()))

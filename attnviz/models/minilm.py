@@ -57,5 +57,10 @@ def _load(folder: Path, trusted: bool) -> Model:
 
 
 def _wheel_folder() -> Path | None:
-    spec = importlib.util.find_spec(PACKAGE)
+    return _folder_of(PACKAGE)
+
+
+@lru_cache(maxsize=1)  # every run of a page asks
+def _folder_of(package: str) -> Path | None:
+    spec = importlib.util.find_spec(package)
     return Path(spec.submodule_search_locations[0]) / "model" if spec and spec.submodule_search_locations else None
