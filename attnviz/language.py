@@ -71,7 +71,7 @@ def N_(message: str) -> str:
 
 
 def option_name(option: str, code: str | None = None) -> str:
-    """Returns the name of an option in menus, whose numbers are no part of the message, which has # for each.
+    """Returns the name of an option in menus: its translation, or that of the message with # for each of its numbers.
 
     Options are English in the code and in the files of lessons. `code` is the language, by default the current one.
 
@@ -82,8 +82,11 @@ def option_name(option: str, code: str | None = None) -> str:
     code = code or current_language()
     if code == ENGLISH or not option:
         return option
+    catalogue = _catalogue(code)
+    if (whole := catalogue.gettext(option)) != option:
+        return whole
     numbers = iter(re.findall(r"[0-9]+", option))
-    translation = _catalogue(code).gettext(re.sub(r"[0-9]+", "#", option))
+    translation = catalogue.gettext(re.sub(r"[0-9]+", "#", option))
     return re.sub("#", lambda _: next(numbers, "#"), translation)
 
 

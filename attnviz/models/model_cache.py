@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from attnviz.formatting import quoted
+from attnviz.language import _
 from attnviz.models.hub import HUB, MINILM, Hub, NotDownloaded, allowed_models, check_allowed, is_minilm, model_id
 from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.minilm import minilm
@@ -97,7 +98,9 @@ def model(name: str, hub: Hub = HUB, turn: Turn = nullcontext) -> Model:
         return shared_cache().get((path, _last_modified(path)), lambda: inspect_folder(name), turn)
     folder = hub.folder(name)
     if folder is None:
-        raise NotDownloaded(f"{quoted(name)} is not on this computer yet. It has to be downloaded first.")
+        raise NotDownloaded(
+            _("{name} is not on this computer yet. It has to be downloaded first.").format(name=quoted(name))
+        )
     return shared_cache().get((name, folder), lambda: inspect_folder(folder, name), turn)
 
 

@@ -83,6 +83,7 @@ def _show(strip: Strip, page: str) -> None:
         label = "Result" if number == last else f"Step {number} of {len(lesson.steps)}"
         with st.expander(f"**{plain(lesson.title)}** · {label}", expanded=True):
             texts, answers = st.columns([0.58, 0.42], gap="medium")
+            texts = texts.container(key="lesson-texts")
             if number == last:
                 texts.html(_result(lesson, right))
             elif lesson.steps[number - 1].page != page:

@@ -8,20 +8,25 @@ import ast
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 from babel.messages import Catalog, pofile
 from babel.messages.mofile import write_mo
 
 from attnviz import __version__
+from attnviz.analysis.head_metrics import HEAD_METRICS
 from attnviz.biases import BIASES
 from attnviz.language import DOMAIN, ENGLISH, FOLDER, LANGUAGES
 from attnviz.masks import GROUPS, MASKS
+from attnviz.masks.conventions import NAMED_MASKS
+from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.sources import SOURCES
 from attnviz.ui.widgets import help_text, settings, title
 
 ROOT = Path(__file__).parents[2]
+STACKS = ("encoder", "decoder", "layer", "vision")  # after which layers are named
 FOLDERS = ("attnviz", "pages")
 
 
@@ -55,10 +60,24 @@ def class_messages() -> Iterator[tuple[str, str]]:
             yield about, place
         for field in settings(kind):
             yield field.metadata.get("label", field.name.capitalize()), place
+            for choice in get_args(field.type):
+                if isinstance(choice, str):
+                    yield choice, place
             if empty := field.metadata.get("empty"):
                 yield empty, place
+    for metric in HEAD_METRICS:
+        for message in (metric.name, metric.unit, help_text(type(metric))):
+            yield message, "attnviz/analysis/head_metrics.py"
+    for mask in NAMED_MASKS:
+        for message in filter(None, (mask.name, mask.question, mask.size)):
+            yield message, "attnviz/masks/conventions.py"
+    for convention in EMPTY_ROW_CONVENTIONS:
+        for message in (convention.name, convention.masking, convention.result, convention.libraries):
+            yield message, "attnviz/masks/empty_rows.py"
     for group in GROUPS:
         yield group, "attnviz/masks/__init__.py"
+    for stack in STACKS:
+        yield f"{stack} #", "attnviz/layer.py"
     for family in {kind.family: None for kind in NORMALIZERS}:
         yield family.capitalize(), "attnviz/normalizers.py"
 

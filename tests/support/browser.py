@@ -76,7 +76,7 @@ def running(command: list[str], log: Path, url: str, folder: Path = ROOT, **envi
     ):
         try:
             deadline = time.monotonic() + 60
-            while not _answers(url):
+            while not answers(url):
                 assert server.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, f"no answer in a minute: {log.read_text()}"
                 time.sleep(0.1)
@@ -92,7 +92,8 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
+    """Returns whether a server answers at an address."""
     try:
         with urllib.request.urlopen(url, timeout=2) as response:
             return response.status == 200

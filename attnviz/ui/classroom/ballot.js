@@ -6,20 +6,19 @@ import { element } from "../elements.js";
 /** @typedef {import("./types").Value} Value */
 
 /**
- * Returns the options after a tap: one more point, or one option more or less.
+ * Returns the options after a tap: one more point, another option, or one option more or less; the same object if no
+ * point or option is left.
  * @param {Question} question
  * @param {Record<number, number>} chosen the points of each chosen option
  * @param {number} option
  * @returns {Record<number, number>}
  */
 export function tapped({ picks, points }, chosen, option) {
-  const next = { ...chosen };
-  if (points) {
-    if (spent(chosen) < points) next[option] = (next[option] ?? 0) + 1;
-  } else if (option in next) delete next[option];
-  else if (picks === 1) return { [option]: 1 };
-  else if (Object.keys(next).length < picks) next[option] = 1;
-  return next;
+  if (points) return spent(chosen) < points ? { ...chosen, [option]: (chosen[option] ?? 0) + 1 } : chosen;
+  if (picks === 1) return { [option]: 1 };
+  const { [option]: taken, ...others } = chosen;
+  if (taken) return others;
+  return spent(chosen) < picks ? { ...chosen, [option]: 1 } : chosen;
 }
 
 /** @param {Record<number, number>} chosen */
@@ -129,12 +128,12 @@ export class Ballot {
   #tap(option) {
     const { picks, points } = this.question;
     const next = tapped(this.question, this.chosen, option);
-    if (spent(next) === spent(this.chosen) && !(option in this.chosen && !points)) {
+    if (next === this.chosen) {
       this.#say(points ? "All points are given. “Begin again” takes them back." : `At most ${picks}: tap one of them to take it back.`, true);
       return;
     }
     this.#choose(next);
-    if (!points && picks === 1 && spent(next)) this.#submit(next);
+    if (!points && picks === 1) this.#submit(next);
   }
 
   /** @param {Record<number, number>} chosen */
