@@ -54,7 +54,7 @@ class ResultCache:
                     self._results.popitem(last=False)
             return result
 
-    def clear(self) -> None:
+    def drop(self) -> None:
         """Drops all results."""
         with self._lock:
             self._results.clear()
@@ -71,10 +71,10 @@ _shared = ResultCache(64)
 once = _shared.once
 
 
-def clear() -> None:
+def drop_results() -> None:
     """Drops the results of all caches."""
     for one in _caches:
-        one.clear()
+        one.drop()
 
 
 def layers(source: Source) -> Sequence[Layer]:

@@ -55,8 +55,8 @@ async def free_memory() -> None:
 
 def free_results() -> None:
     """Frees what was computed for all sessions, but the example with which pages open."""
-    cache.clear()
-    jobs.clear()
+    cache.drop_results()
+    jobs.drop_finished_jobs()
     shared_cache().forget_examples()
     if is_installed():
         minilm().forget_examples()

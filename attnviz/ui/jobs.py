@@ -166,7 +166,7 @@ class Jobs:
         elif job.error:
             st.error(plain(str(job.error)), icon=":material/error:")
 
-    def clear(self) -> None:
+    def drop_finished_jobs(self) -> None:
         """Drops the results of all jobs that are over."""
         with self._lock:
             self._jobs = OrderedDict((name, job) for name, job in self._jobs.items() if not job.is_over)
@@ -201,4 +201,4 @@ def _duration(seconds: float | None) -> str:
 
 _shared = Jobs()
 request, finished, page_run, show_progress = _shared.request, _shared.finished, _shared.page_run, _shared.show_progress
-clear = _shared.clear
+drop_finished_jobs = _shared.drop_finished_jobs
