@@ -59,9 +59,10 @@ class PageRecorder:
         children = self._children(path, key != KEPT and (among_controls or is_control))
         if not children:
             return None
+        node = {"key": "" if is_control else key, "children": children}
         if drawn.HasField("column"):
-            return {"kind": "column", "key": key, "weight": drawn.column.weight, "children": children}
-        return {"kind": "block", "key": key, "children": children}
+            return {"kind": "column", "weight": drawn.column.weight, **node}
+        return {"kind": "block", **node}
 
 
 def _element(element: Element) -> Node | None:

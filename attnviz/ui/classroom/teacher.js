@@ -211,7 +211,9 @@ export class TeacherPanel {
     if (phase === "closed" && round === 1) act("Vote again", "vote-again");
     act("Done", "dismiss", phase === "revealed" ? "class-main" : "");
     this.root.toggleAttribute("data-folded", this.folded);
-    this.poll.replaceChildren(head, count, meter, this.results.root, bar);
+    const vote = element("div", "class-vote");
+    vote.append(count, meter, bar);
+    this.poll.replaceChildren(head, this.results.root, vote);
     this.results.show(result ?? null);
   }
 
