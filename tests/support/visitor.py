@@ -231,10 +231,13 @@ _ENDS = {ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCC
 
 
 @asynccontextmanager
-async def visit(address: str, page_name: str = "", query: str = "") -> AsyncIterator[Visitor]:
-    """A visitor at a page of the app, which is not run yet."""
+async def visit(address: str, page_name: str = "", query: str = "", cookie: str = "") -> AsyncIterator[Visitor]:
+    """A visitor at a page of the app, which is not run yet; with this cookie."""
     socket = f"{address.replace('http', 'ws', 1)}/{SOCKET}"
-    async with connect(socket, subprotocols=["streamlit"], max_size=None, open_timeout=60) as connection:  # type: ignore[list-item]
+    headers = {"cookie": cookie} if cookie else None
+    async with connect(
+        socket, subprotocols=["streamlit"], additional_headers=headers, max_size=None, open_timeout=60
+    ) as connection:  # type: ignore[list-item]
         yield Visitor(address, connection, page_name, query)
 
 
