@@ -297,8 +297,9 @@ def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
     except OSError as error:
         raise ValueError(_("A .parquet file cannot be read on this computer now. Save it as .npz instead.")) from error
     if done.returncode == REFUSED:
-        sentence, *texts = json.loads(done.stdout)
-        raise ValueError(sentence.format(*map(quoted, texts)))
+        sentence, *values = json.loads(done.stdout)
+        shown = (quoted(value) if isinstance(value, str) else grouped(value) for value in values)
+        raise ValueError(_(sentence).format(*shown))
     if done.returncode:
         raise ValueError(_("This .parquet file is damaged, or takes too much memory. Save it again, or as .npz."))
     yield from _read_npz(done.stdout, budget)
