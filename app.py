@@ -20,8 +20,6 @@ from streamlit.config import set_option
 
 from attnviz import __version__, settings
 from attnviz.app_files import PACKAGE
-from attnviz.models.minilm import is_installed
-from attnviz.sources import Pretrained
 from attnviz.ui import hosting, housekeeping, logs, metrics, scripts, streamlit_speed, styles
 from attnviz.ui.addresses import OlderLinks, UnknownAddresses, address
 from attnviz.ui.classroom.routes import ClassRoutes
@@ -80,8 +78,7 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
     """Loads the pages, the default model and its example before the first visitor; frees memory afterwards."""
     disable_nagle()
     transformers.logging.disable_progress_bar()
-    if is_installed():
-        Pretrained().layers()
+    housekeeping.load_example()
     housekeeping.import_pages()
     freeing = asyncio.create_task(housekeeping.free_memory())
     with metrics.serving():

@@ -131,6 +131,11 @@ class Model:
                 inputs = self._encode(text, None, None)
             return self._capture(inputs, folder=folder, layers=layers, chunk=chunk)
 
+    def forget_examples(self) -> None:
+        """Frees the memory of the examples."""
+        with self._reading:
+            self._examples.clear()
+
     def has_captured(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> bool:
         """Returns whether the attention of an example is in the cache."""
         return _example_key(text, pair, image)[1] in self._examples

@@ -60,6 +60,13 @@ class ModelCache:
         """The names of the models, least recently used first."""
         return tuple(model.name for model, _ in self._models.values())
 
+    def forget_examples(self) -> None:
+        """Frees the memory of the examples of all models."""
+        with self._reading:
+            models = [model for model, _ in self._models.values()]
+        for model in models:
+            model.forget_examples()
+
     def _find(self, key: Hashable) -> Model | None:
         with self._reading:
             if key not in self._models:

@@ -24,6 +24,7 @@ from attnviz.ui.upload_memory import UploadMemory
 
 T = TypeVar("T")
 MISSING = object()
+_caches: "list[ResultCache]" = []
 
 
 class ResultCache:
@@ -33,6 +34,7 @@ class ResultCache:
         self.max_results = max_results
         self._results: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.Lock()
+        _caches.append(self)
 
     def once(self, compute: Callable[[], T], *key: object, work: int = 0) -> T:
         """Returns the result of `compute`, cached under these keys.
@@ -52,6 +54,11 @@ class ResultCache:
                     self._results.popitem(last=False)
             return result
 
+    def drop(self) -> None:
+        """Drops all results."""
+        with self._lock:
+            self._results.clear()
+
     def _find(self, name: str) -> Any:
         with self._lock:
             if name in self._results:
@@ -62,6 +69,12 @@ class ResultCache:
 _uploads = UploadMemory()
 _shared = ResultCache(64)
 once = _shared.once
+
+
+def drop_results() -> None:
+    """Drops the results of all caches."""
+    for one in _caches:
+        one.drop()
 
 
 def layers(source: Source) -> Sequence[Layer]:

@@ -166,6 +166,11 @@ class Jobs:
         elif job.error:
             st.error(plain(str(job.error)), icon=":material/error:")
 
+    def drop_finished_jobs(self) -> None:
+        """Drops the results of all jobs that are over."""
+        with self._lock:
+            self._jobs = OrderedDict((name, job) for name, job in self._jobs.items() if not job.is_over)
+
     def _drop_finished(self) -> None:
         finished = [name for name, job in self._jobs.items() if job.is_over]
         if len(self._jobs) - len(finished) >= MOST_RUNNING:
@@ -196,3 +201,4 @@ def _duration(seconds: float | None) -> str:
 
 _shared = Jobs()
 request, finished, page_run, show_progress = _shared.request, _shared.finished, _shared.page_run, _shared.show_progress
+drop_finished_jobs = _shared.drop_finished_jobs
