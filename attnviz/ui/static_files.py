@@ -106,7 +106,7 @@ class PageElements:
         await self.app(scope, receive, send_with_elements)
 
     def _with_elements(self, page: bytes) -> bytes:
-        page = page.replace(b'<html lang="en"', f'<html lang="{current_language()}"'.encode(), 1)
+        page = page.replace(b'<html lang="en"', Markup('<html lang="{}"').format(current_language()).encode(), 1)
         page = page.replace(b"<script", (self.words() + self.head).encode() + b"<script", 1)
         return page.replace(b"</body>", self.body.encode() + b"</body>", 1)
 
