@@ -144,9 +144,9 @@ def keys_question(
     query: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"], *, picks: int = 1, ask: str = ""
 ) -> Question:
     """Returns a question to pick the keys with the largest weights of a query. Masked keys, NaN, have no weight."""
-    which = _("Which key has the largest weight of {query}?")
-    which = which if picks == 1 else _("Which {picks} keys have the largest weights of {query}?")
-    ask = ask or which.format(picks=picks, query=_word(query))
+    ask = ask or plural(
+        "Which key has the largest weight of {query}?", "Which {picks} keys have the largest weights of {query}?", picks
+    ).format(picks=picks, query=_word(query))
     return Question(ask, columns=_names(keys), picks=picks, truth=_shares(weights), hides=True)
 
 
