@@ -217,7 +217,10 @@ export class TeacherPanel {
     this.root.toggleAttribute("data-folded", this.folded);
     const vote = element("div", "class-vote");
     vote.append(count, meter, bar);
-    this.poll.replaceChildren(head, this.results.root, vote);
+    // Who has no phone reads the options here.
+    const isList = phase === "open" && !question.numeric && question.rows.length === 1;
+    const options = element("p", "class-choices", isList ? question.columns.join(" · ") : "");
+    this.poll.replaceChildren(head, ...(isList ? [options] : []), this.results.root, vote);
     this.results.show(result ?? null);
   }
 
