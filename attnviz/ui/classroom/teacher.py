@@ -12,7 +12,7 @@ from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 
 from attnviz.classroom.live_class import LiveClass, View
 from attnviz.classroom.store import UnknownClass
-from attnviz.language import _
+from attnviz.language import _, current_language
 from attnviz.ui import hosting, presentation, quantities, scripts
 from attnviz.ui.addresses import address
 from attnviz.ui.classroom import questions
@@ -21,6 +21,7 @@ from attnviz.ui.classroom.routes import TEACHER, classes, teacher_key
 from attnviz.ui.classroom.states import class_address
 from attnviz.ui.html import Markup, element
 from attnviz.ui.link_state import link_parameters
+from attnviz.ui.request_language import KEY
 
 LARGEST = 8 << 20  # bytes of what a page has drawn
 
@@ -63,7 +64,7 @@ def start_button(page: str) -> Markup:
     return element(
         "form",
         element("input", type="hidden", name="back", value=_link(page, keep_presenting=True)),
-        element("button", "Start a class"),
+        element("button", _("Start a class")),
         action=address("/class/start"), method="post", class_="attnviz-start-class",
     )  # fmt: skip
 
@@ -80,8 +81,9 @@ def _publish(live: LiveClass, recorder: PageRecorder, page: str, title: str) -> 
 
 
 def _link(page: str, keep_presenting: bool = False) -> str:
-    """Returns the page and its parameters, as a reader opens it."""
-    parameters = [one for one in link_parameters() if keep_presenting or one != presentation.PRESENTING]
+    """Returns the page and its parameters, as a reader opens it, in a language of their own."""
+    of_teacher = (presentation.PRESENTING, (KEY, current_language()))
+    parameters = [one for one in link_parameters() if keep_presenting or one not in of_teacher]
     return f"{page}{'?' if parameters else ''}{urlencode(parameters)}"
 
 
