@@ -101,7 +101,9 @@ app = st.App(
         Middleware(hosting.AllowedHosts),
         Middleware(ClassRoutes),
         Middleware(OlderLinks),
-        Middleware(PageElements, head=scripts.early_elements(), body=styles.style_element()),
+        Middleware(
+            PageElements, head=scripts.early_elements(), body=styles.style_element(), words=scripts.words_element
+        ),
         Middleware(StaticFileCache),
         Middleware(UnknownAddresses, hidden=() if hosting.is_local() else (address("/_stcore/metrics"),)),
     ],

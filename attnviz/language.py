@@ -130,5 +130,11 @@ def preferred_language(accepted: str) -> str:
 
 
 @cache
+def script_words(code: str) -> str:
+    """Returns the messages of scripts in a language as JSON, by their English texts."""
+    return "{}" if code == ENGLISH else (FOLDER / code / "LC_MESSAGES" / f"{DOMAIN}.json").read_text(encoding="utf-8")
+
+
+@cache
 def _catalogue(code: str) -> gettext.NullTranslations:
     return gettext.NullTranslations() if code == ENGLISH else gettext.translation(DOMAIN, FOLDER, [code])

@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.classroom.question import Question, lesson_question
 from attnviz.formatting import enumeration
+from attnviz.language import _
 from attnviz.lessons import lesson_files
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, Tap, token_weights
 from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, parse_lesson, read_lessons
@@ -110,15 +111,17 @@ def _show_step(
     if not step.ask:
         texts.html(join(about))
         return set()
-    questions.offer_question(f"This step: {step.ask}", lambda: _class_question(step, computed))
+    questions.offer_question(
+        _("This step: {question}").format(question=step.ask), lambda: _class_question(step, computed)
+    )
     with answers:
         try:
             verdict = _verdict(step, key, computed)
         except ValueError as problem:
-            st.warning(plain(f"The answer cannot be checked. {problem}"))
+            st.warning(plain(_("The answer cannot be checked. {problem}").format(problem=problem)))
             verdict = WAITING
         with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-            revealed = st.toggle("Reveal", key=f"reveal-{key}")
+            revealed = st.toggle(_("Reveal"), key=f"reveal-{key}")
             sentences = TO_REACH if isinstance(step.check, Condition) else VERDICTS
             text = sentences.get(verdict, "")
             st.html(element("p", text, class_=f"attnviz-verdict attnviz-{verdict}", role="status"))

@@ -43,7 +43,10 @@ class Follower:
         async with self.client.stream("GET", f"{self.path}/events") as events:
             async for line in events.aiter_lines():
                 if line.startswith("data: ") and line != "data: ended":
-                    state = (await self.client.get(f"{self.path}/state")).raise_for_status().json()
+                    answer = await self.client.get(f"{self.path}/state")
+                    if answer.status_code == 404:  # the class has ended meanwhile
+                        return
+                    state = answer.raise_for_status().json()
                     if state["picture"] and state["picture"] != self.state.get("picture"):
                         await self.client.get(state["picture"])  # a newer one may be there
                     self.state, self.at = state, time.perf_counter()

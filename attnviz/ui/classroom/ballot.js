@@ -1,5 +1,6 @@
 // The question of a poll, and what a person answers it with: tokens to tap, points to spread, a grid, texts, a number.
 
+import { _ } from "../../chart/words.js";
 import { element } from "../elements.js";
 
 /** @typedef {import("./types").Question} Question */
@@ -52,8 +53,8 @@ export class Ballot {
     this.root.append(question.numeric ? this.#number(mine) : question.rows.length > 1 ? this.#grid() : this.#list());
     if (!question.numeric && (question.points || question.picks > 1)) {
       const bar = element("div", "class-bar", "");
-      this.again = button("Begin again", "", () => this.#choose({}));
-      this.submit = button("Send", "class-main", () => this.#submit({ ...this.chosen }));
+      this.again = button(_("Begin again"), "", () => this.#choose({}));
+      this.submit = button(_("Send"), "class-main", () => this.#submit({ ...this.chosen }));
       bar.append(this.submit, this.again);
       this.root.append(bar);
     }
@@ -64,8 +65,8 @@ export class Ballot {
   #help() {
     const { picks, points, numeric } = this.question;
     if (numeric) return "";
-    if (points) return `You have ${points} points. A tap gives one.`;
-    return picks > 1 ? `Tap up to ${picks}.` : "";
+    if (points) return _("You have {points} points. A tap gives one.", { points });
+    return picks > 1 ? _("Tap up to {picks}.", { picks }) : "";
   }
 
   #list() {
@@ -112,13 +113,13 @@ export class Ballot {
     const form = element("form", "class-bar");
     const field = element("input");
     Object.assign(field, { type: "text", inputMode: "decimal", autocomplete: "off", value: mine === null ? "" : String(mine) });
-    field.setAttribute("aria-label", "Your number");
-    this.submit = element("button", "class-main", "Send");
+    field.setAttribute("aria-label", _("Your number"));
+    this.submit = element("button", "class-main", _("Send"));
     form.append(field, this.submit);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const value = Number(field.value.trim().replace(",", "."));
-      if (field.value.trim() === "" || !Number.isFinite(value)) this.#say("Write a number, such as 0.25.", true);
+      if (field.value.trim() === "" || !Number.isFinite(value)) this.#say(_("Write a number, such as 0.25."), true);
       else this.#submit(value);
     });
     return form;
@@ -129,7 +130,7 @@ export class Ballot {
     const { picks, points } = this.question;
     const next = tapped(this.question, this.chosen, option);
     if (next === this.chosen) {
-      this.#say(points ? "All points are given. “Begin again” takes them back." : `At most ${picks}: tap one of them to take it back.`, true);
+      this.#say(points ? _("All points are given. “Begin again” takes them back.") : _("At most {picks}: tap one of them to take it back.", { picks }), true);
       return;
     }
     this.#choose(next);
@@ -145,7 +146,7 @@ export class Ballot {
 
   /** @param {Value} value */
   async #submit(value) {
-    this.#say("Sending …");
+    this.#say(_("Sending …"));
     try {
       await this.send(this.question.picks ? Object.keys(value).map(Number) : value);
       this.#say(SENT);
@@ -172,11 +173,11 @@ export class Ballot {
     if (this.submit && !this.question.numeric) this.submit.disabled = !given;
     if (this.again) this.again.hidden = !given;
     this.status.classList.remove("class-error");
-    this.status.textContent = this.message || (points && given ? `${points - given} of ${points} points are left.` : "");
+    this.status.textContent = this.message || (points && given ? _("{left} of {points} points are left.", { left: points - given, points }) : "");
   }
 }
 
-const SENT = "Sent. You can change it until the vote ends.";
+const SENT = _("Sent. You can change it until the vote ends.");
 
 /** @param {string} text @param {string} className @param {() => void} press */
 export function button(text, className, press) {
