@@ -91,8 +91,8 @@ class FairSlots:
             self._last_turn.clear()
 
     def _grant(self) -> None:
-        while self._free and (wanted := [one for one in self._waiting if one.session not in self._holding]):
-            request = min(wanted, key=self._turn)
+        while self._free and (eligible := [one for one in self._waiting if one.session not in self._holding]):
+            request = min(eligible, key=self._turn)
             self._waiting.remove(request)
             self._free -= 1
             if request.session:
