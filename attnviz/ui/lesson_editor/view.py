@@ -23,7 +23,7 @@ from attnviz.ui.lesson_strip import shipped_lessons
 from attnviz.ui.markdown import plain
 
 UPLOAD, UPLOAD_PROBLEM = "lesson-upload", "lesson upload refused"
-LINE = re.compile(r"(?:Line |at line )([0-9]+)")
+LINE = re.compile(r"(?:(?:Line|Zeile) |at line )([0-9]+)")
 TOO_LONG = N_("This lesson is too long for a link: it stays in this session alone. Download its file to keep it.")
 
 
