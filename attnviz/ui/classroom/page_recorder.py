@@ -42,7 +42,7 @@ class PageRecorder:
 
     def contents(self) -> bytes:
         """Returns what was drawn as compressed JSON: a list of nodes, blocks with `children`."""
-        return gzip.compress(json.dumps(self._children(())).encode(), 6, mtime=0)
+        return compressed(self._children(()))
 
     def _children(self, parent: tuple[int, ...], among_controls: bool = False) -> list[Node]:
         root = parent or (MAIN,)
@@ -63,6 +63,11 @@ class PageRecorder:
         if drawn.HasField("column"):
             return {"kind": "column", "weight": drawn.column.weight, **node}
         return {"kind": "block", **node}
+
+
+def compressed(nodes: list[Node]) -> bytes:
+    """Returns nodes as followers get them."""
+    return gzip.compress(json.dumps(nodes).encode(), 6, mtime=0)
 
 
 def _element(element: Element) -> Node | None:

@@ -16,7 +16,7 @@ from attnviz.language import _, current_language
 from attnviz.ui import hosting, presentation, quantities, scripts
 from attnviz.ui.addresses import address
 from attnviz.ui.classroom import questions
-from attnviz.ui.classroom.page_recorder import PageRecorder, recording
+from attnviz.ui.classroom.page_recorder import PageRecorder, compressed, recording
 from attnviz.ui.classroom.routes import TEACHER, classes, teacher_key
 from attnviz.ui.classroom.states import class_address
 from attnviz.ui.html import Markup, element
@@ -72,7 +72,7 @@ def start_button(page: str) -> Markup:
 def _publish(live: LiveClass, recorder: PageRecorder, page: str, title: str) -> None:
     contents = recorder.contents()
     if len(contents) > LARGEST:
-        contents = PageRecorder().contents()
+        contents = compressed([{"kind": "text", "text": _("This page is too large for phones: look at the screen.")}])
     try:
         view = View(_link(page), title, contents)
     except ValueError:  # the link is too long for a class: of a lesson whose text it holds
