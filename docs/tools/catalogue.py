@@ -153,7 +153,9 @@ def of_scripts(catalog: Catalog) -> str:
 def write(code: str) -> list[str]:
     """Brings the catalogue of a language up to date; returns the messages that have no translation."""
     catalog = read(code) if path(code).exists() else Catalog(locale=code, project=DOMAIN, charset="utf-8")
+    created = catalog.creation_date  # kept, or else each extraction would change it
     catalog.update(extracted(), no_fuzzy_matching=True)
+    catalog.creation_date, catalog.fuzzy = created, False
     catalog.obsolete.clear()
     path(code).parent.mkdir(parents=True, exist_ok=True)
     with path(code).open("wb") as file:
