@@ -209,7 +209,7 @@ def load_class(count: int = FOLLOWERS, others: Sequence[int] = (0, VISITORS)) ->
         f"A class of {count}: from the end of the teacher's run to each follower, from her click (p95); votes", columns
     )
     for visitors in others:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder:  # a store of its own
             os.environ["ATTNVIZ_CLASS_STORE"] = f"sqlite://{folder}/classes.sqlite3"
             with serving_process(Path(folder) / "log") as (address, _):
                 news, clicks, runs, voted, counted = asyncio.run(measure(address, count, visitors))
