@@ -11,6 +11,7 @@ from torch import Tensor
 from attnviz.biases import Bias
 from attnviz.formatting import dimensions
 from attnviz.inputs import Inputs
+from attnviz.interruption import end_if_unwanted
 from attnviz.language import _
 from attnviz.masks import Full, Mask
 from attnviz.normalizers import Normalizer, Softmax
@@ -92,6 +93,7 @@ class Mechanism:
         Raises IndexError when a position is out of range, ValueError when widths do not fit the score or
         the normalizer.
         """
+        end_if_unwanted()
         heads, rows = _select(heads, inputs.heads, "head"), _select(rows, inputs.queries, "row")
         device, shared = inputs.query.device, inputs.heads // inputs.key.shape[0]
         b, h, q, k = (torch.arange(n, device=device) for n in (1, inputs.heads, inputs.queries, inputs.keys))

@@ -24,6 +24,7 @@ from attnviz.ui.upload_memory import UploadMemory
 
 T = TypeVar("T")
 MISSING = object()
+LATEST = "latest layers"  # of a session
 _caches: "list[ResultCache]" = []
 
 
@@ -79,7 +80,12 @@ def drop_results() -> None:
 
 def layers(source: Source) -> Sequence[Layer]:
     """Returns the layers of a source."""
-    return _layers(source, f"{current_language()} {source!r}")
+    key = f"{current_language()} {source!r}"
+    last: tuple[str, Sequence[Layer]] | None = st.session_state.get(LATEST)
+    if last is None or last[0] != key:
+        with computation(source.work), st.spinner(_("Reading …")) if is_heavy(source.work) else nullcontext():
+            last = st.session_state[LATEST] = key, _read(source)
+    return last[1]
 
 
 def or_last_good(
@@ -128,13 +134,11 @@ def _below(key: str) -> str:
     return _("The picture below is {description}.").format(description=description)
 
 
-@st.cache_resource(max_entries=1, scope="session", show_spinner="Reading …")
-def _layers(_source: Source, key: str) -> Sequence[Layer]:
-    with computation(_source.work):
-        if not isinstance(_source, Upload) or _source.file is None:
-            return _source.layers()
-        size = len(_source.file.data)
-        with _uploads.reserve(size + _source.reader_bytes):
-            layers = _source.layers()
-        _uploads.hold(layers, size)
-        return layers
+def _read(source: Source) -> Sequence[Layer]:
+    if not isinstance(source, Upload) or source.file is None:
+        return source.layers()
+    size = len(source.file.data)
+    with _uploads.reserve(size + source.reader_bytes):
+        layers = source.layers()
+    _uploads.hold(layers, size)
+    return layers

@@ -10,6 +10,7 @@ import random
 import statistics
 import tempfile
 import time
+import traceback
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +45,7 @@ async def measure(address: str, page: str, seconds: float = SECONDS) -> tuple[li
                         except TimeoutError:
                             continue  # the next run replaces this one
             except Exception as error:  # noqa: BLE001 - whatever it is, it is counted
-                errors.append(f"{type(error).__name__}: {error}"[:200])
+                errors.append(traceback.format_exception_only(error)[-1].strip()[:200])
 
     async with visit(address, "explore") as light:
         await light.run()
@@ -68,13 +69,15 @@ def demand(one: Visitor, chance: random.Random) -> None:
         case "selectbox" if widget.options:
             one.set(kind, label, chance.choice([name for name in widget.options if not name.startswith("—")]))
         case "multiselect":
-            one.set(kind, label, [*widget.options])
-        case "button_group":
+            one.set(kind, label, [*widget.options][: widget.max_selections or None])
+        case "button_group" if widget.options:
             one.set(kind, label, [chance.choice(widget.options).content])
         case "checkbox":
             one.set(kind, label, True)
         case "number_input":
             one.set(kind, label, widget.max if widget.has_max else 1000.0)
+        case "slider" if widget.options:
+            one.set(kind, label, [widget.options[-1]] * len(widget.default))
         case "slider":
             one.set(kind, label, [widget.max] * len(widget.default))
         case "text_input" | "text_area":

@@ -183,6 +183,8 @@ async def act(one: Visitor, control: tuple[str, str], chance: random.Random) -> 
             most = min(widget.max, least + 12) if widget.has_max else least + 12
             whole = widget.data_type == widget.INT
             one.set(kind, label, float(chance.randint(int(least), int(most))) if whole else chance.uniform(least, most))
+        case "slider" if widget.options:
+            one.set(kind, label, [chance.choice(widget.options) for _ in widget.default])
         case "slider":
             one.set(
                 kind, label, sorted(float(chance.randint(int(widget.min), int(widget.max))) for _ in widget.default)

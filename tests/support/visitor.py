@@ -52,7 +52,8 @@ class Visitor:
 
     def set(self, kind: str, label: str, value: Any) -> None:
         """Gives a widget a value, for the next run."""
-        self.values[self.widgets[kind, label].id] = FIELDS[kind], value
+        widget = self.widgets[kind, label]
+        self.values[widget.id] = _field(kind, widget), value
 
     def click(self, chart: str, row: int, column: int) -> None:
         """Clicks a cell of a chart, for the next run."""
@@ -162,9 +163,12 @@ class Visitor:
             if getattr(widget, "set_value", False):
                 name = next(name for name in ("value", "raw_value", "raw_values") if hasattr(widget, name))
                 value = getattr(widget, name)
-                self.values[widget.id] = FIELDS[kind], value if isinstance(value, str | bool | float) else [*value]
+                if _is_select_slider(kind, widget):
+                    value = widget.raw_value
+                value = value if isinstance(value, str | bool | float) else [*value]
+                self.values[widget.id] = _field(kind, widget), value
             elif (value := _first_value(kind, widget)) is not None:
-                self.values.setdefault(widget.id, (FIELDS[kind], value))
+                self.values.setdefault(widget.id, (_field(kind, widget), value))
 
     def _is_drawn(self, name: str) -> bool:
         return any(widget.id in name for widget in self.widgets.values())
@@ -191,9 +195,18 @@ class Visitor:
 
 def _size(header: dict[str, Any]) -> tuple[int, int]:
     """Returns the rows and columns of the picture of a heatmap; of another, 1 and 1."""
-    numbers = header["figure"]["data"][0].get("z")
+    data = header["figure"]["data"]
+    numbers = data[0].get("z") if data else None
     shape = numbers["shape"] if isinstance(numbers, dict) else ()
     return (shape[0], shape[1]) if len(shape) == 2 else (1, 1)
+
+
+def _is_select_slider(kind: str, widget: Any) -> bool:
+    return kind == "slider" and bool(widget.type == widget.SELECT_SLIDER)
+
+
+def _field(kind: str, widget: Any) -> str:
+    return "string_array_value" if _is_select_slider(kind, widget) else FIELDS[kind]
 
 
 def _first_value(kind: str, widget: Any) -> Any:
@@ -207,6 +220,8 @@ def _first_value(kind: str, widget: Any) -> Any:
             return widget.options[widget.default] if widget.options else None
         case "multiselect" | "button_group":
             return [getattr(option, "content", option) for option in (widget.options[i] for i in widget.default)]
+        case "slider" if _is_select_slider(kind, widget):
+            return [widget.options[int(place)] for place in widget.default]
         case "slider":
             return [*widget.default]
     return None
@@ -216,10 +231,13 @@ _ENDS = {ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCC
 
 
 @asynccontextmanager
-async def visit(address: str, page_name: str = "", query: str = "") -> AsyncIterator[Visitor]:
-    """A visitor at a page of the app, which is not run yet."""
+async def visit(address: str, page_name: str = "", query: str = "", cookie: str = "") -> AsyncIterator[Visitor]:
+    """A visitor at a page of the app, which is not run yet; with this cookie."""
     socket = f"{address.replace('http', 'ws', 1)}/{SOCKET}"
-    async with connect(socket, subprotocols=["streamlit"], max_size=None, open_timeout=60) as connection:  # type: ignore[list-item]
+    headers = {"cookie": cookie} if cookie else None
+    async with connect(
+        socket, subprotocols=["streamlit"], additional_headers=headers, max_size=None, open_timeout=60
+    ) as connection:  # type: ignore[list-item]
         yield Visitor(address, connection, page_name, query)
 
 
