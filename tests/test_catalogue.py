@@ -1,14 +1,30 @@
 """The catalogues of the interface's words: whole, compiled, and in step with the code."""
 
 import ast
+import json
 import re
 from string import Formatter
 
 import pytest
 
 from attnviz.language import ENGLISH, LANGUAGES
-from docs.tools.catalogue import FOLDERS, ROOT, all_strings, compiled, extracted, path, read
+from docs.tools.catalogue import (
+    FOLDERS,
+    ROOT,
+    SCRIPT_MESSAGE,
+    SCRIPT_PLURAL,
+    all_strings,
+    compiled,
+    extracted,
+    of_scripts,
+    path,
+    read,
+)  # fmt: skip
 
+# What no person reads: selectors, names of classes, fonts, errors for developers.
+IN_SCRIPTS = re.compile(
+    r"[\[{#*=<]|script, style|:is|:not|class-|path-|network-|matrices-|attnviz-|Helvetica|no canvas|did not load|font-"
+)
 OTHERS = [code for code in LANGUAGES if code != ENGLISH]
 
 
@@ -60,6 +76,30 @@ def test_translations_begin_and_end_with_the_same_space(code: str) -> None:
 @pytest.mark.parametrize("code", OTHERS)
 def test_the_compiled_catalogue_is_that_of_the_text(code: str) -> None:
     assert path(code).with_suffix(".mo").read_bytes() == compiled(read(code)), "python -m docs.tools.catalogue"
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_scripts_read_the_same_translations(code: str) -> None:
+    written = path(code).with_suffix(".json").read_text(encoding="utf-8")
+    assert written == of_scripts(read(code)), "python -m docs.tools.catalogue"
+    words = json.loads(written)
+    assert all(text["one"] and text["other"] for text in words.values() if isinstance(text, dict))
+    assert words["Reset zoom"] == "Zoom zurücksetzen"
+
+
+def test_scripts_show_no_text_that_is_no_message() -> None:
+    """Sentences and titles in scripts are in _(…) or plural(…)."""
+    texts = re.compile(r'"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`')
+    prose = re.compile(r"[A-Za-z]{2,}[,:.]? [a-z]{2,}.* [a-z]{2,}|[A-Z][a-z]+ [a-z]{2,}")
+    wrong = []
+    for file in sorted((ROOT / "attnviz").rglob("*.js")):
+        if file.parent.name == "notebook":  # which is English
+            continue
+        code = re.sub(r"/\*.*?\*/|(?<![:\w])//[^\n]*", "", file.read_text(encoding="utf-8"), flags=re.DOTALL)
+        code = SCRIPT_PLURAL.sub("", SCRIPT_MESSAGE.sub("", code))
+        shown = [re.sub(r"\$\{[^}]*\}", "", text) for text in texts.findall(code)]
+        wrong += [f"{file.name}: {text}" for text in shown if prose.search(text) and not IN_SCRIPTS.search(text)]
+    assert not wrong
 
 
 def test_no_message_is_put_together_before_it_is_looked_up() -> None:

@@ -146,7 +146,7 @@ export class Chart {
       requestAnimationFrame(() => requestAnimationFrame(ready));
     } catch (error) {
       if (run !== this.runs) return;
-      this.say(`The chart could not be drawn: ${/** @type {Error} */ (error).message}. Reload the page.`);
+      this.say(_("The chart could not be drawn: {problem}. Reload the page.", { problem: /** @type {Error} */ (error).message }));
     }
   }
 

@@ -36,12 +36,11 @@ def show() -> None:
     st.html(element("div", *_ways_to_write(), start_button("lessons"), class_="attnviz-links"))
     for problem in broken:
         st.error(plain(problem), icon=":material/error:")
-    numbered = [*enumerate(good, 1)]
     groups = by_language(good, current_language())
     for language, lessons in groups:
         if len(groups) > 1:
             st.html(element("h3", LANGUAGES.get(language, language), lang=language))
-        cards = (_card(number, lesson) for number, lesson in numbered if lesson in lessons)
+        cards = (_card(number, lesson) for number, lesson in enumerate(lessons, 1))
         st.html(element("div", join(cards), class_="attnviz-lessons"))
 
 

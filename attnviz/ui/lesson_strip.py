@@ -229,7 +229,7 @@ def _short_name(lesson: Lesson) -> str:
 def _result(lesson: Lesson, right: set[int]) -> Markup:
     """Returns how many answers were right, which the link says, and the next lesson."""
     checked = [i for i, step in enumerate(lesson.steps, 1) if step.check]
-    lessons = shipped_lessons()[0]
+    lessons = [one for one in shipped_lessons()[0] if one.language == lesson.language]
     names = [one.name for one in lessons]
     parts = []
     if checked:

@@ -76,7 +76,7 @@ def _add_heads(computation: Computation, outputs: Sequence[Matrix], example: Ste
     numbers, origin = example.output_matrix()
     about = _("turns all heads into one output: {origin}").format(origin=origin)
     weight = computation.add_input("WO", "W^O", about, numbers, concat.columns, origin, stage="projection")
-    computation.add("multihead", "MultiHead", "Concat times Wᴼ", "projection", Product(), concat, weight)
+    computation.add("multihead", "MultiHead", _("Concat times Wᴼ"), "projection", Product(), concat, weight)
     d_v = outputs[0].values.shape[1]
     parts = list[Matrix]()
     for i, output in enumerate(outputs):

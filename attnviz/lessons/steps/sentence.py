@@ -95,9 +95,9 @@ class SentenceExample(StepsExample):
             for role, many in (("query", N_("queries")), ("key", N_("keys")), ("value", N_("values")))
         )
         return (
-            computation.add(f"Q{head}", "Q", "queries", "vectors", Product(), x, query, head=head),
-            computation.add(f"K{head}", "K", "keys", "vectors", Product(), y, key, head=head, of_queries=False),
-            computation.add(f"V{head}", "V", "values", "vectors", Product(), y, value, head=head, of_queries=False),
+            computation.add(f"Q{head}", "Q", _("queries"), "vectors", Product(), x, query, head=head),
+            computation.add(f"K{head}", "K", _("keys"), "vectors", Product(), y, key, head=head, of_queries=False),
+            computation.add(f"V{head}", "V", _("values"), "vectors", Product(), y, value, head=head, of_queries=False),
         )
 
 

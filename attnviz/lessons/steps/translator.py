@@ -62,9 +62,9 @@ class TranslatorExample(StepsExample):
         inputs, origin = layer.inputs, _("made by the translator, with learned weights")
         queries, keys = inputs.query_tokens, inputs.key_tokens
         query, key, value = (one[self.head].double() for one in (inputs.query, inputs.key, inputs.value))
-        q = computation.add_input("Q0", "Q", "queries", query, queries, origin, head=0, of_queries=True)
-        k = computation.add_input("K0", "K", "keys", key, keys, origin, head=0)
-        v = computation.add_input("V0", "V", "values", value, keys, origin, head=0)
+        q = computation.add_input("Q0", "Q", _("queries"), query, queries, origin, head=0, of_queries=True)
+        k = computation.add_input("K0", "K", _("keys"), key, keys, origin, head=0)
+        v = computation.add_input("V0", "V", _("values"), value, keys, origin, head=0)
         return layer.mechanism, [(q, k, v)]
 
 
