@@ -3,6 +3,7 @@ nothing else runs and while thirty visitors use Explore; and a hundred votes wit
 """
 
 import asyncio
+import json
 import os
 import random
 import statistics
@@ -11,13 +12,11 @@ import time
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-
-import httpx2
 
 from tests.bench.load import Figures, visitor
 from tests.support.browser import serving_process
@@ -26,71 +25,143 @@ from tests.support.visitor import visit
 FOLLOWERS, VISITORS = 100, 30
 CHANGES, PAUSE = 10, 1.5  # changes of the teacher's page, and seconds between them
 QUESTION = {"ask": "Where does “it” look?", "columns": ["animal", "street", "it"], "picks": 1, "truth": [1, 0, 0]}
+KEPT = 4.0  # seconds for which a connection is used again; the server closes it after five
 VOTING = 1.0  # seconds within which all vote
+
+
+class Browser:
+    """The requests of a browser to one server, on one connection that is kept; httpx takes longer for a request than
+    the server for the answer."""
+
+    def __init__(self, address: str) -> None:
+        self.host, self.cookies = urlsplit(address).netloc, dict[str, str]()
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._last = 0.0  # when something was sent
+
+    @property
+    def cookie(self) -> str:
+        """The cookies as they are sent."""
+        return "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """Returns the status and the content of an address."""
+        reader, length = await self.open("GET", path)
+        return self.status, await self._content(reader, length)
+
+    async def post(self, path: str, content: object) -> tuple[int, bytes]:
+        """Sends JSON, or a form that is text; returns the status and the answer."""
+        is_form = isinstance(content, str)
+        body = (content if isinstance(content, str) else json.dumps(content)).encode()
+        kind = "application/x-www-form-urlencoded" if is_form else "application/json"
+        reader, length = await self.open("POST", path, body, f"content-type: {kind}\r\n")
+        return self.status, await self._content(reader, length)
+
+    async def open(
+        self, method: str, path: str, body: bytes = b"", headers: str = ""
+    ) -> tuple[asyncio.StreamReader, int | None]:
+        """Sends a request; returns where its answer can be read, and its length if that is known."""
+        if self._streams is None or time.perf_counter() > self._last + KEPT:
+            self.close()
+            host, port = self.host.rsplit(":", 1)
+            self._streams = await asyncio.open_connection(host, int(port), limit=1 << 24)
+        self._last = time.perf_counter()
+        reader, writer = self._streams
+        cookie = f"cookie: {self.cookie}\r\n" if self.cookies else ""
+        head = f"{method} {path} HTTP/1.1\r\nhost: {self.host}\r\ncontent-length: {len(body)}\r\n{cookie}{headers}\r\n"
+        writer.write(head.encode() + body)
+        first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+        self.status, length = int(first.split()[1]), None
+        for name, value in (line.split(": ", 1) for line in lines if line):
+            if name.lower() == "content-length":
+                length = int(value)
+            if name.lower() == "set-cookie":
+                key, _, rest = value.partition("=")
+                self.cookies[key] = rest.partition(";")[0]
+        return reader, length
+
+    def close(self) -> None:
+        """Closes the connection."""
+        if self._streams:
+            self._streams[1].close()
+
+    @staticmethod
+    async def _content(reader: asyncio.StreamReader, length: int | None) -> bytes:
+        if length is not None:
+            return await reader.readexactly(length)
+        content = b""
+        while size := int(await reader.readline(), 16):
+            content += await reader.readexactly(size)
+            await reader.readline()
+        await reader.readline()
+        return content
 
 
 @dataclass
 class Follower:
     """The page of a follower, without a browser: it listens for news, and reads what there is."""
 
-    client: httpx2.AsyncClient
+    browser: Browser
+    news: Browser
     path: str  # of the class
     state: dict[str, Any] = field(default_factory=dict)
     at: float = 0  # when it read that
 
     async def follow(self) -> None:
         """Reads the state and its picture after each news, until the class has ended."""
-        async with self.client.stream("GET", f"{self.path}/events") as events:
-            async for line in events.aiter_lines():
-                if line.startswith("data: ") and line != "data: ended":
-                    answer = await self.client.get(f"{self.path}/state")
-                    if answer.status_code == 404:  # the class has ended meanwhile
-                        return
-                    state = answer.raise_for_status().json()
-                    if state["picture"] and state["picture"] != self.state.get("picture"):
-                        await self.client.get(state["picture"])  # a newer one may be there
-                    self.state, self.at = state, time.perf_counter()
+        self.news.cookies = self.browser.cookies
+        reader, _ = await self.news.open("GET", f"{self.path}/events")
+        while line := await reader.readline():
+            if line.strip() == b"data: ended":
+                return
+            if not line.startswith(b"data: "):
+                continue
+            status, content = await self.browser.get(f"{self.path}/state")
+            if status == 404:  # the class has ended meanwhile
+                return
+            assert status == 200, content
+            state = json.loads(content)
+            if state["picture"] and state["picture"] != self.state.get("picture"):
+                await self.browser.get(state["picture"])  # a newer one may be there
+            self.state, self.at = state, time.perf_counter()
 
-    async def vote(self, poll: str, value: list[int]) -> float:
+    async def vote(self, poll: str, value: list[int], voter: Browser) -> float:
         """Votes; returns the seconds until that was acknowledged."""
+        voter.cookies = self.browser.cookies
         began = time.perf_counter()
-        answer = await self.client.post(
-            f"{self.path}/answer", json={"poll": poll, "round": self.state["poll"]["round"], "value": value}
-        )
-        assert answer.status_code == 200, answer.text
+        content = {"poll": poll, "round": self.state["poll"]["round"], "value": value}
+        status, answer = await voter.post(f"{self.path}/answer", content)
+        assert status == 200, answer
         return time.perf_counter() - began
 
 
 @asynccontextmanager
-async def class_of(address: str, count: int) -> AsyncIterator[tuple[httpx2.AsyncClient, str, list[Follower]]]:
+async def class_of(address: str, count: int) -> AsyncIterator[tuple[Browser, str, list[Follower]]]:
     """A class: the teacher's browser, the path of the class, and its followers."""
-    root = "{0.scheme}://{0.netloc}".format(urlsplit(address))
-    async with AsyncExitStack() as stack:
-        limits = httpx2.Limits(max_connections=None)
+    with ExitStack() as stack:
 
-        async def client() -> httpx2.AsyncClient:
-            return await stack.enter_async_context(httpx2.AsyncClient(base_url=root, timeout=60, limits=limits))
+        def browser() -> Browser:
+            return stack.enter_context(closing(Browser(address)))
 
-        teacher = await client()
-        started = await teacher.post("/class/start", data={"back": "explore"})
-        assert started.status_code == 303, started.text
+        teacher = browser()
+        started, answer = await teacher.post("/class/start", "back=explore")
+        assert started == 303, answer
         path = f"/class/{teacher.cookies['attnviz_teacher'].partition('.')[0]}"
-        followers = [Follower(await client(), path) for _ in range(count)]
+        followers = [Follower(browser(), browser(), path) for _ in range(count)]
         for follower in followers:
-            joined = await follower.client.get(path)
-            assert joined.status_code == 200, joined.text
+            joined, answer = await follower.browser.get(path)
+            assert joined == 200, answer
         tasks = [asyncio.create_task(follower.follow()) for follower in followers]
         yield teacher, path, followers
-        (await teacher.post(f"{path}/end", json={})).raise_for_status()
+        ended, answer = await teacher.post(f"{path}/end", {})
+        assert ended == 200, answer
         await asyncio.gather(*tasks)
 
 
-async def changes(address: str, teacher: httpx2.AsyncClient, followers: Sequence[Follower]) -> tuple[list[float], ...]:
+async def changes(address: str, teacher: Browser, followers: Sequence[Follower]) -> tuple[list[float], ...]:
     """The teacher pins one query after the other. Returns the seconds from the click, and those from the end of the
     run of the teacher's page, until the change was on each follower, and the seconds of that run."""
     from_click, from_run, runs = list[float](), list[float](), list[float]()
-    cookie = "; ".join(f"{name}={value}" for name, value in teacher.cookies.items())
-    async with visit(address, "explore", cookie=cookie) as page:
+    async with visit(address, "explore", cookie=teacher.cookie) as page:
         await page.run()
         for number in range(CHANGES):
             await asyncio.sleep(PAUSE)
@@ -112,17 +183,20 @@ async def changes(address: str, teacher: httpx2.AsyncClient, followers: Sequence
     return from_click, from_run, runs
 
 
-async def votes(teacher: httpx2.AsyncClient, path: str, followers: Sequence[Follower]) -> tuple[list[float], int]:
+async def votes(address: str, teacher: Browser, path: str, followers: Sequence[Follower]) -> tuple[list[float], int]:
     """All vote within a second. Returns the seconds of each vote, and how many were counted."""
-    poll = (await teacher.post(f"{path}/ask", json={"question": QUESTION})).raise_for_status().json()["poll"]
+    asked, answer = await teacher.post(f"{path}/ask", {"question": QUESTION})
+    assert asked == 200, answer
+    poll = json.loads(answer)["poll"]
     await asyncio.sleep(1)
 
     async def vote(number: int, follower: Follower) -> float:
         await asyncio.sleep(VOTING * number / len(followers))
-        return await follower.vote(poll, [number % len(QUESTION["columns"])])
+        with closing(Browser(address)) as voter:
+            return await follower.vote(poll, [number % len(QUESTION["columns"])], voter)
 
     taken = await asyncio.gather(*(vote(*one) for one in enumerate(followers)))
-    return taken, (await teacher.get(f"{path}/panel")).json()["answers"]
+    return taken, json.loads((await teacher.get(f"{path}/panel"))[1])["answers"]
 
 
 def load_class(count: int = FOLLOWERS, others: Sequence[int] = (0, VISITORS)) -> None:
@@ -135,7 +209,7 @@ def load_class(count: int = FOLLOWERS, others: Sequence[int] = (0, VISITORS)) ->
         f"A class of {count}: from the end of the teacher's run to each follower, from her click (p95); votes", columns
     )
     for visitors in others:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder:  # a store of its own
             os.environ["ATTNVIZ_CLASS_STORE"] = f"sqlite://{folder}/classes.sqlite3"
             with serving_process(Path(folder) / "log") as (address, _):
                 news, clicks, runs, voted, counted = asyncio.run(measure(address, count, visitors))
@@ -154,7 +228,7 @@ async def measure(
     around = asyncio.gather(*(visitor(address, random.Random(number), 60, figures) for number in range(visitors)))
     async with class_of(address, count) as (teacher, path, followers):
         clicks, news, runs = await changes(address, teacher, followers)
-        voted, counted = await votes(teacher, path, followers)
+        voted, counted = await votes(address, teacher, path, followers)
     around.cancel()
     await asyncio.gather(around, return_exceptions=True)
     return news, clicks, runs, voted, counted
