@@ -59,7 +59,7 @@ class Events extends EventTarget {
 /** A connection whose server answers when it is told to. */
 function connect() {
   Events.all = [];
-  const page = Object.assign(new EventTarget(), { visibilityState: "visible" });
+  const page = Object.assign(new EventTarget(), { visibilityState: "visible", documentElement: { lang: "en" } });
   /** @type {((response: object) => void)[]} */
   const requests = [];
   const fetch = () => new Promise((resolve) => requests.push(resolve));
