@@ -65,6 +65,8 @@ bench: .venv/tested
 
 load: .venv/tested
 	$(BIN)/python -m tests.bench.load $(VISITORS)
+	$(BIN)/python -m tests.bench.fairness
+	$(BIN)/python -m tests.bench.load_class
 
 mutate: .venv/tested
 	$(BIN)/python -m tests.mutate $(MUTATE)

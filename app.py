@@ -20,9 +20,7 @@ from streamlit.config import set_option
 
 from attnviz import __version__, settings
 from attnviz.app_files import PACKAGE
-from attnviz.models.minilm import is_installed
-from attnviz.sources import Pretrained
-from attnviz.ui import hosting, housekeeping, logs, metrics, scripts, styles
+from attnviz.ui import hosting, housekeeping, logs, metrics, scripts, streamlit_speed, styles
 from attnviz.ui.addresses import OlderLinks, UnknownAddresses, address
 from attnviz.ui.classroom.routes import ClassRoutes
 from attnviz.ui.health import HealthChecks, Readiness
@@ -39,6 +37,7 @@ if not hosting.is_local():
 if hosting.has_tls() and settings.embedding_sites():
     set_option("server.xsrfCookieSameSite", "none")  # without it a frame on another site uploads nothing
 logs.start_logs(settings.log_style())
+streamlit_speed.speed_up()
 READINESS = Readiness()
 
 FRAMES = " ".join(("'self'", *settings.embedding_sites()))
@@ -79,8 +78,7 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
     """Loads the pages, the default model and its example before the first visitor; frees memory afterwards."""
     disable_nagle()
     transformers.logging.disable_progress_bar()
-    if is_installed():
-        Pretrained().layers()
+    housekeeping.load_example()
     housekeeping.import_pages()
     freeing = asyncio.create_task(housekeeping.free_memory())
     with metrics.serving():
@@ -103,7 +101,9 @@ app = st.App(
         Middleware(hosting.AllowedHosts),
         Middleware(ClassRoutes),
         Middleware(OlderLinks),
-        Middleware(PageElements, head=scripts.early_elements(), body=styles.style_element()),
+        Middleware(
+            PageElements, head=scripts.early_elements(), body=styles.style_element(), words=scripts.words_element
+        ),
         Middleware(StaticFileCache),
         Middleware(UnknownAddresses, hidden=() if hosting.is_local() else (address("/_stcore/metrics"),)),
     ],

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from attnviz.language import _
+
 if TYPE_CHECKING:
     from attnviz import biases, figures, masks, normalizers, scores
     from attnviz.analysis import head_maps
@@ -37,7 +39,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """Imports what is named when it is first used: torch takes seconds, and transformers more of them."""
     if name not in __all__:
-        raise AttributeError(f"module 'attnviz' has no attribute {name!r}")
+        raise AttributeError(_("module 'attnviz' has no attribute {name}").format(name=name))
     module = import_module(_PLACES.get(name, f"attnviz.{name}"))
     value = globals()[name] = getattr(module, name, module)
     return value

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from attnviz.language import _
 from attnviz.tensor_identity import TensorIdentity
 
 T = TypeVar("T")
@@ -98,11 +99,17 @@ class T5Buckets(TensorIdentity, Bias):
     def __post_init__(self) -> None:
         _one_of(self, "direction", self.direction, ("bidirectional", "causal"))
         if self._near < 1:
-            raise ValueError(f"T5Buckets needs 4 buckets or more, 2 where it is causal; it got {self.buckets}.")
+            raise ValueError(
+                _("T5Buckets needs 4 buckets or more, 2 where it is causal; it got {buckets}.").format(
+                    buckets=self.buckets
+                )
+            )
         if self.max_distance <= self._near:
             raise ValueError(
-                f"T5Buckets needs a greatest distance above {self._near}: so many distances have a bucket each. "
-                f"It got {self.max_distance}."
+                _(
+                    "T5Buckets needs a greatest distance above {near}: so many distances have a bucket "
+                    "each. It got {max_distance}."
+                ).format(near=self._near, max_distance=self.max_distance)
             )
 
     @property
@@ -121,8 +128,9 @@ class T5Buckets(TensorIdentity, Bias):
             return replace(self, table=torch.randn(shape, generator=torch.Generator().manual_seed(self.seed)))
         if self.table.shape != shape:
             raise ValueError(
-                f"T5Buckets needs a table of shape {shape}, a number for each bucket and head; "
-                f"it has {tuple(self.table.shape)}."
+                _(
+                    "T5Buckets needs a table of shape {shape}, a number for each bucket and head; it has {shape_2}."
+                ).format(shape=shape, shape_2=tuple(self.table.shape))
             )
         return self
 
@@ -160,16 +168,27 @@ class Distances(TensorIdentity, Bias):
     def __post_init__(self) -> None:
         if not 1 <= self.queries <= self.table.shape[-1]:
             raise ValueError(
-                f"Distances needs a number for each of queries + keys − 1 distances; its table has "
-                f"{self.table.shape[-1]} for {self.queries} queries."
+                _(
+                    "Distances needs a number for each of queries + keys − 1 distances; its table has "
+                    "{shape} for {queries} queries."
+                ).format(shape=self.table.shape[-1], queries=self.queries)
             )
 
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         shape = (heads, self.queries + keys - 1)
         if queries != self.queries or self.table.shape != shape:
             raise ValueError(
-                f"Distances is made for {len(self.table)} heads, {self.queries} queries and "
-                f"{self.table.shape[-1] + 1 - self.queries} keys; here there are {heads}, {queries} and {keys}."
+                _(
+                    "Distances is made for {count} heads, {queries} queries and {shape} keys; here "
+                    "there are {heads}, {queries_2} and {keys}."
+                ).format(
+                    count=len(self.table),
+                    queries=self.queries,
+                    shape=self.table.shape[-1] + 1 - self.queries,
+                    heads=heads,
+                    queries_2=queries,
+                    keys=keys,
+                )
             )
         return self
 
@@ -199,9 +218,11 @@ class KERPLE(Bias):
     def __post_init__(self) -> None:
         _one_of(self, "form", self.form, ("logarithmic", "power"))
         if not (0 < self.r1 < math.inf and 0 < self.r2 < math.inf):
-            raise ValueError(f"KERPLE needs finite r₁ and r₂ above 0; it got {self.r1} and {self.r2}.")
+            raise ValueError(
+                _("KERPLE needs finite r₁ and r₂ above 0; it got {r1} and {r2}.").format(r1=self.r1, r2=self.r2)
+            )
         if self.form == "power" and self.r2 > 2:
-            raise ValueError(f"KERPLE's power form needs an r₂ of at most 2; it got {self.r2}.")
+            raise ValueError(_("KERPLE's power form needs an r₂ of at most 2; it got {r2}.").format(r2=self.r2))
 
     def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         distance = abs(q - k).to(scores.dtype)
@@ -229,7 +250,9 @@ class Sandwich(Bias):
 
     def __post_init__(self) -> None:
         if self.width < 2 or self.width % 2:
-            raise ValueError(f"Sandwich needs an even width, half sines and half cosines; it got {self.width}.")
+            raise ValueError(
+                _("Sandwich needs an even width, half sines and half cosines; it got {width}.").format(width=self.width)
+            )
 
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, heads=heads, span=max(queries, keys))
@@ -258,7 +281,7 @@ class SoftCap(Bias):
 
     def __post_init__(self) -> None:
         if not 0 < self.cap < math.inf:
-            raise ValueError(f"SoftCap needs a finite cap above 0; it got {self.cap}.")
+            raise ValueError(_("SoftCap needs a finite cap above 0; it got {cap}.").format(cap=self.cap))
 
     def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         return torch.tanh(scores / self.cap) * self.cap
@@ -287,7 +310,7 @@ class SSMax(Bias):
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.s):
-            raise ValueError(f"SSMax needs a finite s; it got {self.s}.")
+            raise ValueError(_("SSMax needs a finite s; it got {s}.").format(s=self.s))
 
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, keys=keys)
@@ -310,11 +333,19 @@ BIASES = (ALiBi, T5Buckets, KERPLE, Sandwich, SoftCap, SSMax)
 
 def _one_of(bias: Bias, name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ValueError(f"{type(bias).__name__} needs {name} to be one of {', '.join(choices)}; it got {value!r}.")
+        raise ValueError(
+            _("{name} needs {name_2} to be one of {join}; it got {value}.").format(
+                name=type(bias).__name__, name_2=name, join=", ".join(choices), value=repr(value)
+            )
+        )
 
 
 def _bound(bias: Bias, value: T | None) -> T:
     """Returns a value that `bind` has set. Raises ValueError if it has not."""
     if value is None:
-        raise ValueError(f"{type(bias).__name__} depends on what it is for: call bind(queries, keys, heads) first.")
+        raise ValueError(
+            _("{name} depends on what it is for: call bind(queries, keys, heads) first.").format(
+                name=type(bias).__name__
+            )
+        )
     return value

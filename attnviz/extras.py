@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 from attnviz.formatting import enumeration
+from attnviz.language import _
 
 PACKAGES = {
     "app": ("streamlit", "transformers"),
@@ -22,8 +23,9 @@ def check_installed(extra: str, purpose: str) -> None:
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         raise ImportError(
-            f"{purpose} needs {enumeration(missing)}, which {verb} not installed. "
-            f'Install with: pip install "attnviz[{extra}]"'
+            _(
+                '{purpose} needs {missing}, which {verb} not installed. Install with: pip install "attnviz[{extra}]"'
+            ).format(purpose=purpose, missing=enumeration(missing), verb=verb, extra=extra)
         )
 
 

@@ -7,6 +7,7 @@ from jaxtyping import Float, Real
 from torch import Tensor
 
 from attnviz.formatting import dimensions
+from attnviz.language import _
 
 # A dot product of two vectors with entries below this stays far from float32's limit, whatever scales it.
 LARGEST = 1e12
@@ -41,39 +42,71 @@ class Inputs:
     def __post_init__(self) -> None:
         for name, array in self._vectors.items():
             if not isinstance(array, Tensor):
-                raise ValueError(f"{name} must be a torch tensor; it is a {type(array).__name__}. Use torch.as_tensor.")
+                raise ValueError(
+                    _("{name} must be a torch tensor; it is a {name_2}. Use torch.as_tensor.").format(
+                        name=name, name_2=type(array).__name__
+                    )
+                )
             if array.ndim != 3:
-                raise ValueError(f"{name} must have 3 axes (heads, tokens, width); it has shape {tuple(array.shape)}.")
+                raise ValueError(
+                    _("{name} must have 3 axes (heads, tokens, width); it has shape {shape}.").format(
+                        name=name, shape=tuple(array.shape)
+                    )
+                )
             if not (array.is_floating_point() or array.dtype in COMPACT):
-                raise ValueError(f"{name} must hold real numbers, such as float32; it holds {array.dtype}.")
+                raise ValueError(
+                    _("{name} must hold real numbers, such as float32; it holds {dtype}.").format(
+                        name=name, dtype=array.dtype
+                    )
+                )
             if 0 in array.shape:
-                raise ValueError(f"{name} is empty: its shape is {tuple(array.shape)}. Give at least one of each.")
+                raise ValueError(
+                    _("{name} is empty: its shape is {shape}. Give at least one of each.").format(
+                        name=name, shape=tuple(array.shape)
+                    )
+                )
             self._check_numbers(name, array)
         if len(self._dtypes) > 1:
             types = "{}, {} and {}".format(*(tensor.dtype for tensor in self._vectors.values()))
-            raise ValueError(f"query, key and value must be of one type; they are {types}. Use .float() on each.")
+            raise ValueError(
+                _("query, key and value must be of one type; they are {types}. Use .float() on each.").format(
+                    types=types
+                )
+            )
         query, key, value = self._vectors.values()
-        heads, queries, _ = query.shape
-        kv_heads, keys, _ = key.shape
+        heads, queries = query.shape[:2]
+        kv_heads, keys = key.shape[:2]
         if value.shape[:2] != (kv_heads, keys):
             raise ValueError(
-                f"key and value must have the same heads and tokens; key has {kv_heads} heads of {keys} tokens, "
-                f"value has {value.shape[0]} heads of {value.shape[1]} tokens."
+                _(
+                    "key and value must have the same heads and tokens; key has {kv_heads} heads of "
+                    "{keys} tokens, value has {shape} heads of {shape_2} tokens."
+                ).format(kv_heads=kv_heads, keys=keys, shape=value.shape[0], shape_2=value.shape[1])
             )
         if heads % kv_heads:
             raise ValueError(
-                f"{heads} query heads cannot share {kv_heads} key heads evenly. "
-                f"Make the number of query heads a multiple of {kv_heads}."
+                _(
+                    "{heads} query heads cannot share {kv_heads} key heads evenly. Make the number of "
+                    "query heads a multiple of {kv_heads}."
+                ).format(heads=heads, kv_heads=kv_heads)
             )
         for name, tokens, count in (
             ("query_tokens", self.query_tokens, queries),
             ("key_tokens", self.key_tokens, keys),
         ):
             if len(tokens) != count:
-                raise ValueError(f"{name} must name {count} tokens, one for each vector; it names {len(tokens)}.")
+                raise ValueError(
+                    _("{name} must name {count} tokens, one for each vector; it names {count_2}.").format(
+                        name=name, count=count, count_2=len(tokens)
+                    )
+                )
         for name, ids, count in (("query_ids", self.query_ids, queries), ("key_ids", self.key_ids, keys)):
             if len(ids) not in (0, count):
-                raise ValueError(f"{name} must hold {count} ids, one for each vector, or none; it holds {len(ids)}.")
+                raise ValueError(
+                    _("{name} must hold {count} ids, one for each vector, or none; it holds {count_2}.").format(
+                        name=name, count=count, count_2=len(ids)
+                    )
+                )
 
     def __repr__(self) -> str:
         query, key, value = (dimensions(tensor.shape) for tensor in self._vectors.values())
@@ -88,8 +121,10 @@ class Inputs:
         """Raises ValueError if a number is not finite or too large."""
         if not is_bounded(array):
             raise ValueError(
-                f"{name} holds numbers that are not finite, or larger than {LARGEST:.0e}. "
-                "Replace NaN and infinity, or scale the vectors down."
+                _(
+                    "{name} holds numbers that are not finite, or larger than {LARGEST:.0e}. Replace "
+                    "NaN and infinity, or scale the vectors down."
+                ).format(name=name, LARGEST=LARGEST)
             )
 
     @property
@@ -147,5 +182,9 @@ def cut_heads(vectors: Real[Tensor, "tokens width"], heads: int) -> Real[Tensor,
     width = vectors.shape[-1]
     if heads < 1 or width % heads:
         divisors = ", ".join(str(n) for n in range(1, min(width, 64) + 1) if width % n == 0)
-        raise ValueError(f"Vectors of width {width} cannot be cut into {heads} equal heads. Choose one of {divisors}.")
+        raise ValueError(
+            _("Vectors of width {width} cannot be cut into {heads} equal heads. Choose one of {divisors}.").format(
+                width=width, heads=heads, divisors=divisors
+            )
+        )
     return vectors.unflatten(-1, (heads, width // heads)).transpose(0, 1).contiguous()

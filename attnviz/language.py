@@ -71,7 +71,7 @@ def N_(message: str) -> str:
 
 
 def option_name(option: str, code: str | None = None) -> str:
-    """Returns the name of an option in menus, whose numbers are no part of the message, which has # for each.
+    """Returns the name of an option in menus: its translation, or that of the message with # for each of its numbers.
 
     Options are English in the code and in the files of lessons. `code` is the language, by default the current one.
 
@@ -82,8 +82,11 @@ def option_name(option: str, code: str | None = None) -> str:
     code = code or current_language()
     if code == ENGLISH or not option:
         return option
+    catalogue = _catalogue(code)
+    if (whole := catalogue.gettext(option)) != option:
+        return whole
     numbers = iter(re.findall(r"[0-9]+", option))
-    translation = _catalogue(code).gettext(re.sub(r"[0-9]+", "#", option))
+    translation = catalogue.gettext(re.sub(r"[0-9]+", "#", option))
     return re.sub("#", lambda _: next(numbers, "#"), translation)
 
 
@@ -124,6 +127,12 @@ def preferred_language(accepted: str) -> str:
         quality = re.fullmatch(r"\s*q=([0-9]\.?[0-9]*)\s*", weight)
         wishes.append((-float(quality[1]) if quality else -1.0, code.strip().lower().partition("-")[0]))
     return next((code for weight, code in sorted(wishes, key=lambda one: one[0]) if code in LANGUAGES), ENGLISH)
+
+
+@cache
+def script_words(code: str) -> str:
+    """Returns the messages of scripts in a language as JSON, by their English texts."""
+    return "{}" if code == ENGLISH else (FOLDER / code / "LC_MESSAGES" / f"{DOMAIN}.json").read_text(encoding="utf-8")
 
 
 @cache

@@ -11,6 +11,8 @@ from torch import Tensor
 from attnviz.biases import Bias
 from attnviz.formatting import dimensions
 from attnviz.inputs import Inputs
+from attnviz.interruption import end_if_unwanted
+from attnviz.language import _
 from attnviz.masks import Full, Mask
 from attnviz.normalizers import Normalizer, Softmax
 from attnviz.scores import ScaledDot, Score
@@ -78,7 +80,9 @@ class Mechanism:
         _check_part("mask", self.mask, Mask, 'masks.Causal() or masks.parse("causal")')
         _check_part("normalizer", self.normalizer, Normalizer, "normalizers.Softmax()")
         if not isinstance(self.biases, tuple):
-            raise ValueError(f"biases must be a tuple, such as (biases.ALiBi(),); it is {self.biases!r}.")
+            raise ValueError(
+                _("biases must be a tuple, such as (biases.ALiBi(),); it is {biases}.").format(biases=repr(self.biases))
+            )
         for i, bias in enumerate(self.biases):
             _check_part(f"biases[{i}]", bias, Bias, "biases.ALiBi()")
 
@@ -89,6 +93,7 @@ class Mechanism:
         Raises IndexError when a position is out of range, ValueError when widths do not fit the score or
         the normalizer.
         """
+        end_if_unwanted()
         heads, rows = _select(heads, inputs.heads, "head"), _select(rows, inputs.queries, "row")
         device, shared = inputs.query.device, inputs.heads // inputs.key.shape[0]
         b, h, q, k = (torch.arange(n, device=device) for n in (1, inputs.heads, inputs.queries, inputs.keys))
@@ -143,8 +148,10 @@ class Mechanism:
         count, width = self.normalizer.maps, vectors.shape[-1]
         if width % count:
             raise ValueError(
-                f"{type(self.normalizer).__name__} cuts every head into {count} equal parts, and vectors of width "
-                f"{width} cannot be cut so. Choose another normalizer, or another number of heads."
+                _(
+                    "{name} cuts every head into {count} equal parts, and vectors of width {width} "
+                    "cannot be cut so. Choose another normalizer, or another number of heads."
+                ).format(name=type(self.normalizer).__name__, count=count, width=width)
             )
         return vectors if count == 1 else torch.stack(vectors.chunk(count, dim=-1))
 
@@ -152,7 +159,11 @@ class Mechanism:
 def _check_part(name: str, part: object, kind: type, example: str) -> None:
     """Raises ValueError if a part of a mechanism is not an instance of `kind`, but a text or a class."""
     if not isinstance(part, kind):
-        raise ValueError(f"{name} must be a {kind.__name__}, such as {example}; it is {part!r}.")
+        raise ValueError(
+            _("{name} must be a {name_2}, such as {example}; it is {part}.").format(
+                name=name, name_2=kind.__name__, example=example, part=repr(part)
+            )
+        )
 
 
 def _by_group(
@@ -186,10 +197,14 @@ def _select(pick: Pick, count: int, name: str) -> slice | list[int]:
     else:
         positions = [index(i) for i in ([pick] if isinstance(pick, int) else pick)]
     if not positions:
-        raise IndexError(f"No {name} was picked. This layer has {count}, counted from 0.")
+        raise IndexError(
+            _("No {name} was picked. This layer has {count}, counted from 0.").format(name=name, count=count)
+        )
     if isinstance(pick, slice) and (pick.step or 1) > 0:
         return pick
     for i in positions:
         if not -count <= i < count:
-            raise IndexError(f"There is no {name} {i}: this layer has {count}, counted from 0.")
+            raise IndexError(
+                _("There is no {name} {i}: this layer has {count}, counted from 0.").format(name=name, i=i, count=count)
+            )
     return [i % count for i in positions]

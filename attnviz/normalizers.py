@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from attnviz.language import _
 from attnviz.tensor_identity import TensorIdentity
 
 ScoreRows = Float[Tensor, "*batch keys"]
@@ -68,7 +69,11 @@ class Softmax(Normalizer):
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < math.inf:
-            raise ValueError(f"Softmax needs a finite temperature above 0; it got {self.temperature}.")
+            raise ValueError(
+                _("Softmax needs a finite temperature above 0; it got {temperature}.").format(
+                    temperature=self.temperature
+                )
+            )
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         weights = self._weights(scores)
@@ -166,12 +171,16 @@ class Sink(TensorIdentity, Normalizer):
 
     def __post_init__(self) -> None:
         if not bool(torch.as_tensor(self.logit).isfinite().all()):
-            raise ValueError(f"Sink needs finite logits; it got {torch.as_tensor(self.logit).tolist()}.")
+            raise ValueError(
+                _("Sink needs finite logits; it got {tolist}.").format(tolist=torch.as_tensor(self.logit).tolist())
+            )
 
     def bind(self, queries: int, keys: int, heads: int) -> Normalizer:
         if isinstance(self.logit, Tensor) and self.logit.ndim and self.logit.shape != (heads,):
             raise ValueError(
-                f"Sink needs a logit for each of {heads} heads; its logits are of shape {tuple(self.logit.shape)}."
+                _("Sink needs a logit for each of {heads} heads; its logits are of shape {shape}.").format(
+                    heads=heads, shape=tuple(self.logit.shape)
+                )
             )
         return self
 
@@ -180,7 +189,9 @@ class Sink(TensorIdentity, Normalizer):
         if logit.ndim:
             if h is None:
                 raise ValueError(
-                    f"Sink has a logit for each of {len(logit)} heads: give h, the positions of the heads."
+                    _("Sink has a logit for each of {count} heads: give h, the positions of the heads.").format(
+                        count=len(logit)
+                    )
                 )
             logit = logit[h]
         return _with_sink(scores, logit)
@@ -226,7 +237,7 @@ class Entmax(Normalizer):
 
     def __post_init__(self) -> None:
         if not 1 <= self.alpha <= 4:
-            raise ValueError(f"Entmax needs an α from 1 to 4; it got {self.alpha}.")
+            raise ValueError(_("Entmax needs an α from 1 to 4; it got {alpha}.").format(alpha=self.alpha))
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         if self.alpha < ALMOST_1:
@@ -263,7 +274,7 @@ class TopK(Normalizer):
 
     def __post_init__(self) -> None:
         if self.k < 1:
-            raise ValueError(f"TopK needs to keep 1 key or more; it got {self.k}.")
+            raise ValueError(_("TopK needs to keep 1 key or more; it got {k}.").format(k=self.k))
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         greatest = scores.detach().topk(min(self.k, scores.shape[-1]), dim=-1).values
@@ -389,13 +400,15 @@ class Differential(Normalizer):
 
     def __post_init__(self) -> None:
         if not 0 <= self.lam <= 1:
-            raise ValueError(f"Differential needs a λ from 0 to 1; it got {self.lam}.")
+            raise ValueError(_("Differential needs a λ from 0 to 1; it got {lam}.").format(lam=self.lam))
 
     def __call__(self, scores: Float[Tensor, "*maps_batch keys"], h: Heads = None) -> Weights:
         if len(scores) != 2 or scores.ndim == 1:
             raise ValueError(
-                "Differential needs two maps of scores along the first axis, one for each half of a head; "
-                f"its scores are of shape {tuple(scores.shape)}."
+                _(
+                    "Differential needs two maps of scores along the first axis, one for each half of "
+                    "a head; its scores are of shape {shape}."
+                ).format(shape=tuple(scores.shape))
             )
         first, second = Softmax()(scores)
         return first - self.lam * second

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from attnviz.formatting import quoted
+from attnviz.language import _
 
 HEADER_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 # What numpy raises about a damaged header, found by feeding it millions of them.
@@ -39,18 +40,26 @@ def read_npy(
         shape, fortran_order, dtype = HEADER_READERS[np.lib.format.read_magic(file)](file)
     except DAMAGED as error:
         raise ValueError(
-            f"The header of {name} cannot be read: it was damaged or cut off. Save it again with numpy.save."
+            _("The header of {name} cannot be read: it was damaged or cut off. Save it again with numpy.save.").format(
+                name=name
+            )
         ) from error
     shape = tuple(int(n) for n in shape)  # the header may say True for 1
     check(dtype, shape)
     count, start = math.prod(shape), file.tell()
     if any(n < 0 for n in shape) or not dtype.itemsize or count * dtype.itemsize > len(data) - start:
         raise ValueError(
-            f"{name[0].upper()}{name[1:]} says that its shape is {quoted(shape)}, but fewer numbers follow. "
-            "It was damaged or cut off. Save it again with numpy.save."
+            _(
+                "{upper}{name} says that its shape is {shape}, but fewer numbers follow. It was "
+                "damaged or cut off. Save it again with numpy.save."
+            ).format(upper=name[0].upper(), name=name[1:], shape=quoted(shape))
         )
     if dtype.hasobject:
-        raise ValueError(f"{name[0].upper()}{name[1:]} holds Python objects, which are not opened. Save numbers.")
+        raise ValueError(
+            _("{upper}{name} holds Python objects, which are not opened. Save numbers.").format(
+                upper=name[0].upper(), name=name[1:]
+            )
+        )
     if not count:
         return np.empty(shape, dtype)
     return np.frombuffer(data, dtype, count, start).reshape(shape, order="F" if fortran_order else "C")

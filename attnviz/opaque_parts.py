@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attnviz.biases import Bias
+from attnviz.language import _
 from attnviz.masks import Mask
 
 Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -27,7 +28,7 @@ class ModelMask(Mask):
         return self.rule(b, h, q, k).to(q.device)
 
     def condition(self) -> str:
-        return "the model lets it"
+        return _("the model lets it")
 
 
 @dataclass(frozen=True)

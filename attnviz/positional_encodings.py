@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.language import _
+
 Rotary = Literal["none", "half split", "interleaved"]
 
 
@@ -25,14 +27,20 @@ def rotated(
                  [0.5403, 0.8415]]])
     """
     if convention not in get_args(Rotary):
-        raise ValueError(f"Rotary positions are one of {', '.join(get_args(Rotary))}; {convention!r} was asked for.")
+        raise ValueError(
+            _("Rotary positions are one of {join}; {convention} was asked for.").format(
+                join=", ".join(get_args(Rotary)), convention=repr(convention)
+            )
+        )
     if convention == "none":
         return vectors
-    _, tokens, width = vectors.shape
+    tokens, width = vectors.shape[1:]
     if width % 2:
         raise ValueError(
-            f"Rotary positions turn numbers in pairs, so each head needs an even count of them; here it is {width}. "
-            "Choose another number of heads, or no rotary positions."
+            _(
+                "Rotary positions turn numbers in pairs, so each head needs an even count of them; "
+                "here it is {width}. Choose another number of heads, or no rotary positions."
+            ).format(width=width)
         )
     position = torch.arange(tokens, dtype=torch.float64, device=vectors.device)[:, None]
     angle = position / base ** (torch.arange(0, width, 2, device=vectors.device) / width)

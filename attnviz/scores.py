@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from attnviz.language import _
 from attnviz.tensor_identity import TensorIdentity
 
 ROWS_PER_STEP = 16  # queries that an additive score expands at a time: (rows, keys, hidden) numbers
@@ -59,7 +60,7 @@ class ScaledDot(DotProduct):
 
     def __post_init__(self) -> None:
         if self.scale is not None and not math.isfinite(self.scale):
-            raise ValueError(f"ScaledDot needs a finite scale; it got {self.scale}.")
+            raise ValueError(_("ScaledDot needs a finite scale; it got {scale}.").format(scale=self.scale))
 
     def factors(
         self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
@@ -133,7 +134,9 @@ class Additive(TensorIdentity, Score):
 
     def __post_init__(self) -> None:
         if self.hidden < 1:
-            raise ValueError(f"Additive needs a hidden width of 1 or more; it got {self.hidden}.")
+            raise ValueError(
+                _("Additive needs a hidden width of 1 or more; it got {hidden}.").format(hidden=self.hidden)
+            )
 
     @property
     def work(self) -> int:
@@ -175,7 +178,7 @@ class Cosine(DotProduct):
 
     def __post_init__(self) -> None:
         if not 0 < self.tau < math.inf:
-            raise ValueError(f"Cosine needs a finite τ above 0; it got {self.tau}.")
+            raise ValueError(_("Cosine needs a finite τ above 0; it got {tau}.").format(tau=self.tau))
 
     def factors(
         self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
@@ -190,8 +193,10 @@ SCORES = (ScaledDot, Dot, General, Additive, Cosine)
 def _same_width(score: Score, query: Tensor, key: Tensor) -> None:
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(
-            f"{type(score).__name__} needs queries and keys of the same width; queries have {query.shape[-1]}, "
-            f"keys {key.shape[-1]}. Use General or Additive, whose matrices bridge the two."
+            _(
+                "{name} needs queries and keys of the same width; queries have {shape}, keys "
+                "{shape_2}. Use General or Additive, whose matrices bridge the two."
+            ).format(name=type(score).__name__, shape=query.shape[-1], shape_2=key.shape[-1])
         )
 
 
@@ -201,7 +206,11 @@ def _parameter(
     if value is None:
         return _normal(seed, stream, shape) * spread
     if value.shape != shape:
-        raise ValueError(f"{name} must have shape {shape} for these vectors; it has {tuple(value.shape)}.")
+        raise ValueError(
+            _("{name} must have shape {shape} for these vectors; it has {shape_2}.").format(
+                name=name, shape=shape, shape_2=tuple(value.shape)
+            )
+        )
     return value
 
 

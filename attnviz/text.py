@@ -1,5 +1,8 @@
 """Limits and checks of typed text."""
 
+from attnviz.formatting import grouped
+from attnviz.language import _
+
 EXAMPLE = "The animal didn't cross the street because it was too tired."
 LONGEST_TEXT = 512  # tokens of a toy sequence: as many as the pretrained model reads, so that both can be compared
 CHARACTERS = 100_000  # of a text; checked before tokenization, which takes memory
@@ -14,11 +17,15 @@ def check_text(text: str, most: int = CHARACTERS) -> str:
         'to be or not'
     """
     if not text.strip():
-        raise ValueError("There is no text yet. Type a word or a sentence.")
+        raise ValueError(_("There is no text yet. Type a word or a sentence."))
     if len(text) > most:
-        raise ValueError(f"This text has {len(text):,} characters; at most {most:,} are read. Shorten the text.")
+        raise ValueError(
+            _("This text has {count} characters; at most {most} are read. Shorten the text.").format(
+                count=grouped(len(text)), most=grouped(most)
+            )
+        )
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("The text holds half a character (a lone surrogate). Type or paste it again.")
+        raise ValueError(_("The text holds half a character (a lone surrogate). Type or paste it again."))
     return text
 
 

@@ -69,7 +69,7 @@ def show_whole(pair: MaskPair) -> Mapping[str, Callable[[], None]]:
     with st.container(width=320):
         row = pinned_query.menu(names, comparison.selection.first_row)
     quantities.publish(partial(comparison.quantities, row), "" if row is None else comparison.query_name(row))
-    questions.offer_question("Which cells does B lose?", comparison.question)
+    questions.offer_question(_("Which cells does B lose?"), comparison.question)
     with maps:
         charts.show(comparison, arrangement, row, lambda clicked: pinned_query.toggle(names, clicked))
     return {

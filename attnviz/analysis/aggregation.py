@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnviz.analysis.head_maps import Aggregate, Map, Special, aggregate_maps, head_map, shown_positions
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
 
@@ -36,13 +37,15 @@ def aggregate_heads(
                 [0.5000, 0.5000]])
     """
     if not heads:
-        raise ValueError("No head is chosen. Choose one or more.")
+        raise ValueError(_("No head is chosen. Choose one or more."))
     shapes = {(layers[layer].inputs.queries, layers[layer].inputs.keys) for layer, _ in heads}
     if len(shapes) > 1:
         listed = " and ".join(f"{queries} queries by {keys} keys" for queries, keys in sorted(shapes))
         raise ValueError(
-            f"Heads can be aggregated if they have the same queries and keys; these have {listed}. "
-            "Choose heads of one kind of attention."
+            _(
+                "Heads can be aggregated if they have the same queries and keys; these have {listed}. "
+                "Choose heads of one kind of attention."
+            ).format(listed=listed)
         )
     return aggregate_maps(
         (head_map(layers[layer].inputs, mechanisms[layer], head, special, rows) for layer, head in heads), aggregate
@@ -68,19 +71,24 @@ def rollout(
         tensor([[0.3194, 0.2361, 0.4444]])
     """
     if not layers:
-        raise ValueError("There is no layer to roll out. Choose one or more.")
+        raise ValueError(_("There is no layer to roll out. Choose one or more."))
     size = layers[0].inputs.queries
     for layer, mechanism in zip(layers, mechanisms, strict=True):
         if layer.kind is Kind.CROSS or layer.inputs.queries != size or layer.inputs.keys != size:
             raise ValueError(
-                f"Rollout needs layers in which the same {size} tokens attend to each other; {layer.name} has "
-                f"{layer.inputs.queries} queries and {layer.inputs.keys} keys of {layer.kind} attention. "
-                "Choose the self-attention of one encoder or decoder."
+                _(
+                    "Rollout needs layers in which the same {size} tokens attend to each other; {name} "
+                    "has {queries} queries and {keys} keys of {kind} attention. Choose the "
+                    "self-attention of one encoder or decoder."
+                ).format(
+                    size=size, name=layer.name, queries=layer.inputs.queries, keys=layer.inputs.keys, kind=layer.kind
+                )
             )
         if mechanism.normalizer.negative:
             raise ValueError(
-                f"Rollout needs weights of 0 or more, and {type(mechanism.normalizer).__name__} has negative ones. "
-                "Choose another normalizer."
+                _(
+                    "Rollout needs weights of 0 or more, and {name} has negative ones. Choose another normalizer."
+                ).format(name=type(mechanism.normalizer).__name__)
             )
     inputs = layers[0].inputs
     share = torch.eye(size, dtype=inputs.dtype, device=inputs.query.device)[rows]
@@ -129,7 +137,7 @@ def aggregate_queries(
         tensor([1.5000, 0.5000])
     """
     if not queries:
-        raise ValueError("No token is selected. Select one or more.")
+        raise ValueError(_("No token is selected. Select one or more."))
     rows = weights[list(queries)]
     total = rows.nansum(0) if reduction == "sum" else rows.nan_to_num(0).mean(0)
     return torch.where(rows.isnan().all(0), torch.nan, total)

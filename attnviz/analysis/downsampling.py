@@ -14,6 +14,7 @@ from attnviz.analysis.head_maps import HeadChoice, Map, Special, head_map, maps_
 from attnviz.analysis.map_cells import Axis, CellSums, blocks_of_rows, reduce_block, shown_axis
 from attnviz.analysis.softmax_blocks import compute_block, softmax_head
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.mechanism import BLOCK, Mechanism
 
@@ -163,7 +164,11 @@ def _part(lse: Float[Tensor, " queries"], inputs: Inputs, special: Special, rows
     """Returns the part of the log-sum-exp of all shown queries that belongs to these rows."""
     shown = shown_axis(inputs.queries, inputs.special_queries, special, slice(None), 1, "query").positions
     if len(lse) != len(shown):
-        raise ValueError(f"lse must be that of all {len(shown)} queries that are shown; it has {len(lse)}.")
+        raise ValueError(
+            _("lse must be that of all {count} queries that are shown; it has {count_2}.").format(
+                count=len(shown), count_2=len(lse)
+            )
+        )
     return lse[torch.searchsorted(shown, rows.positions)]
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.inputs import Inputs
+from attnviz.language import N_
 from attnviz.mechanism import Mechanism
 
 
@@ -23,9 +24,9 @@ class Special(StrEnum):
 class Aggregate(StrEnum):
     """How several heads are aggregated into one map, cell by cell."""
 
-    MEAN = "mean"
-    MAXIMUM = "maximum"
-    MINIMUM = "minimum"
+    MEAN = N_("mean")
+    MAXIMUM = N_("maximum")
+    MINIMUM = N_("minimum")
 
 
 HeadChoice = int | Aggregate  # a head's index, or all heads of the layer as one

@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from attnviz.language import _
+
 
 def peak_positions(weights: Float[Tensor, " keys"], most: int = 1000) -> Int[Tensor, " bins"]:
     """Returns the index of the largest weight in each of at most `most` bins of keys, which are about equally wide.
@@ -16,7 +18,7 @@ def peak_positions(weights: Float[Tensor, " keys"], most: int = 1000) -> Int[Ten
     """
     keys = len(weights)
     if not keys:
-        raise ValueError("A row without keys has no peaks.")
+        raise ValueError(_("A row without keys has no peaks."))
     bins = min(most, keys)
     edges = torch.arange(bins + 1) * keys // bins
     bin_of = torch.repeat_interleave(torch.arange(bins), edges.diff())

@@ -20,6 +20,7 @@ import torch
 from attnviz.analysis.engines import Engine, Local, Result, Shared, Task
 from attnviz.extras import check_installed
 from attnviz.formatting import quoted
+from attnviz.language import _
 
 PROBE_SECONDS = 3.0  # until a machine that does not answer is called unreachable
 CONNECTION_SECONDS = 15.0  # until a machine that answers, but not as Ray does, is
@@ -60,9 +61,13 @@ class Ray:
         gpus = int(_has_gpu_tensors(shared)) if self.gpus is None else self.gpus
         there = int(ray.cluster_resources().get("GPU", 0))
         if gpus and self.gpus is None and not there:
-            raise ClusterError("The tensors are on a GPU, and the Ray cluster has none. Move them to the CPU first.")
+            raise ClusterError(_("The tensors are on a GPU, and the Ray cluster has none. Move them to the CPU first."))
         if gpus > there:
-            raise ClusterError(f"A task has {gpus} GPUs, and the Ray cluster has {there}. Ask for fewer.")
+            raise ClusterError(
+                _("A task has {gpus} GPUs, and the Ray cluster has {there}. Ask for fewer.").format(
+                    gpus=gpus, there=there
+                )
+            )
         resource, share = ("GPU", gpus) if gpus else ("CPU", 1)
         compute = ray.remote(_compute).options(name=function.__name__, num_cpus=1, num_gpus=gpus)
         sent = ray.put(shared)
@@ -115,7 +120,9 @@ def connect(address: str = "auto") -> None:
             _connection.join(CONNECTION_SECONDS)
         if _connection.is_alive() or problems:
             detail = str(problems[0]).splitlines()[0] if problems else "Nothing there answers as Ray does."
-            raise ConnectionError(f"There is no Ray cluster at {quoted(address)}. {detail}")
+            raise ConnectionError(
+                _("There is no Ray cluster at {address}. {detail}").format(address=quoted(address), detail=detail)
+            )
 
 
 def cluster_gpus(address: str = "auto") -> int:
@@ -151,11 +158,15 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((parts.hostname, parts.port), timeout=PROBE_SECONDS).close()
     except ValueError:
         raise ConnectionError(
-            f"The address of a Ray cluster is auto, host:port or ray://host:port; it is {quoted(address)}."
+            _("The address of a Ray cluster is auto, host:port or ray://host:port; it is {address}.").format(
+                address=quoted(address)
+            )
         ) from None
     except OSError as problem:
         reason = problem.strerror or str(problem)
-        raise ConnectionError(f"The Ray cluster at {quoted(address)} is not reached: {reason}.") from None
+        raise ConnectionError(
+            _("The Ray cluster at {address} is not reached: {reason}.").format(address=quoted(address), reason=reason)
+        ) from None
 
 
 def _compute(function: Callable[[Any, Any], Any], shared: Any, task: Any) -> Any:
@@ -178,18 +189,24 @@ def _result(task: Any) -> Any:
             raise ClusterError(_NO_MEMORY) from None
         if isinstance(cause, ImportError):
             raise ClusterError(
-                f"A machine of the Ray cluster misses a package: {cause}. Install the same version of attnviz there."
+                _(
+                    "A machine of the Ray cluster misses a package: {cause}. Install the same version of attnviz there."
+                ).format(cause=cause)
             ) from None
         raise cause from None
     except exceptions.OutOfMemoryError:
         raise ClusterError(_NO_MEMORY) from None
     except (exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.LocalRayletDiedError):
         raise ClusterError(
-            "The processes of a task ended four times without a result. Most often their machine has too little "
-            "memory; the logs of Ray on it say more."
+            _(
+                "The processes of a task ended four times without a result. Most often their machine "
+                "has too little memory; the logs of Ray on it say more."
+            )
         ) from None
     except exceptions.RayError as problem:
-        raise ClusterError(f"The Ray cluster could not do a task: {str(problem).splitlines()[0]}") from None
+        raise ClusterError(
+            _("The Ray cluster could not do a task: {splitline}").format(splitline=str(problem).splitlines()[0])
+        ) from None
 
 
 def _has_gpu_tensors(shared: object) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from attnviz.language import _
+
 PIECE = "##"  # begins a token that continues a word, in WordPiece
 NO_SPACE_BEFORE, NO_SPACE_AFTER = (*".,;:!?)]}",), (*"([{",)
 
@@ -28,7 +30,9 @@ def token_context(tokens: Sequence[str], position: int, width: int = 8) -> Token
         TokenContext(before='[CLS] un', token='believ', after='able (it …')
     """
     if not 0 <= position < len(tokens):
-        raise IndexError(f"There are {len(tokens)} tokens, none at {position}.")
+        raise IndexError(
+            _("There are {count} tokens, none at {position}.").format(count=len(tokens), position=position)
+        )
     first, end = max(0, position - width), min(len(tokens), position + width + 1)
     part = tokens[first:end]
     spaced = any(token[:1].isspace() or token[-1:].isspace() for token in part)

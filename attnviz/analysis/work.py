@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from attnviz.formatting import grouped
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.masks.cost import cost
 from attnviz.mechanism import Mechanism
@@ -36,8 +38,11 @@ def check_map(inputs: Inputs, mechanism: Mechanism, head: int = 0) -> None:
     work = map_work(inputs, mechanism, head)
     if work > MOST_MAP_WORK:
         raise ValueError(
-            f"The map of this head has {work:,} pairs of a query and a key that its mask allows; at most "
-            f"{MOST_MAP_WORK:,} are computed for one picture. Choose a mask that allows fewer, or bring fewer tokens."
+            _(
+                "The map of this head has {work} pairs of a query and a key that its mask allows; at "
+                "most {MOST_MAP_WORK} are computed for one picture. Choose a mask that allows fewer, "
+                "or bring fewer tokens."
+            ).format(work=grouped(work), MOST_MAP_WORK=grouped(MOST_MAP_WORK))
         )
 
 
@@ -54,10 +59,14 @@ def is_heavy(work: int) -> bool:
 def check_work(work: int, task: str, advice: str) -> None:
     """Raises ValueError if a task takes too many steps. The message names the task and ends with the advice."""
     if not is_affordable(work):
-        raise ValueError(f"{task} would take {work:,} steps; at most {MOST_WORK:,} are done for one picture. {advice}")
+        raise ValueError(
+            _("{task} would take {work} steps; at most {MOST_WORK} are done for one picture. {advice}").format(
+                task=task, work=grouped(work), MOST_WORK=grouped(MOST_WORK), advice=advice
+            )
+        )
 
 
 def check_heads(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> None:
     """Raises ValueError if computing all heads of these layers takes too many steps."""
-    advice = "Show one layer, take another score, or bring fewer tokens or heads."
-    check_work(heads_work(layers, mechanisms), "To compute all these heads", advice)
+    advice = _("Show one layer, take another score, or bring fewer tokens or heads.")
+    check_work(heads_work(layers, mechanisms), _("To compute all these heads"), advice)

@@ -1,6 +1,7 @@
 // One chart: its size, its sentence, its buttons and what lies over the figure. What a cell is and what can be done with
 // it is a matter of the mode of the figure, each with a controller of its own. Text goes in as textContent only.
 
+import { _ } from "./words.js";
 import { Controller } from "./controller.js";
 import { download, raster } from "./files.js";
 import { HeatmapController } from "./heatmap.js";
@@ -59,8 +60,8 @@ export class Chart {
     this.description = part("description");
     this.live = part("live");
     this.#listen();
-    for (const kind of /** @type {const} */ (["PNG", "SVG"])) this.#button(kind, `Download ${kind}`, () => this.#save(kind));
-    this.reset = this.#button("Reset zoom", "Reset zoom", () => this.controller?.unzoom());
+    for (const kind of /** @type {const} */ (["PNG", "SVG"])) this.#button(kind, _("Download {kind}", { kind }), () => this.#save(kind));
+    this.reset = this.#button(_("Reset zoom"), _("Reset zoom"), () => this.controller?.unzoom());
     this.reset.hidden = true;
     this.resized = new ResizeObserver(() => {
       if (this.header && Math.abs(this.width - this.stage.clientWidth) > 1) this.show(this.header);
@@ -145,7 +146,7 @@ export class Chart {
       requestAnimationFrame(() => requestAnimationFrame(ready));
     } catch (error) {
       if (run !== this.runs) return;
-      this.say(`The chart could not be drawn: ${/** @type {Error} */ (error).message}. Reload the page.`);
+      this.say(_("The chart could not be drawn: {problem}. Reload the page.", { problem: /** @type {Error} */ (error).message }));
     }
   }
 
@@ -224,7 +225,7 @@ export class Chart {
     // A finger that drags wants to scroll the page.
     if (header.paints || matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
     if (header.stack) layout.margin.r += STACK_MARGIN;
-    this.hint = header.hint + (header.views && layout.dragmode ? " Drag, or Ctrl and wheel, to zoom." : "");
+    this.hint = header.hint + (header.views && layout.dragmode ? ` ${_("Drag, or Ctrl and wheel, to zoom.")}` : "");
     controller.arrange(layout);
     return layout;
   }

@@ -1,5 +1,7 @@
 // The views of a Streamlit component, one for each of its elements.
 
+import { translate } from "./words.js";
+
 /**
  * Returns a function that gives the view of a component's element, made by the first call, and how to remove it.
  *
@@ -15,6 +17,7 @@ export function mounts(selector, Kind) {
   const mounted = new WeakMap();
   return (/** @type {Element} */ parentElement) => {
     const root = /** @type {HTMLElement} */ (parentElement.querySelector(selector));
+    if (!mounted.has(root)) translate(root);
     const mount = mounted.get(root) ?? { view: new Kind(root), calls: 0 };
     mounted.set(root, mount);
     const call = ++mount.calls;

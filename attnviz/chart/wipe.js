@@ -1,6 +1,8 @@
 // The slider of two charts that lie over each other: it shows the lower one at its left and the upper one at its right.
 // chart.css clips both.
 
+import { _ } from "./words.js";
+
 const NAMES = ["A", "B"]; // of the lower and the upper chart
 
 /**
@@ -12,14 +14,14 @@ export function wipe(root) {
   row.className = "attnviz-wipe";
   const slider = document.createElement("input");
   Object.assign(slider, { type: "range", min: "0", max: "1", step: "0.005", value: "0.5" });
-  slider.setAttribute("aria-label", `How much of ${NAMES[0]} is seen, at the left; the rest is ${NAMES[1]}`);
+  slider.setAttribute("aria-label", _("How much of {first} is seen, at the left; the rest is {second}", { first: NAMES[0], second: NAMES[1] }));
   slider.oninput = () => {
     const holder = /** @type {HTMLElement | null} */ (root.closest("[class*=st-key-stack]"));
     holder?.style.setProperty("--wipe", slider.value);
   };
   const buttons = NAMES.map((name, i) => {
     const button = document.createElement("button");
-    Object.assign(button, { type: "button", textContent: name, title: `${name} alone`, ariaLabel: `${name} alone` });
+    Object.assign(button, { type: "button", textContent: name, title: _("{name} alone", { name }), ariaLabel: _("{name} alone", { name }) });
     button.onclick = () => {
       slider.value = String(1 - i);
       slider.dispatchEvent(new Event("input"));

@@ -15,7 +15,8 @@ from attnviz.app_files import PAGES
 from attnviz.classroom.question import Answer, Question, parse_answer
 from attnviz.classroom.results import Results, measure_results
 from attnviz.classroom.store import Changed, Expectation, Store, TooMany, UnknownClass, Values, Versions
-from attnviz.formatting import quoted
+from attnviz.formatting import grouped, quoted
+from attnviz.language import N_, _
 
 ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # without letters and digits that look alike: 0 O, 1 I L
 CODE_LENGTH = 5
@@ -26,6 +27,8 @@ MOST_OWN_MESSAGES = 20  # of one participant
 LONGEST_NICKNAME = 40  # characters
 LONGEST_MESSAGE = 280
 LONGEST_LINK = 8_000
+NICKNAME_TOO_LONG = N_("A nickname has at most {most} characters; this one has {count}.")
+MESSAGE_TOO_LONG = N_("A question has at most {most} characters; this one has {count}.")
 LONGEST_TITLE = 200
 LARGEST_PICTURE = 8 << 20  # bytes
 TRIES = 50  # of a change that another one overtakes
@@ -61,11 +64,17 @@ class View:
     def __post_init__(self) -> None:
         check_link(self.link)
         if len(self.title) > LONGEST_TITLE:
-            raise ValueError(f"The title of a view has at most {LONGEST_TITLE} characters; it has {len(self.title):,}.")
+            raise ValueError(
+                _("The title of a view has at most {most} characters; it has {count}.").format(
+                    most=LONGEST_TITLE, count=grouped(len(self.title))
+                )
+            )
         if len(self.picture) > LARGEST_PICTURE:
             raise ValueError(
-                f"This picture has {len(self.picture) >> 20} MB; a class can follow pictures of up to "
-                f"{LARGEST_PICTURE >> 20} MB. Show fewer heads or a shorter text."
+                _(
+                    "This picture has {size} MB; a class can follow pictures of up to {most} MB. Show fewer heads or a "
+                    "shorter text."
+                ).format(size=len(self.picture) >> 20, most=LARGEST_PICTURE >> 20)
             )
 
 
@@ -122,11 +131,11 @@ class Classes:
         """Starts a class. Raises TooMany if there are too many."""
         key, now = secrets.token_urlsafe(24), time.time()
         values: Values = {"key": _digest(key).encode(), "poll": _encode([0, 0, NONE]), "started": _encode(now)}
-        for _ in range(TRIES):
+        for _attempt in range(TRIES):
             code = "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
             if self.store.create(code, {CLASS: values}, now + 3600 * self.hours):
                 return Teaching(code, key)
-        raise TooMany("No class can be started at present. Try again later.")
+        raise TooMany(_("No class can be started at present. Try again later."))
 
     def open(self, code: str) -> "LiveClass":
         """Returns the class with a code, in upper or lower case. Raises UnknownClass."""
@@ -180,14 +189,16 @@ class LiveClass:
         except Changed:
             pass  # has joined before
         except TooMany:
-            raise TooMany(f"This class is full: it has {MOST_PARTICIPANTS} participants already.") from None
+            raise TooMany(
+                _("This class is full: it has {most} participants already.").format(most=MOST_PARTICIPANTS)
+            ) from None
 
     def set_nickname(self, participant: str, text: str) -> str:
         """Gives a participant a nickname, or none for an empty text. Returns it as it is shown.
 
         Raises ValueError if it has more than 40 characters.
         """
-        nickname = plain_line(text, LONGEST_NICKNAME, "A nickname")
+        nickname = plain_line(text, LONGEST_NICKNAME, NICKNAME_TOO_LONG)
         self._check_joined(participant)
         value = nickname.encode() or None
         self._write({NICKNAMES: {participant: value}}, None, MOST_PARTICIPANTS, is_shared=False)
@@ -248,7 +259,9 @@ class LiveClass:
         try:
             return self._change("poll", change, MOST_POLLS)
         except TooMany:
-            raise TooMany(f"A class has at most {MOST_POLLS} questions. Start another class.") from None
+            raise TooMany(
+                _("A class has at most {most} questions. Start another class.").format(most=MOST_POLLS)
+            ) from None
 
     def poll(self) -> Poll | None:
         """Returns the question of this moment, if there is one."""
@@ -266,9 +279,9 @@ class LiveClass:
         stored = self._class().get("poll")
         number, current, phase = _poll_state(stored)
         if phase == NONE or question_id != str(number):
-            raise ValueError("This question has ended. Answer the one that is open now, if there is one.")
+            raise ValueError(_("This question has ended. Answer the one that is open now, if there is one."))
         if phase != OPEN or round != current:
-            raise ValueError("This vote has ended.")
+            raise ValueError(_("This vote has ended."))
         answer = parse_answer(self._question(question_id), value)
         self._check_joined(participant)
         open_poll = Expectation(CLASS, "poll", stored)
@@ -278,7 +291,7 @@ class LiveClass:
                 {section: {participant: answer.to_json().encode()}}, open_poll, MOST_PARTICIPANTS, is_shared=False
             )
         except Changed:
-            raise ValueError("This vote has ended.") from None
+            raise ValueError(_("This vote has ended.")) from None
         return answer
 
     def own_answer(self, participant: str, question_id: str, round: int) -> Answer | None:
@@ -297,9 +310,9 @@ class LiveClass:
 
         def second(number: int, round_: int, phase: str) -> tuple[int, int, str]:
             if phase == REVEALED:
-                raise ValueError("The answer has been shown, so there is nothing to vote on. Ask another question.")
+                raise ValueError(_("The answer has been shown, so there is nothing to vote on. Ask another question."))
             if round_ == 2 and phase == CLOSED:
-                raise ValueError("The class has voted twice. Show the answer, or ask another question.")
+                raise ValueError(_("The class has voted twice. Show the answer, or ask another question."))
             return number, 2, OPEN
 
         self._move(second)
@@ -339,9 +352,9 @@ class LiveClass:
 
         Raises ValueError for an empty or long text or another link, and TooMany after 20 of one participant or 200.
         """
-        line = plain_line(text, LONGEST_MESSAGE, "A question")
+        line = plain_line(text, LONGEST_MESSAGE, MESSAGE_TOO_LONG)
         if not line:
-            raise ValueError("The question has no words yet. Write what you want to know.")
+            raise ValueError(_("The question has no words yet. Write what you want to know."))
         check_link(link)
         self._check_joined(participant)
         sender = hashlib.sha256(f"{self.code} {participant}".encode()).hexdigest()[:12]
@@ -355,9 +368,9 @@ class LiveClass:
             except Changed:
                 continue
             except TooMany:
-                raise TooMany("Your teacher has as many questions as fit. Ask in the room.") from None
+                raise TooMany(_("Your teacher has as many questions as fit. Ask in the room.")) from None
             return message_id
-        raise TooMany(f"You have sent {MOST_OWN_MESSAGES} questions, which is as many as fit.")
+        raise TooMany(_("You have sent {count} questions, which is as many as fit.").format(count=MOST_OWN_MESSAGES))
 
     def messages(self) -> tuple[Message, ...]:
         """Returns the questions from participants, oldest first."""
@@ -380,7 +393,7 @@ class LiveClass:
         """Marks a question from a participant as read. Raises ValueError if there is no such question."""
         stored = self.store.get(self.code, MESSAGES, message_id)
         if stored is None:
-            raise ValueError("There is no such question from a participant.")
+            raise ValueError(_("There is no such question from a participant."))
         value = _encode(json.loads(stored) | {"read": True})
         self._write({MESSAGES: {message_id: value}}, None, MOST_MESSAGES, is_shared=False)
 
@@ -434,7 +447,7 @@ class LiveClass:
         self, name: str, change: Callable[[bytes | None], tuple[Mapping[str, Values], T]], most: int = MOST_PARTICIPANTS
     ) -> T:
         """Writes what `change` makes of a value of the class, again if another change came in between."""
-        for _ in range(TRIES):
+        for _attempt in range(TRIES):
             stored = self._class().get(name)
             sections, result = change(stored)
             if not sections:
@@ -444,7 +457,7 @@ class LiveClass:
             except Changed:
                 continue
             return result
-        raise Changed("Too many changes at once. Try again.")
+        raise Changed(_("Too many changes at once. Try again."))
 
     def _move(self, move: Callable[[int, int, str], tuple[int, int, str]], *, needs_poll: bool = True) -> None:
         """Moves the poll on; nothing is written where it stays as it is."""
@@ -452,7 +465,7 @@ class LiveClass:
         def change(stored: bytes | None) -> tuple[Mapping[str, Values], None]:
             state = _poll_state(stored)
             if needs_poll and state[2] == NONE:
-                raise ValueError("There is no open question. Ask one first.")
+                raise ValueError(_("There is no open question. Ask one first."))
             new = move(*state)
             return ({CLASS: {"poll": _encode([*new])}} if new != state else {}), None
 
@@ -475,7 +488,7 @@ def normalize_code(code: str) -> str:
 def check_participant(participant: str) -> None:
     """Raises ValueError if this is not the id of a participant."""
     if not isinstance(participant, str) or not PARTICIPANT.fullmatch(participant):
-        raise ValueError("A participant has an id of 8 to 64 letters, digits, - and _.")
+        raise ValueError(_("A participant has an id of 8 to 64 letters, digits, - and _."))
 
 
 def check_link(link: str) -> None:
@@ -483,26 +496,27 @@ def check_link(link: str) -> None:
     match = LINK.fullmatch(link) if isinstance(link, str) and len(link) <= LONGEST_LINK else None
     if not match or not (PAGES / f"{match[1]}.py").is_file():
         raise ValueError(
-            f"A link is the name of a page and its state, such as explore?head=Head+1, of at most {LONGEST_LINK:,} "
-            "characters."
+            _(
+                "A link is the name of a page and its state, such as explore?head=Head+1, of at most {most} characters."
+            ).format(most=grouped(LONGEST_LINK))
         )
 
 
-def plain_line(text: str, longest: int, subject: str) -> str:
+def plain_line(text: str, longest: int, too_long: str) -> str:
     """Returns a text in one line, without control characters and those that change the direction of what follows.
 
     Raises ValueError if it has more than `longest` characters.
 
     Example:
-        >>> plain_line("  Ada\\u202e\\n L. ", 40, "A nickname")
+        >>> plain_line("  Ada\\u202e\\n L. ", 40, NICKNAME_TOO_LONG)
         'Ada L.'
     """
     if not isinstance(text, str):
-        raise ValueError(f"{subject} is a text.")
+        raise ValueError(_("This is no text."))
     shown = (" " if c.isspace() else c for c in text[: 10 * longest])
     line = " ".join("".join(c for c in shown if unicodedata.category(c)[0] != "C" or c == "\u200d").split())
     if len(line) > longest or len(text) > 10 * longest:
-        raise ValueError(f"{subject} has at most {longest} characters; this one has {len(text):,}.")
+        raise ValueError(_(too_long).format(most=longest, count=grouped(len(text))))
     return line
 
 

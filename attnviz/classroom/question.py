@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from attnviz.formatting import visible
+from attnviz.formatting import grouped, visible
+from attnviz.language import N_, _, plural
 from attnviz.lessons.checks import Check, Choice, NumberCheck, Quantities, Tap, find_quantity, token_weights
 from attnviz.lessons.prediction import is_predictable, normalized
 
@@ -21,6 +22,8 @@ MOST_PICKS = 64
 POINTS = 10
 LARGEST_NUMBER = 1e9
 LARGEST_JSON = 1 << 20  # characters
+TOO_MANY_ROWS = N_("A question has at most {most} rows of options: {count} are too many.")
+TOO_MANY_COLUMNS = N_("A question has at most {most} columns of options: {count} are too many.")
 
 
 @dataclass(frozen=True)
@@ -49,38 +52,45 @@ class Question:
     right: float | None = None
 
     def __post_init__(self) -> None:
-        _check_text(self.ask, LONGEST_ASK, "A question")
+        _check_text(self.ask, LONGEST_ASK, N_("A question is a text of at most {longest} characters."))
         if not self.ask.strip():
-            raise ValueError("The question has no words yet. Write what the class is to answer.")
-        for names, most, unit in ((self.rows, MOST_ROWS, "rows"), (self.columns, MOST_COLUMNS, "columns")):
+            raise ValueError(_("The question has no words yet. Write what the class is to answer."))
+        for names, most, too_many in (
+            (self.rows, MOST_ROWS, TOO_MANY_ROWS),
+            (self.columns, MOST_COLUMNS, TOO_MANY_COLUMNS),
+        ):
             if not isinstance(names, tuple) or len(names) > most:
-                raise ValueError(f"A question has at most {most} {unit} of options: {len(names)} are too many.")
+                raise ValueError(_(too_many).format(most=most, count=len(names)))
             for name in names:
-                _check_text(name, LONGEST_NAME, "An option")
+                _check_text(name, LONGEST_NAME, N_("An option is a text of at most {longest} characters."))
         if any(type(one) is not bool for one in (self.hides, self.numeric)):
-            raise ValueError("hides and numeric of a question are true or false.")
+            raise ValueError(_("hides and numeric of a question are true or false."))
         if any(type(one) is not int for one in (self.picks, self.points)):
-            raise ValueError("picks and points of a question are whole numbers.")
+            raise ValueError(_("picks and points of a question are whole numbers."))
         if (self.picks > 0) + (self.points > 0) + self.numeric != 1:
-            raise ValueError("A question is answered by picks, by points or by a number: by one of them.")
+            raise ValueError(_("A question is answered by picks, by points or by a number: by one of them."))
         if self.numeric:
             if self.columns or self.truth or self.rows != ("",) or self.picks or self.points:
-                raise ValueError("A question for a number has no options.")
+                raise ValueError(_("A question for a number has no options."))
             if self.right is not None and not _is_number(self.right):
-                raise ValueError("The right number of a question must be a number.")
+                raise ValueError(_("The right number of a question must be a number."))
             return
         if not (self.columns and self.rows) or self.size < 2:
-            raise ValueError("A question has at least two options. Ask about more.")
+            raise ValueError(_("A question has at least two options. Ask about more."))
         most = min(self.size, MOST_PICKS)
         if not 0 <= self.picks <= most or self.points not in (0, POINTS) or self.right is not None:
-            raise ValueError(f"A question allows 1 to {most} picks, or {POINTS} points, and has no right number.")
+            raise ValueError(
+                _("A question allows 1 to {most} picks, or {points} points, and has no right number.").format(
+                    most=most, points=POINTS
+                )
+            )
         if self.truth and (
             not isinstance(self.truth, tuple)
             or len(self.truth) != self.size
             or not all(_is_number(share) and share >= 0 for share in self.truth)
             or abs(math.fsum(self.truth) - 1) > 1e-6
         ):
-            raise ValueError("The truth of a question has a share for each option, 0 or more, and they add up to 1.")
+            raise ValueError(_("The truth of a question has a share for each option, 0 or more, and they add up to 1."))
 
     @property
     def size(self) -> int:
@@ -104,10 +114,10 @@ class Question:
         """Raises ValueError for what is no question."""
         table = _parse(text)
         if not isinstance(table, dict) or not table.keys() <= cls.__dataclass_fields__.keys() or "ask" not in table:
-            raise ValueError("This is no question of a class: its fields are others.")
+            raise ValueError(_("This is no question of a class: its fields are others."))
         for name in ("rows", "columns", "truth"):
             if not isinstance(table.get(name, []), list):
-                raise ValueError(f"This is no question of a class: its {name} are no list.")
+                raise ValueError(_("This is no question of a class: its {name} are no list.").format(name=name))
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in table.items()
         }
@@ -117,11 +127,15 @@ class Question:
 def text_question(ask: str, options: Sequence[str], right: str | None = None) -> Question:
     """Returns a question to choose one of up to six texts, of which one is right, or none."""
     if len(options) > MOST_TEXTS:
-        raise ValueError(f"A question has at most {MOST_TEXTS} texts to choose from; there are {len(options)}.")
+        raise ValueError(
+            _("A question has at most {most} texts to choose from; there are {count}.").format(
+                most=MOST_TEXTS, count=len(options)
+            )
+        )
     if len({*options}) < len(options) or not all(isinstance(option, str) and option.strip() for option in options):
-        raise ValueError("The texts to choose from must differ, and none may be empty.")
+        raise ValueError(_("The texts to choose from must differ, and none may be empty."))
     if right is not None and right not in options:
-        raise ValueError("The right text is not among those to choose from.")
+        raise ValueError(_("The right text is not among those to choose from."))
     truth = () if right is None else tuple(float(option == right) for option in options)
     return Question(ask, columns=tuple(options), picks=1, truth=truth)
 
@@ -130,14 +144,15 @@ def keys_question(
     query: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"], *, picks: int = 1, ask: str = ""
 ) -> Question:
     """Returns a question to pick the keys with the largest weights of a query. Masked keys, NaN, have no weight."""
-    beginning = "Which key has the largest weight" if picks == 1 else f"Which {picks} keys have the largest weights"
-    ask = ask or f"{beginning} of {_word(query)}?"
+    ask = ask or plural(
+        "Which key has the largest weight of {query}?", "Which {picks} keys have the largest weights of {query}?", picks
+    ).format(picks=picks, query=_word(query))
     return Question(ask, columns=_names(keys), picks=picks, truth=_shares(weights), hides=True)
 
 
 def points_question(query: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"], *, ask: str = "") -> Question:
     """Returns a question to spread ten points over keys as a query spreads its weights. NaN, masked, is no weight."""
-    ask = ask or f"Where does {_word(query)} look? Spread {POINTS} points."
+    ask = ask or _("Where does {query} look? Spread {points} points.").format(query=_word(query), points=POINTS)
     return Question(ask, columns=_names(keys), points=POINTS, truth=_shares(weights), hides=True)
 
 
@@ -147,13 +162,13 @@ def head_question(name: str, metric: Float[np.ndarray, "layers heads"], *, large
     Rows are layers and columns are heads, counted from 0. Equally good heads share the truth.
     """
     if metric.ndim != 2 or not np.isfinite(metric).any():
-        raise ValueError("A question about heads needs a value of the metric for at least one head.")
+        raise ValueError(_("A question about heads needs a value of the metric for at least one head."))
     best = np.nanmax(metric) if largest else np.nanmin(metric)
     layers, heads = metric.shape
     return Question(
-        ask=f"Which head is {name}?",
-        rows=tuple(f"Layer {layer}" for layer in range(layers)) if layers > 1 else ("",),
-        columns=tuple(f"Head {head}" for head in range(heads)),
+        ask=_("Which head is {name}?").format(name=name),
+        rows=tuple(_("Layer {layer}").format(layer=layer) for layer in range(layers)) if layers > 1 else ("",),
+        columns=tuple(_("Head {head}").format(head=head) for head in range(heads)),
         picks=1,
         truth=_shares(np.isclose(metric, best, rtol=1e-6, atol=1e-9).astype("f8").ravel()),
         hides=True,
@@ -166,7 +181,7 @@ def cells_question(
     """Returns a question to tap the cells of a map, such as those that a mask removes."""
     count = int(np.count_nonzero(cells))
     if not count:
-        raise ValueError("There is no such cell on this map, so there is nothing to find. Choose another mask.")
+        raise ValueError(_("There is no such cell on this map, so there is nothing to find. Choose another mask."))
     truth = _shares(cells.astype("f8").ravel())
     return Question(ask, _names(queries), _names(keys), picks=min(count, MOST_PICKS), truth=truth, hides=True)
 
@@ -221,29 +236,35 @@ def parse_answer(question: Question, value: Any) -> Answer:
     """
     if question.numeric:
         if not _is_number(value) or abs(value) > LARGEST_NUMBER:
-            raise ValueError("Write a number, such as 0.25.")
+            raise ValueError(_("Write a number, such as 0.25."))
         return Answer(number=float(value))
     if question.picks:
         if not isinstance(value, list) or not 1 <= len(value) <= question.picks:
-            raise ValueError(f"Tap {'one option' if question.picks == 1 else f'1 to {question.picks} options'}.")
+            raise ValueError(
+                plural("Tap one option.", "Tap 1 to {picks} options.", question.picks).format(picks=question.picks)
+            )
         counts = dict.fromkeys((_index(question, one) for one in value), 1)
         if len(counts) < len(value):
-            raise ValueError("Tap different options.")
+            raise ValueError(_("Tap different options."))
         return Answer(tuple(sorted(counts.items())))
     if not isinstance(value, dict) or len(value) > question.points:
-        raise ValueError(f"Spread up to {question.points} points over the options.")
+        raise ValueError(_("Spread up to {points} points over the options.").format(points=question.points))
     spread: dict[int, int] = {}
     for name, count in value.items():
         if type(count) is not int or not 0 <= count <= question.points:
-            raise ValueError(f"Points are whole numbers from 0 to {question.points}.")
+            raise ValueError(_("Points are whole numbers from 0 to {points}.").format(points=question.points))
         if not isinstance(name, str) or not name.isascii() or not name.isdecimal() or len(name) > 4:
             raise _no_option(question)
         index = _index(question, int(name))
         if index in spread:
-            raise ValueError("An option has its points once.")
+            raise ValueError(_("An option has its points once."))
         spread[index] = count
     if not 1 <= sum(spread.values()) <= question.points:
-        raise ValueError(f"Spread 1 to {question.points} points; these are {sum(spread.values())}.")
+        raise ValueError(
+            _("Spread 1 to {points} points; these are {given}.").format(
+                points=question.points, given=sum(spread.values())
+            )
+        )
     return Answer(tuple(sorted((index, count) for index, count in spread.items() if count)))
 
 
@@ -254,7 +275,7 @@ def _index(question: Question, value: Any) -> int:
 
 
 def _no_option(question: Question) -> ValueError:
-    return ValueError(f"There is no such option; this question has {question.size:,}.")
+    return ValueError(_("There is no such option; this question has {count}.").format(count=grouped(question.size)))
 
 
 def _is_number(value: Any) -> bool:
@@ -264,9 +285,9 @@ def _is_number(value: Any) -> bool:
     return type(value) is float and math.isfinite(value)
 
 
-def _check_text(text: Any, longest: int, subject: str) -> None:
+def _check_text(text: Any, longest: int, refusal: str) -> None:
     if not isinstance(text, str) or len(text) > longest or any("\ud800" <= c <= "\udfff" for c in text):
-        raise ValueError(f"{subject} is a text of at most {longest} characters.")
+        raise ValueError(_(refusal).format(longest=longest))
 
 
 def _names(tokens: Sequence[str]) -> tuple[str, ...]:
@@ -274,19 +295,21 @@ def _names(tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 def _word(query: str) -> str:
-    return f"“{_names([query])[0]}”"
+    return _("“{text}”").format(text=_names([query])[0])
 
 
 def _shares(weights: Shaped[np.ndarray, " options"]) -> tuple[float, ...]:
     if not is_predictable(weights):
-        raise ValueError("Only shares can be predicted: weights of 0 or more that are not all 0. Choose another query.")
+        raise ValueError(
+            _("Only shares can be predicted: weights of 0 or more that are not all 0. Choose another query.")
+        )
     return tuple(normalized(weights).tolist())
 
 
 def _parse(text: str) -> Any:
     if not isinstance(text, str) or len(text) > LARGEST_JSON:
-        raise ValueError(f"A question has at most {LARGEST_JSON:,} characters.")
+        raise ValueError(_("A question has at most {most} characters.").format(most=grouped(LARGEST_JSON)))
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise ValueError("This is no question of a class: it is no JSON.") from problem
+        raise ValueError(_("This is no question of a class: it is no JSON.")) from problem

@@ -20,6 +20,7 @@ from attnviz.classroom.store import (
     full_section,
     full_store,
 )
+from attnviz.language import _
 
 ALL = "attnviz:classes"  # a sorted set: codes by the time of their end
 CONNECTIONS = 32
@@ -147,7 +148,7 @@ class RedisStore:
             case b"unknown":
                 raise UnknownClass(code)
             case b"changed":
-                raise Changed("This has changed in the meantime. Try again.")
+                raise Changed(_("This has changed in the meantime. Try again."))
             case b"full":
                 raise full_section(most)
         return Versions(*map(int, result))
@@ -202,4 +203,6 @@ def _sentences() -> Iterator[None]:
         yield
     except redis.RedisError as problem:
         reason = re.sub(r"\S+:\d+\.?", "the server", str(problem))[:200]
-        raise StoreError(f"The classes in Redis cannot be read or written: {reason}") from problem
+        raise StoreError(
+            _("The classes in Redis cannot be read or written: {reason}").format(reason=reason)
+        ) from problem

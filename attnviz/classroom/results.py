@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from attnviz.classroom.question import Answer, Question
 from attnviz.formatting import number as format_number
 from attnviz.formatting import percent
+from attnviz.language import _, plural
 from attnviz.lessons.checks import NumberCheck
 from attnviz.lessons.prediction import total_variation
 
@@ -54,23 +55,33 @@ class Results:
         """Returns what the projector says; without the truth only how many have answered."""
         last = self.last
         if not last.answers:
-            return ("Nobody has answered yet.",)
-        sentences = [f"{_people(last.answers)} {'has' if last.answers == 1 else 'have'} answered."]
+            return (_("Nobody has answered yet."),)
+        sentences = [
+            plural("One person has answered.", "{count} people have answered.", last.answers).format(count=last.answers)
+        ]
         if last.median is not None:
-            sentences.append(f"The median is {format_number(last.median)}.")
+            sentences.append(_("The median is {number}.").format(number=format_number(last.median)))
         if not with_truth:
             return tuple(sentences)
         before = self.rounds[0] if len(self.rounds) > 1 and self.rounds[0].answers else None
         if self.question.right is not None:
-            sentences.append(f"The answer is {format_number(self.question.right)}.")
+            sentences.append(_("The answer is {number}.").format(number=format_number(self.question.right)))
         if last.share_right is not None:
-            earlier = "" if before is None else f"; before the discussion it was {percent(before.share_right or 0, 2)}"
-            sentences.append(
-                f"{percent(last.share_right, 2)} of the answers {'is' if last.answers == 1 else 'are'} right{earlier}."
+            sentence = plural("{share} of the answers is right", "{share} of the answers are right", last.answers)
+            earlier = (
+                _("; before the discussion it was {share}").format(share=percent(before.share_right or 0, 2))
+                if before
+                else ""
             )
+            sentences.append(f"{sentence.format(share=percent(last.share_right, 2))}{earlier}.")
         elif last.distance is not None:
-            earlier = "" if before is None else f"; before the discussion it was {format_number(before.distance or 0)}"
-            sentences.append(f"Half of the class is within {format_number(last.distance)} of the attention{earlier}.")
+            sentence = _("Half of the class is within {distance} of the attention")
+            earlier = (
+                _("; before the discussion it was {share}").format(share=format_number(before.distance or 0))
+                if before
+                else ""
+            )
+            sentences.append(f"{sentence.format(distance=format_number(last.distance))}{earlier}.")
         return tuple(sentences)
 
 
@@ -147,7 +158,3 @@ def _numbers(question: Question, answers: list[Answer]) -> RoundResults:
 def _share_right(question: Question, answers: list[Answer]) -> float | None:
     marks = [mark for answer in answers if (mark := is_right(question, answer)) is not None]
     return sum(marks) / len(marks) if marks else None
-
-
-def _people(count: int) -> str:
-    return "One person" if count == 1 else f"{count} people"

@@ -21,6 +21,7 @@ from attnviz.classroom.store import (
     full_section,
     full_store,
 )
+from attnviz.language import _
 
 LARGEST_FILE = 2 << 30  # bytes
 WAIT = 10_000  # ms for the write of another process
@@ -91,7 +92,7 @@ class SqliteStore:
                 one = "SELECT value FROM class_values WHERE code = ? AND section = ? AND name = ?"
                 stored = cursor.execute(one, (code, expected.section, expected.name)).fetchone()
                 if (stored and stored[0]) != expected.value:
-                    raise Changed("This has changed in the meantime. Try again.")
+                    raise Changed(_("This has changed in the meantime. Try again."))
             self._put(cursor, code, sections)
             for section in sections:
                 count = "SELECT count(*) FROM class_values WHERE code = ? AND section = ?"
@@ -191,4 +192,6 @@ def _sentences(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as problem:
         reason = getattr(problem, "strerror", None) or problem
-        raise StoreError(f"The classes in {path.name} cannot be read or written: {reason}.") from problem
+        raise StoreError(
+            _("The classes in {name} cannot be read or written: {reason}.").format(name=path.name, reason=reason)
+        ) from problem

@@ -7,6 +7,9 @@ processes at once; each write is one transaction.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+from attnviz.formatting import grouped
+from attnviz.language import _
+
 MOST_CLASSES = 1_000
 LARGEST_VALUE = 8 << 20  # bytes
 Values = Mapping[str, bytes | None]  # by name; None deletes a value
@@ -16,7 +19,11 @@ class UnknownClass(ValueError):
     """There is no class with this code, or it has ended."""
 
     def __init__(self, code: str) -> None:
-        super().__init__(f"There is no class {code}. Check the code for a typing error; a class may also have ended.")
+        super().__init__(
+            _("There is no class {code}. Check the code for a typing error; a class may also have ended.").format(
+                code=code
+            )
+        )
 
 
 class TooMany(ValueError):
@@ -91,15 +98,21 @@ def check_sizes(sections: Mapping[str, Values]) -> None:
     largest = max((len(value) for values in sections.values() for value in values.values() if value), default=0)
     if largest > LARGEST_VALUE:
         raise ValueError(
-            f"A class keeps at most {LARGEST_VALUE >> 20} MB in one value; this one has {largest:,} bytes."
+            _("A class keeps at most {most} MB in one value; this one has {count} bytes.").format(
+                most=LARGEST_VALUE >> 20, count=grouped(largest)
+            )
         )
 
 
 def full_store() -> TooMany:
     """Returns the error for a store that has as many classes as it may have."""
-    return TooMany(f"There are {MOST_CLASSES:,} classes already, and no more can be started. Try again later.")
+    return TooMany(
+        _("There are {count} classes already, and no more can be started. Try again later.").format(
+            count=grouped(MOST_CLASSES)
+        )
+    )
 
 
 def full_section(most: int) -> TooMany:
     """Returns the error for a section that has as many values as it may have."""
-    return TooMany(f"This class is full: it takes no more than {most:,} of these.")
+    return TooMany(_("This class is full: it takes no more than {most} of these.").format(most=grouped(most)))

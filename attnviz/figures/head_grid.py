@@ -11,7 +11,7 @@ from attnviz.figures.colorbar import colorbar
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import tiled
 from attnviz.figures.themes import COLOR_AXES
-from attnviz.language import _
+from attnviz.language import N_, _
 
 GAP = 2  # pixels between two heads
 TALL = 1.3  # a head's height for its width, at most
@@ -24,7 +24,7 @@ def head_grid(
     *,
     largest: float | None = None,
     chosen: Sequence[int] = (),
-    titles: tuple[str, str] = ("layers", "heads"),
+    titles: tuple[str, str] = (N_("layers"), N_("heads")),
 ) -> Chart[MosaicSpec]:
     """Draws values as colors from 0 to `largest`, by default the greatest value; NaN has no color.
 
@@ -54,8 +54,8 @@ def head_grid(
         chosen,
         **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar(0.0, largest)}},
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
-        xaxis={"title": {"text": titles[1], "standoff": 18}, "automargin": True, **_ticks(columns)},
-        yaxis={"title": {"text": titles[0], "standoff": 4}, "automargin": True, **_ticks(rows)},
+        xaxis={"title": {"text": _(titles[1]), "standoff": 18}, "automargin": True, **_ticks(columns)},
+        yaxis={"title": {"text": _(titles[0]), "standoff": 4}, "automargin": True, **_ticks(rows)},
     )  # fmt: skip
     return Chart(figure, spec)
 

@@ -14,6 +14,7 @@ from attnviz.figures.maps import Array, as_array, as_map
 from attnviz.figures.sentences import CELL_SENTENCES, CellSentences, label
 from attnviz.figures.themes import COLOR_AXES, GAP_CODE, LAST_CODE, light_figure
 from attnviz.formatting import visible
+from attnviz.language import _
 from attnviz.mechanism import Attention
 
 LABELS = 40  # labels that fit along an axis of a usual picture; the app's chart chooses anew when it is zoomed
@@ -76,7 +77,7 @@ def heatmap(
         layout[COLOR_AXES["codes"]] = {"cmin": 0, "cmax": LAST_CODE}
     layout["xaxis"] = {
         "range": [-0.5, keys - 0.5],
-        "title": {"text": "keys", "standoff": 24},
+        "title": {"text": _("keys"), "standoff": 24},
         "ticklabelstandoff": 3,
         "automargin": True,
         "autotickangles": [0, 90],  # slanted labels would leave the picture at its right edge, where plotly hides them
@@ -84,7 +85,7 @@ def heatmap(
     }
     layout["yaxis"] = {
         "range": [queries - 0.5, -0.5],
-        "title": {"text": "queries", "standoff": 9},
+        "title": {"text": _("queries"), "standoff": 9},
         "ticklabelstandoff": 3,
         "automargin": True,
         **_ticks(labels[0]),

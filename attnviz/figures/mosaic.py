@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from attnviz.figures.chart_spec import Chart, MosaicSpec
 from attnviz.figures.maps import Array, as_array, as_maps
 from attnviz.figures.themes import COLOR_AXES, FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, light_figure
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.mechanism import Attention
 
 FINE = 40
@@ -26,7 +26,7 @@ def mosaic(
     row_names: Sequence[str] = (),
     column_names: Sequence[str] = (),
     chosen: Sequence[int] = (),
-    titles: tuple[str, str] = ("heads", "layers"),
+    titles: tuple[str, str] = (N_("heads"), N_("layers")),
     labels: Sequence[str] = (),
     blank: Bool[Array, "heads height width"] | None = None,
     aspect: float | None = None,
@@ -79,8 +79,8 @@ def mosaic(
         **{COLOR_AXES["codes"]: {"cmin": 0, "cmax": LAST_CODE}},
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
         annotations=written,
-        xaxis={"side": "top"} | (_title(titles[1]) if row_names else {}) | column_ticks,
-        yaxis=(_title(titles[0]) if row_names else {}) | row_ticks,
+        xaxis={"side": "top"} | (_title(_(titles[1])) if row_names else {}) | column_ticks,
+        yaxis=(_title(_(titles[0])) if row_names else {}) | row_ticks,
     )  # fmt: skip
     return Chart(figure, spec)
 

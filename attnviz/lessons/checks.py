@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.formatting import enumeration, visible
+from attnviz.language import _
 
 Quantities = Mapping[str, float]  # what a page has computed, by name
 TOLERANCE = 0.0051  # numbers are read with two decimals
@@ -75,7 +76,9 @@ class Condition:
         """Raises ValueError if the text is not a condition."""
         match = re.fullmatch(rf"(.+?) ([{OPERATORS}]) (.+)", text.strip())
         if not match:
-            raise ValueError(f"“{text}” is not a condition; expected is, for example, “largest weight < 0.25”.")
+            raise ValueError(
+                _("“{text}” is not a condition; expected is, for example, “largest weight < 0.25”.").format(text=text)
+            )
         return cls(*match.groups())
 
     def is_right(self, answer: object, quantities: Quantities) -> bool:
@@ -96,7 +99,11 @@ def find_quantity(name: str, quantities: Quantities) -> float:
     """Raises ValueError if the page has no such quantity."""
     if name not in quantities:
         known = [*quantities][:MOST_NAMES] + ["…"] * (len(quantities) > MOST_NAMES)
-        raise ValueError(f"This page has no “{name}”; it has {enumeration(known) or 'no numbers to check'}.")
+        raise ValueError(
+            _("This page has no “{name}”; it has {names}.").format(
+                name=name, names=enumeration(known) or _("no numbers to check")
+            )
+        )
     return quantities[name]
 
 

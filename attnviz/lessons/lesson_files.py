@@ -8,13 +8,14 @@ from urllib.parse import urlencode
 
 from attnviz.app_files import ASSETS
 from attnviz.formatting import enumeration
+from attnviz.language import N_, _
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 
 FOLDER = ASSETS / "lessons"
 PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer")
 LESSON, STEP = "lesson", "lesson-step"  # link parameters
 LARGEST = 64 * 1024  # bytes of a file
-TOO_LARGE = f"A lesson has at most {LARGEST // 1024} KB."
+TOO_LARGE = N_("A lesson has at most {size} KB.")
 MOST_STEPS = 12
 MOST_TAPS = 5
 ENGLISH = "en"  # of a lesson that does not say its language
@@ -27,7 +28,9 @@ STEP_OPTIONAL: dict[str, type] = {
     "page": str, "state": dict, "choose": list, "right": str, "tap": int, "number": str, "reach": str, "holds": list,
 }  # fmt: skip
 CHECKS = ("choose", "tap", "number", "reach")
-TYPE_NAMES: dict[type, str] = {str: "text in quotes", dict: "a table", list: "a list", int: "a whole number"}
+TYPE_NAMES: dict[type, str] = {
+    str: N_("text in quotes"), dict: N_("a table"), list: N_("a list"), int: N_("a whole number"),
+}  # fmt: skip
 State = tuple[tuple[str, str], ...]  # parameters of a link; one that has several values comes several times
 
 
@@ -83,30 +86,32 @@ def read_lesson(path: Path) -> Lesson:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
     except OSError as problem:
-        raise ValueError(f"It cannot be read: {problem.strerror}.") from problem
+        raise ValueError(_("It cannot be read: {reason}.").format(reason=problem.strerror)) from problem
     return parse_lesson(path.stem, decode(content))
 
 
 def decode(content: bytes) -> str:
     """Returns the text of a file. Raises ValueError if it is too large or is not UTF-8."""
     if len(content) > LARGEST:
-        raise ValueError(TOO_LARGE)
+        raise ValueError(_(TOO_LARGE).format(size=LARGEST // 1024))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        raise ValueError(f"It is not UTF-8 text: byte {problem.start + 1} is none. Save it as UTF-8.") from problem
+        raise ValueError(
+            _("It is not UTF-8 text: byte {number} is none. Save it as UTF-8.").format(number=problem.start + 1)
+        ) from problem
 
 
 def parse_table(text: str) -> dict:
     """Returns the table of a TOML text, whatever its fields are. Raises ValueError if it is not TOML."""
     if len(text) > LARGEST:  # a text in UTF-8 has at least as many bytes as characters
-        raise ValueError(TOO_LARGE)
+        raise ValueError(_(TOO_LARGE).format(size=LARGEST // 1024))
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise ValueError(f"It is not TOML: {problem}.") from problem
+        raise ValueError(_("It is not TOML: {problem}.").format(problem=problem)) from problem
     except RecursionError as problem:
-        raise ValueError("It is not a lesson: its lists or tables are nested too deeply.") from problem
+        raise ValueError(_("It is not a lesson: its lists or tables are nested too deeply.")) from problem
 
 
 def parse_lesson(name: str, text: str) -> Lesson:
@@ -121,23 +126,28 @@ class _Parser:
         self.lines = text.splitlines()
 
     def lesson(self, name: str, table: dict) -> Lesson:
-        self.check_fields(table, REQUIRED, OPTIONAL, "The lesson")
+        self.check_fields(table, REQUIRED, OPTIONAL, _("The lesson"))
         state = self.state(table.get("state", {}), 0)
         language = table.get("language", ENGLISH)
         if not re.fullmatch(LANGUAGE, language):
-            problem = f"language is “{language:.40}”; expected is a code such as en, de or pt-BR."
+            problem = _("language is “{language}”; expected is a code such as en, de or pt-BR.")
+            problem = problem.format(language=f"{language:.40}")
             raise self.error(problem, 0, "language")
         steps = [one for field in STEPS for one in table.get(field, [])]
         if len(steps) > MOST_STEPS:
-            raise ValueError(f"A lesson has at most {MOST_STEPS} steps; it has {len(steps)}.")
+            raise ValueError(
+                _("A lesson has at most {most} steps; it has {count}.").format(most=MOST_STEPS, count=len(steps))
+            )
         page = self.page(table["page"], 0)
         parsed = []
         for number, step in enumerate(steps, 1):
             if not isinstance(step, dict):
                 raise ValueError(
-                    f"Step {number} is no table: write [[steps]], and below it ask = '…' and answer = '…'."
+                    _("Step {number} is no table: write [[steps]], and below it ask = '…' and answer = '…'.").format(
+                        number=number
+                    )
                 )
-            self.check_fields(step, STEP_REQUIRED, STEP_OPTIONAL, f"Step {number}", number)
+            self.check_fields(step, STEP_REQUIRED, STEP_OPTIONAL, _("Step {number}").format(number=number), number)
             is_new = "page" in step or "state" in step
             page = self.page(step.get("page", page), number)
             own = self.state(step.get("state", {}), number) if is_new else state if number == 1 else None
@@ -149,7 +159,11 @@ class _Parser:
 
     def page(self, page: str, step: int) -> str:
         if page not in PAGES:
-            raise self.error(f"page is “{page}”; expected is one of {', '.join(PAGES)}.", step, "page")
+            raise self.error(
+                _("page is “{page}”; expected is one of {pages}.").format(page=page, pages=", ".join(PAGES)),
+                step,
+                "page",
+            )
         return page
 
     def state(self, state: dict, step: int) -> State:
@@ -158,26 +172,41 @@ class _Parser:
     def link_parameters(self, name: str, value: object, step: int) -> list[tuple[str, str]]:
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(one, str | int | float) for one in values):
-            problem = f"{name} in the state is {value!r:.40}; expected is text, a number, true or false."
+            problem = _("{name} in the state is {value}; expected is text, a number, true or false.")
+            problem = problem.format(name=name, value=f"{value!r:.40}")
             raise self.error(problem, step, "state")
         return [(name, str(one).lower() if isinstance(one, bool) else str(one)) for one in values]
 
     def check(self, step: dict, number: int) -> Check | None:
         names = [name for name in CHECKS if name in step]
         if len(names) > 1:
-            raise self.error(f"Step {number} has {enumeration(names)}; it may have one of them.", number, names[1])
+            raise self.error(
+                _("Step {number} has {names}; it may have one of them.").format(
+                    number=number, names=enumeration(names)
+                ),
+                number,
+                names[1],
+            )
         if ("right" in step) != ("choose" in step):
-            raise self.error(f"Step {number} needs both choose and right, or neither.", number, "right")
+            raise self.error(
+                _("Step {number} needs both choose and right, or neither.").format(number=number), number, "right"
+            )
         if "choose" in step:
             options = step["choose"]
             if not all(isinstance(one, str) and one.strip() for one in options) or len({*options}) < len(options):
-                raise self.error("choose is a list of different texts in quotes.", number, "choose")
+                raise self.error(_("choose is a list of different texts in quotes."), number, "choose")
             if step["right"] not in options:
-                raise self.error(f"right is “{step['right']}”, which is not one of choose.", number, "right")
+                raise self.error(
+                    _("right is “{right}”, which is not one of choose.").format(right=step["right"]), number, "right"
+                )
             return Choice(tuple(options), step["right"])
         if "tap" in step:
             if not 1 <= step["tap"] <= MOST_TAPS:
-                raise self.error(f"tap is {step['tap']}; expected is 1 to {MOST_TAPS} tokens.", number, "tap")
+                raise self.error(
+                    _("tap is {count}; expected is 1 to {most} tokens.").format(count=step["tap"], most=MOST_TAPS),
+                    number,
+                    "tap",
+                )
             return Tap(step["tap"])
         if "number" in step:
             return NumberCheck(step["number"])
@@ -194,16 +223,26 @@ class _Parser:
     ) -> None:
         known = {**required, **optional}
         if missing := [name for name in required if name not in table]:
-            raise self.error(f"{subject} has no {enumeration(missing)}.", step)
+            raise self.error(_("{subject} has no {names}.").format(subject=subject, names=enumeration(missing)), step)
         if unknown := [name for name in table if name not in known]:
             raise self.error(
-                f"{subject} has {enumeration(unknown)}; known are {enumeration([*known])}.", step, unknown[0]
+                _("{subject} has {names}; known are {known}.").format(
+                    subject=subject, names=enumeration(unknown), known=enumeration([*known])
+                ),
+                step,
+                unknown[0],
             )
         for name, value in table.items():
             if not isinstance(value, known[name]) or isinstance(value, bool):
-                raise self.error(f"{name} is {value!r:.40}; expected is {TYPE_NAMES[known[name]]}.", step, name)
+                raise self.error(
+                    _("{name} is {value}; expected is {kind}.").format(
+                        name=name, value=f"{value!r:.40}", kind=_(TYPE_NAMES[known[name]])
+                    ),
+                    step,
+                    name,
+                )
             if isinstance(value, str) and not value.strip():
-                raise self.error(f"{subject} has an empty {name}.", step, name)
+                raise self.error(_("{subject} has an empty {name}.").format(subject=subject, name=name), step, name)
 
     def error(self, problem: str, step: int, field: str = "") -> ValueError:
         """Returns an error that names the line of a field of a step, or of the lesson itself (step 0)."""
@@ -212,4 +251,4 @@ class _Parser:
         after = [
             i for i in range(first, len(self.lines)) if field and re.match(rf"\s*{re.escape(field)}\s*=", self.lines[i])
         ]
-        return ValueError(f"Line {(after or [first])[0] + 1}: {problem}")
+        return ValueError(_("Line {number}: {problem}").format(number=(after or [first])[0] + 1, problem=problem))

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from attnviz.formatting import enumeration
+from attnviz.formatting import enumeration, grouped
+from attnviz.language import _
 from attnviz.lessons.lesson_files import (
     LESSON,
     OPTIONAL,
@@ -100,19 +101,25 @@ def parse_address(text: str) -> Place:
     """
     text = text.strip()
     if len(text) > LONGEST_ADDRESS:
-        raise ValueError(f"This address has {len(text):,} characters; a step may have {LONGEST_ADDRESS:,}.")
+        raise ValueError(
+            _("This address has {count} characters; a step may have {LONGEST_ADDRESS}.").format(
+                count=grouped(len(text)), LONGEST_ADDRESS=grouped(LONGEST_ADDRESS)
+            )
+        )
     if not text.isprintable():
-        raise ValueError("This address has characters that no address has. Copy it again from the browser.")
+        raise ValueError(_("This address has characters that no address has. Copy it again from the browser."))
     try:
         parts = urlsplit(text)
         state = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=100)
     except ValueError as problem:
         raise ValueError(
-            "This is not an address. Copy it from the browser, where the page is as you want it."
+            _("This is not an address. Copy it from the browser, where the page is as you want it.")
         ) from problem
     page = parts.path.rstrip("/").rpartition("/")[2]
     if page not in PAGES:
-        raise ValueError(f"This is not the address of a page with lessons, which are {enumeration(PAGES)}.")
+        raise ValueError(
+            _("This is not the address of a page with lessons, which are {PAGES}.").format(PAGES=enumeration(PAGES))
+        )
     return page, tuple((name, value) for name, value in state if name not in OF_THE_READER)
 
 

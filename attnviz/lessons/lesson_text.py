@@ -7,8 +7,9 @@ import zlib
 from collections.abc import Mapping
 from itertools import groupby
 
+from attnviz.language import _
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
-from attnviz.lessons.lesson_files import ENGLISH, LARGEST, TOO_LARGE, Lesson, LessonStep, State
+from attnviz.lessons.lesson_files import ENGLISH, LARGEST, Lesson, LessonStep, State
 
 IN_LINK = "text."  # how the name of a lesson begins whose text is in the link
 LONGEST_NAME = 8000  # characters of a link that all browsers and servers take
@@ -84,13 +85,14 @@ def text_in_link(name: str) -> str:
         # Never more than a lesson has, whatever the packed text would become.
         content = unpack.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), LARGEST + 1)
         if len(content) > LARGEST:
-            raise ValueError(TOO_LARGE)
+            raise ValueError("too large")
         if not unpack.eof:
             raise ValueError("cut off")
         return content.decode()
     except (ValueError, binascii.Error, zlib.error) as problem:
-        message = "The lesson in this link cannot be read: part of the link is missing. Copy the whole address again."
-        raise ValueError(message) from problem
+        raise ValueError(
+            _("The lesson in this link cannot be read: part of the link is missing. Copy the whole address again.")
+        ) from problem
 
 
 def _step_table(step: LessonStep, page: str, is_first: bool) -> Table:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attnviz.formatting import significant
 from attnviz.inputs import Inputs
+from attnviz.language import N_, _
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Hard, Identity, Normalizer, Softmax, Uniform
 from attnviz.scores import Score
@@ -42,12 +43,12 @@ class Exact(Score):
 
 
 # From the dictionary to weights that no longer depend on the query.
-EXACT = "exact match"
+EXACT = N_("exact match")
 SOFTNESS: dict[str, Normalizer] = {
     EXACT: Identity(),
-    "hard": Hard(),
+    N_("hard"): Hard(),
     **{f"T = {temperature:g}": Softmax(temperature) for temperature in (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)},
-    "uniform": Uniform(),
+    N_("uniform"): Uniform(),
 }
 
 
@@ -71,14 +72,17 @@ class Entry:
     def __post_init__(self) -> None:
         if not 0 < len(self.word.strip()) <= LONGEST_WORD or ";" in self.word or not self.word.isprintable():
             raise ValueError(
-                f"A word has 1 to {LONGEST_WORD} visible characters and no semicolon, not “{self.word[:40]}”. "
-                "Write another one."
+                _(
+                    "A word has 1 to {LONGEST_WORD} visible characters and no semicolon, not “{word}”. "
+                    "Write another one."
+                ).format(LONGEST_WORD=LONGEST_WORD, word=self.word[:40])
             )
         for name, number, largest in (("x", self.x, SIDE), ("y", self.y, SIDE), ("value", self.value, LARGEST_VALUE)):
             if not abs(number) <= largest:
                 raise ValueError(
-                    f"The {name} of {self.word} must be a number from −{largest:g} to {largest:g}; "
-                    f"it is {significant(number)}."
+                    _("The {name} of {word} must be a number from −{largest:g} to {largest:g}; it is {number}.").format(
+                        name=name, word=self.word, largest=largest, number=significant(number)
+                    )
                 )
 
     def __str__(self) -> str:
@@ -104,7 +108,9 @@ class Dictionary:
     def __post_init__(self) -> None:
         if not FEWEST <= len(self.entries) <= MOST:
             raise ValueError(
-                f"The table must have {FEWEST} to {MOST} rows; it has {len(self.entries)}. Add or delete some."
+                _("The table must have {FEWEST} to {MOST} rows; it has {count}. Add or delete some.").format(
+                    FEWEST=FEWEST, MOST=MOST, count=len(self.entries)
+                )
             )
 
     @classmethod
@@ -222,5 +228,7 @@ def _jumps(dictionary: Dictionary, query: Point, mechanism: Mechanism) -> bool:
 def _parse_entry(text: str) -> Entry:
     *numbers, word = text.strip().split(",", maxsplit=3)
     if len(numbers) != 3 or not all(re.fullmatch(r"\s*[+-]?\d{1,9}(\.\d{1,4})?\s*", number) for number in numbers):
-        raise ValueError(f"An entry is expected as x,y,value,word, such as 1.5,0.5,4,cat; “{text[:40]}” is none.")
+        raise ValueError(
+            _("An entry is expected as x,y,value,word, such as 1.5,0.5,4,cat; “{text}” is none.").format(text=text[:40])
+        )
     return Entry(word.strip(), *map(float, numbers))

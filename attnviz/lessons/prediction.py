@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.language import _
+
 
 def shares(points: Mapping[int, int | float], keys: int) -> Float[np.ndarray, " keys"]:
     """Returns points for some keys as a distribution over all of them; if all points are 0, those keys are equal.
@@ -18,10 +20,12 @@ def shares(points: Mapping[int, int | float], keys: int) -> Float[np.ndarray, " 
     prediction = np.zeros(keys)
     for key, count in points.items():
         if not 0 <= key < keys:
-            raise ValueError(f"A prediction is about keys 0 to {keys - 1}; it has key {key}.")
+            raise ValueError(
+                _("A prediction is about keys 0 to {keys}; it has key {key}.").format(keys=keys - 1, key=key)
+            )
         prediction[key] = count
     if not points or not np.isfinite(prediction).all() or (prediction < 0).any():
-        raise ValueError("A prediction gives points, 0 or more, to at least one key.")
+        raise ValueError(_("A prediction gives points, 0 or more, to at least one key."))
     if not prediction.any():
         prediction[list(points)] = 1
     return normalized(prediction)
@@ -52,11 +56,16 @@ def total_variation(prediction: Float[np.ndarray, " keys"], weights: Float[np.nd
     """
     if prediction.shape != weights.shape:
         raise ValueError(
-            f"A prediction has a share for each key; it has {len(prediction)}, and there are {len(weights)} weights."
+            _("A prediction has a share for each key; it has {count}, and there are {count_2} weights.").format(
+                count=len(prediction), count_2=len(weights)
+            )
         )
     if not (is_predictable(prediction) and is_predictable(weights)):
         raise ValueError(
-            "Only shares can be compared: weights of 0 or more that are not all 0. Choose another normalizer or query."
+            _(
+                "Only shares can be compared: weights of 0 or more that are not all 0. Choose another "
+                "normalizer or query."
+            )
         )
     return float(np.abs(normalized(prediction) - normalized(weights)).sum() / 2)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Literal
 
+from attnviz.language import N_, _, plural
 from attnviz.masks.terms import Number, Term, Variable
 
 ComparisonSign = Literal["<", "<=", "==", "!=", ">=", ">"]
@@ -13,17 +14,18 @@ COMPARISONS: dict[ComparisonSign, Callable[[Any, Any], Any]] = {
 OPPOSITE: dict[ComparisonSign, ComparisonSign] = {"<": ">=", "<=": ">", "==": "!=", "!=": "==", ">=": "<", ">": "<="}
 MIRRORED: dict[ComparisonSign, ComparisonSign] = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">=": "<=", ">": "<"}
 PHRASES = {
-    "<": "is less than", "<=": "is at most", "==": "is", "!=": "is not", ">=": "is at least", ">": "is more than"
+    "<": N_("is less than"), "<=": N_("is at most"), "==": N_("is"), "!=": N_("is not"), ">=": N_("is at least"),
+    ">": N_("is more than"),
 }  # fmt: skip
 KEY_AND_QUERY = {
-    "<": "is before it",
-    "<=": "is not after it",
-    "==": "is at the same position",
-    "!=": "is not at the same position",
-    ">=": "is not before it",
-    ">": "is after it",
+    "<": N_("the key is before it"),
+    "<=": N_("the key is not after it"),
+    "==": N_("the key is at the same position"),
+    "!=": N_("the key is not at the same position"),
+    ">=": N_("the key is not before it"),
+    ">": N_("the key is after it"),
 }
-OWNERS = {"q": "the query", "k": "the key", "h": "the head"}
+OWNERS = {"q": N_("the query"), "k": N_("the key"), "h": N_("the head")}
 
 
 def describe_comparison(left: Term, sign: ComparisonSign, right: Term) -> str:
@@ -37,16 +39,21 @@ def describe_comparison(left: Term, sign: ComparisonSign, right: Term) -> str:
     if isinstance(left, Number) or (left, right) == (q, k):
         left, sign, right = right, MIRRORED[sign], left
     if (left, right) == (k, q):
-        return f"the key {KEY_AND_QUERY[sign]}"
+        return _(KEY_AND_QUERY[sign])
     if isinstance(right, Number) and isinstance(left, Variable) and left.name in OWNERS:
         # Positions count from 0, so that the first 3 are those below 3.
         count = right.number + (sign in ("<=", ">"))
-        one, several = ("is", "is one of") if sign in ("<", "<=") else ("is not", "is not one of")
+        inside = sign in ("<", "<=")
         if sign in ("<", "<=", ">", ">=") and count >= 1:
-            return f"{OWNERS[left.name]} {one if count == 1 else several} the first" + f" {count}" * (count > 1)
+            sentence = (
+                plural("{owner} is the first", "{owner} is one of the first {count}", count)
+                if inside
+                else plural("{owner} is not the first", "{owner} is not one of the first {count}", count)
+            )
+            return sentence.format(owner=_(OWNERS[left.name]), count=count)
     return f"{left.describe()} {describe_limit(sign, right)}"
 
 
 def describe_limit(sign: ComparisonSign, right: Term) -> str:
     """Returns a comparison in English without its left side, such as “is at most 4”."""
-    return f"{PHRASES[sign]} {right.describe()}"
+    return f"{_(PHRASES[sign])} {right.describe()}"

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from attnviz.language import _
 from attnviz.masks.direction import Causal, PrefixLM
 from attnviz.masks.mask import Array, Mask, Not, Symbol
 from attnviz.masks.segments import BlockCausal, Chunked, Padding
@@ -65,9 +66,15 @@ def readings(named_mask: NamedMask, size: int, queries: int, keys: int) -> tuple
     Raises ValueError if the size is too small, or there are no queries or keys.
     """
     if named_mask.size and size < named_mask.least:
-        raise ValueError(f"{named_mask.name} needs a size of {named_mask.least} or more; it got {size}.")
+        raise ValueError(
+            _("{name} needs a size of {least} or more; it got {size}.").format(
+                name=named_mask.name, least=named_mask.least, size=size
+            )
+        )
     if min(queries, keys) < 1:
-        raise ValueError(f"Give at least one query and one key; there are {queries} and {keys}.")
+        raise ValueError(
+            _("Give at least one query and one key; there are {queries} and {keys}.").format(queries=queries, keys=keys)
+        )
     return tuple(_read_convention(convention, size, queries, keys) for convention in named_mask.conventions)
 
 
@@ -129,7 +136,11 @@ def need_equal_lengths(make: Callable[[int, int], Mask]) -> Callable[[int, int, 
 
     def mask(size: int, queries: int, keys: int) -> Mask:
         if queries != keys:
-            raise ValueError(f"This takes as many queries as keys; here there are {queries} and {keys}.")
+            raise ValueError(
+                _("This takes as many queries as keys; here there are {queries} and {keys}.").format(
+                    queries=queries, keys=keys
+                )
+            )
         return make(size, keys)
 
     return mask
@@ -151,8 +162,12 @@ class Nearest(Mask):
         return (q % step == k % step) & _in_window(q // step, k // step, last, self.kernel // 2, (self.kernel - 1) // 2)
 
     def condition(self) -> str:
-        step = "" if self.dilation == 1 else f" of those a multiple of {self.dilation} positions away"
-        return f"the key is one of the {self.kernel} nearest to it{step}"
+        step = (
+            ""
+            if self.dilation == 1
+            else _(" of those a multiple of {dilation} positions away").format(dilation=self.dilation)
+        )
+        return _("the key is one of the {kernel} nearest to it{step}").format(kernel=self.kernel, step=step)
 
 
 @dataclass(frozen=True)
@@ -170,10 +185,10 @@ class MixedUpNeighborhood2D(Mask):
         return rows & _in_window(q % self.width, k % self.width, self.height - 1, half, half)
 
     def condition(self) -> str:
-        return (
-            f"on a grid of {self.height} × {self.width}, the key is in the square of {self.kernel} × {self.kernel} "
-            f"around it, moved inwards at the edges of one of {self.width} × {self.height}"
-        )
+        return _(
+            "on a grid of {height} × {width}, the key is in the square of {kernel} × {kernel} "
+            "around it, moved inwards at the edges of one of {width} × {height}"
+        ).format(height=self.height, width=self.width, kernel=self.kernel)
 
 
 def _in_window(q: Array, k: Array, last: Array | int, before: int, after: int) -> Array:
@@ -186,7 +201,11 @@ def _natten(dilation: int) -> Callable[[int, int, int], Mask]:
     def make(size: int, positions: int) -> Mask:
         if not 2 <= size <= positions // dilation:
             times = f" times the dilation of {dilation}" if dilation > 1 else ""
-            raise ValueError(f"NATTEN takes a kernel of 2 or more that{times} is at most {positions}; it got {size}.")
+            raise ValueError(
+                _("NATTEN takes a kernel of 2 or more that{times} is at most {positions}; it got {size}.").format(
+                    times=times, positions=positions, size=size
+                )
+            )
         return Nearest(positions, size, dilation)
 
     return need_equal_lengths(make)
@@ -199,8 +218,10 @@ def _on_grid(make: Callable[[int, int, int], Mask]) -> Callable[[int, int, int],
         height, width = squarest_grid(positions)
         if size % 2 == 0 or not 3 <= size <= height:
             raise ValueError(
-                f"A square kernel of {size} does not fit: it must be odd, 3 or more, and no larger than the grid, "
-                f"which is {height} × {width} for {positions} positions."
+                _(
+                    "A square kernel of {size} does not fit: it must be odd, 3 or more, and no larger "
+                    "than the grid, which is {height} × {width} for {positions} positions."
+                ).format(size=size, height=height, width=width, positions=positions)
             )
         return make(height, width, size)
 
@@ -209,7 +230,9 @@ def _on_grid(make: Callable[[int, int, int], Mask]) -> Callable[[int, int, int],
 
 def _longformer(size: int, positions: int) -> Mask:
     if size % 2 or size < 4:  # at 2 its sliding chunks fail
-        raise ValueError(f"Longformer takes an even window of 4 or more, half of it on each side; it got {size}.")
+        raise ValueError(
+            _("Longformer takes an even window of 4 or more, half of it on each side; it got {size}.").format(size=size)
+        )
     return Band(size // 2)
 
 

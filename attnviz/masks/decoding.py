@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
+from attnviz.language import _
 from attnviz.masks.mask import Array, Mask, require_at_least
 from attnviz.masks.terms import take
 
@@ -30,7 +31,7 @@ class Sinks(Mask):
         return (k < self.size) & (k <= q)
 
     def condition(self) -> str:
-        return f"the key is one of the first {self.size} and not after it"
+        return _("the key is one of the first {size} and not after it").format(size=self.size)
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,9 @@ class SinksAndWindow(Mask):
         return (k <= q) & ((k < self.sinks) | (q - k < self.window))
 
     def condition(self) -> str:
-        return (
-            f"the key is not after it and is either one of the first {self.sinks} or one of the last {self.window} "
-            "up to it"
-        )
+        return _(
+            "the key is not after it and is either one of the first {sinks} or one of the last {window} up to it"
+        ).format(sinks=self.sinks, window=self.window)
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,10 @@ class Tree(Mask):
         for node, parent in enumerate(self.parents):
             if not -1 <= parent < node:
                 raise ValueError(
-                    f"Tree needs the parent of node {node} to be a node before it, or −1 for the prefix; "
-                    f"it got {parent}."
+                    _(
+                        "Tree needs the parent of node {node} to be a node before it, or −1 for the "
+                        "prefix; it got {parent}."
+                    ).format(node=node, parent=parent)
                 )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
@@ -112,10 +114,10 @@ class Tree(Mask):
 
     def condition(self) -> str:
         parents = ", ".join(map(str, self.parents))
-        return (
-            f"the key is one of the first {self.prefix}, or leads to it in the tree that follows (parents {parents}), "
-            "or stands at its own position"
-        )
+        return _(
+            "the key is one of the first {prefix}, or leads to it in the tree that follows "
+            "(parents {parents}), or stands at its own position"
+        ).format(prefix=self.prefix, parents=parents)
 
 
 MASKS = (Sinks, SinksAndWindow, Tree)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from attnviz.language import _
 from attnviz.masks.mask import Array, Mask, Shifted, require_at_least, require_choice
 
 
@@ -20,10 +21,10 @@ class Full(Mask):
         return q >= 0
 
     def condition(self) -> str:
-        return "both are there"
+        return _("both are there")
 
     def describe(self) -> str:
-        return "Every query sees every key."
+        return _("Every query sees every key.")
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,12 @@ class Causal(Mask):
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         if self.align == "bottom right":
-            raise ValueError("Causal bottom right depends on the lengths: call bind(queries, keys, heads) first.")
+            raise ValueError(_("Causal bottom right depends on the lengths: call bind(queries, keys, heads) first."))
         return k <= q
 
     def condition(self) -> str:
-        suffix = "" if self.align == "top left" else ", both counted from the last"
-        return f"the key is not after it{suffix}"
+        suffix = "" if self.align == "top left" else _(", both counted from the last")
+        return _("the key is not after it{suffix}").format(suffix=suffix)
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class PrefixLM(Mask):
         return (k < self.prefix) | (k <= q)
 
     def condition(self) -> str:
-        return f"the key is one of the first {self.prefix}, or is not after it"
+        return _("the key is one of the first {prefix}, or is not after it").format(prefix=self.prefix)
 
 
 MASKS = (Full, Causal, PrefixLM)

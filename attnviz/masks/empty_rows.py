@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attnviz.language import _
+
 EmptyRowName = Literal["zeros", "NaN", "uniform", "finite fill"]
 
 
@@ -83,10 +85,16 @@ def masked_softmax(
         return torch.softmax(scores + torch.where(allowed, 0.0, floor), -1)
     if convention == "finite fill":
         if not -math.inf < fill < 0:
-            raise ValueError(f"A finite fill is a number below 0, such as −10000 or −100; it got {fill}.")
+            raise ValueError(
+                _("A finite fill is a number below 0, such as −10000 or −100; it got {fill}.").format(fill=fill)
+            )
         return torch.softmax(scores + torch.where(allowed, 0.0, fill), -1)
     names = ", ".join(each.name for each in EMPTY_ROW_CONVENTIONS)
-    raise ValueError(f"There is no convention {convention!r} for empty rows. Choose one of {names}.")
+    raise ValueError(
+        _("There is no convention {convention} for empty rows. Choose one of {names}.").format(
+            convention=repr(convention), names=names
+        )
+    )
 
 
 def leaked_mass(

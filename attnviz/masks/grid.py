@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 from jaxtyping import Bool
 
-from attnviz.formatting import quoted
+from attnviz.formatting import grouped, quoted
+from attnviz.language import _, plural
 from attnviz.masks.mask import Array, Mask, require_at_least
 from attnviz.masks.terms import take
 from attnviz.npy import read_npy
@@ -47,7 +48,11 @@ class Grid(Mask):
         require_at_least(self, "block", self.block, 1)
         count = self.rows * self.columns
         if not 0 <= self.cells < 1 << count:
-            raise ValueError(f"A grid of {self.rows} × {self.columns} has {count:,} cells; the number gives more.")
+            raise ValueError(
+                _("A grid of {rows} × {columns} has {count} cells; the number gives more.").format(
+                    rows=self.rows, columns=self.columns, count=grouped(count)
+                )
+            )
 
     @classmethod
     def from_array(cls, array: Any, block: int = 1) -> "Grid":
@@ -58,7 +63,7 @@ class Grid(Mask):
         try:
             matrix = np.asarray(array)
         except (ValueError, TypeError, RuntimeError) as error:
-            raise ValueError("This is no matrix. Give a grid equally long rows of 0 and 1.") from error
+            raise ValueError(_("This is no matrix. Give a grid equally long rows of 0 and 1.")) from error
         _check_matrix(matrix.dtype, matrix.shape)
         wrong = np.argwhere((matrix != 0) & (matrix != 1))
         if len(wrong):
@@ -77,17 +82,21 @@ class Grid(Mask):
         """
         if len(data) > LONGEST:
             raise ValueError(
-                f"This is more than {LONGEST >> 20} MB. A grid has at most {MOST} rows and {MOST} columns."
+                _("This is more than {LONGEST} MB. A grid has at most {MOST} rows and {MOST} columns.").format(
+                    LONGEST=LONGEST >> 20, MOST=MOST
+                )
             )
         if isinstance(data, bytes) and (data.startswith(b"\x93NUMPY") or (name or "").lower().endswith(".npy")):
             return cls.from_array(read_npy(data, _check_matrix))
         try:
             text = data.decode("utf-8-sig") if isinstance(data, bytes) else data.removeprefix("\ufeff")
         except UnicodeDecodeError as error:
-            raise ValueError("This file is neither text in UTF-8 nor a .npy file. Save it as one of them.") from error
+            raise ValueError(
+                _("This file is neither text in UTF-8 nor a .npy file. Save it as one of them.")
+            ) from error
         rows = list(_read_rows(text))
         if not rows:
-            raise ValueError("There are no cells here. Give one line for each query, with 0 or 1 for each key.")
+            raise ValueError(_("There are no cells here. Give one line for each query, with 0 or 1 for each key."))
         return cls.from_array(np.array(rows))
 
     def array(self) -> Bool[np.ndarray, "queries keys"]:
@@ -107,20 +116,32 @@ class Grid(Mask):
         if (-(-queries // self.block), -(-keys // self.block)) != (self.rows, self.columns):
             if self.block > 1:
                 raise ValueError(
-                    f"The grid is {self.rows} × {self.columns} blocks of {self.block}; here there are {queries:,} "
-                    f"queries and {keys:,} keys. Take a grid that was made for so many."
+                    _(
+                        "The grid is {rows} × {columns} blocks of {block}; here there are {queries} "
+                        "queries and {keys} keys. Take a grid that was made for so many."
+                    ).format(
+                        rows=self.rows,
+                        columns=self.columns,
+                        block=self.block,
+                        queries=grouped(queries),
+                        keys=grouped(keys),
+                    )
                 )
             raise ValueError(
-                f"The grid is {self.rows} × {self.columns}; here there are {queries} queries and {keys} keys. "
-                f"Paint or upload one of {queries} × {keys}, or take an example of {self.rows} queries and "
-                f"{self.columns} keys."
+                _(
+                    "The grid is {rows} × {columns}; here there are {queries} queries and {keys} keys. "
+                    "Paint or upload one of {queries} × {keys}, or take an example of {rows} queries "
+                    "and {columns} keys."
+                ).format(rows=self.rows, columns=self.columns, queries=queries, keys=keys)
             )
         return self
 
     def condition(self) -> str:
         count = self.cells.bit_count()
-        blocks = f" blocks of {self.block} × {self.block}" if self.block > 1 else ""
-        return f"their cell is one of the {count:,} that are set in a grid of {self.rows} × {self.columns}{blocks}"
+        blocks = _(" blocks of {block} × {block}").format(block=self.block) if self.block > 1 else ""
+        return _("their cell is one of the {count} that are set in a grid of {rows} × {columns}{blocks}").format(
+            count=grouped(count), rows=self.rows, columns=self.columns, blocks=blocks
+        )
 
     def __str__(self) -> str:
         return f"grid({self._arguments()})"
@@ -142,14 +163,26 @@ def _table(grid: Grid) -> array:
 
 def _check_size(rows: int, columns: int) -> None:
     if not (1 <= rows <= MOST and 1 <= columns <= MOST):
-        raise ValueError(f"A grid has 1 to {MOST} rows and as many columns at most; this one is {rows} × {columns}.")
+        raise ValueError(
+            _("A grid has 1 to {MOST} rows and as many columns at most; this one is {rows} × {columns}.").format(
+                MOST=MOST, rows=rows, columns=columns
+            )
+        )
 
 
 def _check_matrix(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     if dtype.kind not in "biuf":
-        raise ValueError(f"This holds {dtype}, which are no cells of a grid. Give it 0 and 1, or False and True.")
+        raise ValueError(
+            _("This holds {dtype}, which are no cells of a grid. Give it 0 and 1, or False and True.").format(
+                dtype=dtype
+            )
+        )
     if len(shape) != 2:
-        raise ValueError(f"A grid has two axes, queries and keys; this has the shape {shape}. Choose one head of it.")
+        raise ValueError(
+            _("A grid has two axes, queries and keys; this has the shape {shape}. Choose one head of it.").format(
+                shape=shape
+            )
+        )
     _check_size(*shape)
 
 
@@ -162,11 +195,18 @@ def _read_rows(text: str) -> Iterator[list[bool]]:
         if not row:
             width, first = len(cells), n
         if row >= MOST or len(cells) > MOST or len(line) > LINE:
-            raise ValueError(f"Line {n} is beyond the {MOST} rows and {MOST} columns that a grid has at most.")
+            raise ValueError(
+                _("Line {n} is beyond the {MOST} rows and {MOST} columns that a grid has at most.").format(
+                    n=n, MOST=MOST
+                )
+            )
         if len(cells) != width:
             raise ValueError(
-                f"Line {n} has {len(cells)} cell{'s' * (len(cells) != 1)}, but line {first} has {width}. "
-                "Give every line as many."
+                plural(
+                    "Line {n} has {count} cell, but line {first} has {width}. Give every line as many.",
+                    "Line {n} has {count} cells, but line {first} has {width}. Give every line as many.",
+                    len(cells),
+                ).format(n=n, count=len(cells), first=first, width=width)
             )
         yield [_read_cell(n, column, cell) for column, cell in enumerate(cells)]
 

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from attnviz.language import N_, _, plural
 from attnviz.masks.comparisons import (
     COMPARISONS,
     MIRRORED,
@@ -39,14 +40,18 @@ class Symbol:
     def term(self) -> Term:
         """The term, if this is a number. Raises TypeError if it is a condition."""
         if not isinstance(self.expression, Term):
-            raise TypeError(f"{self.expression} is a condition, and a number is needed.")
+            raise TypeError(
+                _("{expression} is a condition, and a number is needed.").format(expression=self.expression)
+            )
         return self.expression
 
     @property
     def mask(self) -> "Mask":
         """The mask, if this is a condition. Raises TypeError if it is a number."""
         if not isinstance(self.expression, Mask):
-            raise TypeError(f"{self.expression} is a number, and a condition is needed.")
+            raise TypeError(
+                _("{expression} is a number, and a condition is needed.").format(expression=self.expression)
+            )
         return self.expression
 
     def __add__(self, other: "Symbol | int") -> "Symbol":
@@ -169,7 +174,7 @@ class Mask:
 
     def describe(self) -> str:
         """Returns the mask as an English sentence."""
-        return f"A query sees a key if {self.condition()}."
+        return _("A query sees a key if {condition}.").format(condition=self.condition())
 
     def bind(self, queries: int, keys: int, heads: int) -> "Mask":
         """Returns this mask for these numbers of queries, keys and heads; itself, if it does not depend on them.
@@ -227,7 +232,7 @@ class Combined(Mask):
                 yield operand
 
     def condition(self) -> str:
-        return self.CONJUNCTION.join(map(_clause, self.operands()))
+        return _(self.CONJUNCTION).join(map(_clause, self.operands()))
 
     def __str__(self) -> str:
         precedence = PRECEDENCE[type(self)]
@@ -240,7 +245,7 @@ class Combined(Mask):
 class And(Combined):
     """The cells that both masks allow."""
 
-    SIGN, CONJUNCTION = "&", " and "
+    SIGN, CONJUNCTION = "&", N_(" and ")
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return self.left(b, h, q, k) & self.right(b, h, q, k)
@@ -249,7 +254,7 @@ class And(Combined):
 class Or(Combined):
     """The cells that at least one of two masks allows."""
 
-    SIGN, CONJUNCTION = "|", ", or "
+    SIGN, CONJUNCTION = "|", N_(", or ")
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return self.left(b, h, q, k) | self.right(b, h, q, k)
@@ -270,7 +275,7 @@ class Not(Mask):
     def condition(self) -> str:
         if isinstance(self.mask, Compare) and len(self.mask.signs) == 1:
             return replace(self.mask, signs=(OPPOSITE[self.mask.signs[0]],)).condition()
-        return f"it is not so that {_clause(self.mask)}"
+        return _("it is not so that {clause}").format(clause=_clause(self.mask))
 
     def __str__(self) -> str:
         # ~k < 2 would do, but people who know Python read it otherwise.
@@ -300,8 +305,8 @@ class Compare(Mask):
         if len(self.signs) == 2:
             first, middle, last = self.terms
             lower, upper = describe_limit(MIRRORED[self.signs[0]], first), describe_limit(self.signs[1], last)
-            return f"{middle.describe()} {lower} and {upper}"
-        return " and ".join(starmap(describe_comparison, zip(self.terms, self.signs, self.terms[1:], strict=False)))
+            return _("{describe} {lower} and {upper}").format(describe=middle.describe(), lower=lower, upper=upper)
+        return _(" and ").join(starmap(describe_comparison, zip(self.terms, self.signs, self.terms[1:], strict=False)))
 
     def __str__(self) -> str:
         first, *others = self.terms
@@ -319,7 +324,9 @@ class LengthDependent(Mask):
         raise NotImplementedError
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
-        raise ValueError(f"{type(self).__name__} depends on the lengths: call bind(queries, keys, heads) first.")
+        raise ValueError(
+            _("{name} depends on the lengths: call bind(queries, keys, heads) first.").format(name=type(self).__name__)
+        )
 
 
 @dataclass(frozen=True)
@@ -357,8 +364,12 @@ class Shifted(Mask):
         return replace(self, mask=self.mask.bind(queries, keys, heads))
 
     def condition(self) -> str:
-        by = f"{abs(self.by)} position{'s' * (abs(self.by) != 1)} {'later' if self.by >= 0 else 'earlier'}"
-        return f"{_clause(self.mask)}, counted as if each query stood {by}"
+        by = (
+            plural("{count} position later", "{count} positions later", abs(self.by))
+            if self.by >= 0
+            else plural("{count} position earlier", "{count} positions earlier", abs(self.by))
+        ).format(count=abs(self.by))
+        return _("{clause}, counted as if each query stood {by}").format(clause=_clause(self.mask), by=by)
 
 
 def rule(mask: Mask, queries: int, keys: int) -> Mask:
@@ -426,16 +437,24 @@ def _parenthesized(mask: Mask, least: int) -> str:
 def _clause(mask: Mask) -> str:
     """Returns a condition as part of a longer one, in parentheses if it would be ambiguous."""
     condition = mask.condition()
-    return f"({condition})" if re.search(r",| and | or |not so", condition) else condition
+    return f"({condition})" if re.search(r",| and | or |not so| und | oder ", condition) else condition
 
 
 def require_at_least(mask: Mask, name: str, value: int, least: int) -> None:
     """Raises ValueError if a parameter is less than `least`."""
     if value < least:
-        raise ValueError(f"{type(mask).__name__} needs {name} ≥ {least}; it got {value}.")
+        raise ValueError(
+            _("{name} needs {name_2} ≥ {least}; it got {value}.").format(
+                name=type(mask).__name__, name_2=name, least=least, value=value
+            )
+        )
 
 
 def require_choice(mask: Mask, name: str, value: str, choices: tuple[str, ...]) -> None:
     """Raises ValueError if a parameter is not one of its choices."""
     if value not in choices:
-        raise ValueError(f"{type(mask).__name__} needs {name} to be one of {', '.join(choices)}; it got {value!r}.")
+        raise ValueError(
+            _("{name} needs {name_2} to be one of {join}; it got {value}.").format(
+                name=type(mask).__name__, name_2=name, join=", ".join(choices), value=repr(value)
+            )
+        )

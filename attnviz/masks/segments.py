@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from attnviz.language import _
 from attnviz.masks.direction import Causal
 from attnviz.masks.mask import Array, Mask, require_at_least
 from attnviz.masks.terms import take
@@ -34,13 +35,15 @@ class Padding(Mask):
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         if not isinstance(self.keys, int) and len(self.keys) != keys:
-            raise ValueError(f"Padding is given for {len(self.keys)} keys; here there are {keys}.")
+            raise ValueError(
+                _("Padding is given for {count} keys; here there are {keys}.").format(count=len(self.keys), keys=keys)
+            )
         return self
 
     def condition(self) -> str:
         if isinstance(self.keys, int):
-            return f"the key is one of the first {self.keys}"
-        return f"the key is one of the {sum(self.keys)} that are real"
+            return _("the key is one of the first {keys}").format(keys=self.keys)
+        return _("the key is one of the {keys} that are real").format(keys=sum(self.keys))
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,11 @@ class Documents(Mask):
             require_at_least(self, "every length", length, 1)
         if _depends_on_lengths(self.inner):
             raise ValueError(
-                "Documents needs an inner mask that does not depend on the numbers of queries and keys, because "
-                f"documents differ in length; it got {self.inner}. Take one such as causal or sliding_window(4)."
+                _(
+                    "Documents needs an inner mask that does not depend on the numbers of queries and "
+                    "keys, because documents differ in length; it got {inner}. Take one such as causal "
+                    "or sliding_window(4)."
+                ).format(inner=self.inner)
             )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
@@ -78,10 +84,10 @@ class Documents(Mask):
         return (start <= k) & (k < end) & self.inner(b, h, q - start, k - start)
 
     def condition(self) -> str:
-        return (
-            f"both are in the same document (of {_joined(self.lengths)} positions, then one more) and, counted from "
-            f"the document's start, {self.inner.condition()}"
-        )
+        return _(
+            "both are in the same document (of {joined} positions, then one more) and, counted "
+            "from the document's start, {condition}"
+        ).format(joined=_joined(self.lengths), condition=self.inner.condition())
 
 
 @dataclass(frozen=True)
@@ -110,14 +116,17 @@ class SharedPrefix(Mask):
             require_at_least(self, "every length", length, 1)
         if len(self.prefixes) != len(self.lengths):
             raise ValueError(
-                f"SharedPrefix needs a prefix for each of its {len(self.lengths)} documents; "
-                f"it got {len(self.prefixes)}."
+                _("SharedPrefix needs a prefix for each of its {count} documents; it got {count_2}.").format(
+                    count=len(self.lengths), count_2=len(self.prefixes)
+                )
             )
         for document, prefix in enumerate(self.prefixes):
             if not 0 <= prefix <= document or self.prefixes[prefix] != prefix:
                 raise ValueError(
-                    f"SharedPrefix needs the prefix of document {document} to be itself, or an earlier document that "
-                    f"is its own prefix; it got {prefix}."
+                    _(
+                        "SharedPrefix needs the prefix of document {document} to be itself, or an "
+                        "earlier document that is its own prefix; it got {prefix}."
+                    ).format(document=document, prefix=prefix)
                 )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
@@ -131,10 +140,11 @@ class SharedPrefix(Mask):
         return ((start <= k) & (k <= q)) | ((first <= k) & (k < end))
 
     def condition(self) -> str:
-        return (
-            f"both are in the same document (of {_joined(self.lengths)} positions, then one more) and the key is not "
-            f"after it, or the key is in the document that is the prefix of its own (prefixes {_joined(self.prefixes)})"
-        )
+        return _(
+            "both are in the same document (of {joined} positions, then one more) and the key is "
+            "not after it, or the key is in the document that is the prefix of its own (prefixes "
+            "{joined_2})"
+        ).format(joined=_joined(self.lengths), joined_2=_joined(self.prefixes))
 
 
 @dataclass(frozen=True)
@@ -160,7 +170,7 @@ class Chunked(Mask):
         return (k <= q) & (q // self.size == k // self.size)
 
     def condition(self) -> str:
-        return f"the key is not after it and in the same chunk of {self.size}"
+        return _("the key is not after it and in the same chunk of {size}").format(size=self.size)
 
 
 @dataclass(frozen=True)
@@ -190,8 +200,10 @@ class BlockCausal(Mask):
         return before if self.left < 0 else before & (q // self.size - k // self.size <= self.left)
 
     def condition(self) -> str:
-        blocks = "a block before it" if self.left < 0 else f"one of the {self.left} blocks before it"
-        return f"the key is in the same block of {self.size} or in {blocks}"
+        blocks = (
+            _("a block before it") if self.left < 0 else _("one of the {left} blocks before it").format(left=self.left)
+        )
+        return _("the key is in the same block of {size} or in {blocks}").format(size=self.size, blocks=blocks)
 
 
 def segment_value(values: Sequence[int], lengths: Sequence[int], position: Array) -> Array:

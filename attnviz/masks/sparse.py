@@ -8,6 +8,7 @@ from operator import or_
 
 import numpy as np
 
+from attnviz.language import _
 from attnviz.masks.mask import Array, LengthDependent, Mask, require_at_least
 from attnviz.masks.terms import take
 
@@ -36,7 +37,7 @@ class Strided(Mask):
         return (k <= q) & ((q - k) % self.stride == 0)
 
     def condition(self) -> str:
-        return f"the key is not after it and the distance is divisible by {self.stride}"
+        return _("the key is not after it and the distance is divisible by {stride}").format(stride=self.stride)
 
 
 @dataclass(frozen=True)
@@ -62,18 +63,20 @@ class Fixed(Mask):
         require_at_least(self, "columns", self.columns, 0)
         if self.columns > self.block:
             raise ValueError(
-                f"Fixed needs no more columns than a block has; it got {self.columns} columns of {self.block}. "
-                f"Take at most {self.block}."
+                _(
+                    "Fixed needs no more columns than a block has; it got {columns} columns of "
+                    "{block}. Take at most {block}."
+                ).format(columns=self.columns, block=self.block)
             )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k <= q) & ((q // self.block == k // self.block) | (k % self.block >= self.block - self.columns))
 
     def condition(self) -> str:
-        return (
-            f"the key is not after it and is either in the same block of {self.block} "
-            f"or among the last of its own block ({self.columns} of {self.block})"
-        )
+        return _(
+            "the key is not after it and is either in the same block of {block} or among the last "
+            "of its own block ({columns} of {block})"
+        ).format(block=self.block, columns=self.columns)
 
 
 MOST_LISTED = 8  # numbers in a sentence
@@ -120,10 +123,11 @@ class BigBird(LengthDependent):
         return reduce(or_, (column == take(blocks, place) for blocks in drawn), ends | near)
 
     def condition(self) -> str:
-        return (
-            f"its block of {self.block} or the key's is the first or the last, or the two are the same or neighbors, "
-            f"or the key's is drawn at random ({self.random} for each head and block, seed {self.seed})"
-        )
+        return _(
+            "its block of {block} or the key's is the first or the last, or the two are the same "
+            "or neighbors, or the key's is drawn at random ({random} for each head and block, seed "
+            "{seed})"
+        ).format(block=self.block, random=self.random, seed=self.seed)
 
 
 def _drawn_heads(rows: int) -> int:
@@ -169,7 +173,7 @@ class Logarithmic(LengthDependent):
         return reduce(or_, (k == q - power for power in powers), k == q)
 
     def condition(self) -> str:
-        return "the key stands at its own position, or 1, 2, 4, 8 or another power of two before it"
+        return _("the key stands at its own position, or 1, 2, 4, 8 or another power of two before it")
 
 
 @dataclass(frozen=True)
@@ -199,9 +203,8 @@ class VerticalSlash(Mask):
         return _is_one_of(k, self.columns) | _is_one_of(q - k, self.slashes)
 
     def condition(self) -> str:
-        return (
-            f"the key is one of {_few(self.columns)}, or the query stands so many positions after it: "
-            f"{_few(self.slashes)}"
+        return _("the key is one of {few}, or the query stands so many positions after it: {few_2}").format(
+            few=_few(self.columns), few_2=_few(self.slashes)
         )
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attnviz.formatting import enumeration
+from attnviz.language import N_, _
 
 ArithmeticSign = Literal["+", "-", "*", "//", "%"]
 Index = TypeVar("Index")  # a tensor, a symbol or a whole number
@@ -36,15 +37,17 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}  # how tightly a sign binds; a single term: ATOM
 ATOM = 3
-PHRASES = {"+": "{} plus {}", "-": "{} minus {}", "*": "{} times {}", "//": "{} divided by {} (rounded down)"}
-PHRASES |= {"%": "{} modulo {}"}
+PHRASES = {
+    "+": N_("{} plus {}"), "-": N_("{} minus {}"), "*": N_("{} times {}"),
+    "//": N_("{} divided by {} (rounded down)"), "%": N_("{} modulo {}"),
+}  # fmt: skip
 POSITIONS = {
-    "b": "the example's number in the batch",
-    "h": "the head's number",
-    "q": "the query's position",
-    "k": "the key's position",
-    "n_q": "the number of queries",
-    "n_k": "the number of keys",
+    "b": N_("the example's number in the batch"),
+    "h": N_("the head's number"),
+    "q": N_("the query's position"),
+    "k": N_("the key's position"),
+    "n_q": N_("the number of queries"),
+    "n_k": N_("the number of keys"),
 }
 
 
@@ -121,7 +124,11 @@ class Variable(Term):
 
     def value(self, positions: Mapping[str, Any]) -> Any:
         if self.name not in positions:
-            raise ValueError(f"A rule with {self.name} depends on the lengths: call bind(queries, keys, heads) first.")
+            raise ValueError(
+                _("A rule with {name} depends on the lengths: call bind(queries, keys, heads) first.").format(
+                    name=self.name
+                )
+            )
         return positions[self.name]
 
     def with_lengths(self, queries: int, keys: int) -> Term:
@@ -131,7 +138,7 @@ class Variable(Term):
         return ranges[self.name]
 
     def describe(self) -> str:
-        return POSITIONS[self.name]
+        return _(POSITIONS[self.name])
 
     def __str__(self) -> str:
         return self.name
@@ -158,8 +165,12 @@ class Arithmetic(Term):
         (a, b), (c, d) = self.left.bounds(ranges), self.right.bounds(ranges)
         if self.sign in ("//", "%") and c <= 0 <= d:
             if c == d:
-                raise ValueError(f"{self} divides by 0. Write another number after {self.sign}, as in q {self.sign} 2.")
-            raise ValueError(f"The divisor {self.right} may be 0. Write max({self.right}, 1) instead.")
+                raise ValueError(
+                    _("{value} divides by 0. Write another number after {sign}, as in q {sign} 2.").format(
+                        value=self, sign=self.sign
+                    )
+                )
+            raise ValueError(_("The divisor {right} may be 0. Write max({right}, 1) instead.").format(right=self.right))
         if self.sign == "%":
             # A remainder has the sign of the divisor, and what is smaller than the divisor stays as it is.
             if c > 0:
@@ -169,15 +180,19 @@ class Arithmetic(Term):
         ends = [OPERATIONS[self.sign](x, y) for x in (a, b) for y in (c, d)]
         combined = min(ends), max(ends)
         if max(map(abs, combined)) > INT64_MAX:
-            raise ValueError(f"{self} can be too large to compute with. Use smaller numbers, or fewer products.")
+            raise ValueError(
+                _("{value} can be too large to compute with. Use smaller numbers, or fewer products.").format(
+                    value=self
+                )
+            )
         return combined
 
     def describe(self) -> str:
         if self._is_negative():
-            return f"minus {_phrase(self.right)}"
+            return _("minus {phrase}").format(phrase=_phrase(self.right))
         # “the query's position minus the key's” rather than “… minus the key's position”.
         both = {self.left, self.right} == {Variable("q"), Variable("k")}
-        return PHRASES[self.sign].format(_phrase(self.left), _phrase(self.right).removesuffix(" position" * both))
+        return _(PHRASES[self.sign]).format(_phrase(self.left), _phrase(self.right).removesuffix(" position" * both))
 
     def _is_negative(self) -> bool:
         """Whether this is -x, which is stored as 0 - x; -5 is a number."""
@@ -220,11 +235,11 @@ class Function(Term):
         if self.name == "abs":
             (inside,) = self.arguments
             if isinstance(inside, Arithmetic) and inside.sign == "-" and set(map(str, inside.parts())) == {"q", "k"}:
-                return "the distance between the query and the key"
-            return f"the absolute value of {_phrase(inside)}"
+                return _("the distance between the query and the key")
+            return _("the absolute value of {phrase}").format(phrase=_phrase(inside))
         terms = list(map(_phrase, self._flat()))
-        kind = {"min": ("smaller", "smallest"), "max": ("larger", "largest")}[self.name][len(terms) > 2]
-        return f"the {kind} of {enumeration(terms)}"
+        kind = {"min": (_("smaller"), _("smallest")), "max": (_("larger"), _("largest"))}[self.name][len(terms) > 2]
+        return _("the {kind} of {terms}").format(kind=kind, terms=enumeration(terms))
 
     def _flat(self) -> tuple[Term, ...]:
         """The arguments of min(a, b, c), which is stored as min(min(a, b), c)."""
@@ -256,7 +271,9 @@ class Lookup(Term):
         return min(self.numbers), max(self.numbers)
 
     def describe(self) -> str:
-        return f"the number at place {_phrase(self.index)} of a list of {len(self.numbers)}"
+        return _("the number at place {phrase} of a list of {count}").format(
+            phrase=_phrase(self.index), count=len(self.numbers)
+        )
 
     def __str__(self) -> str:
         return f"[{', '.join(map(str, self.numbers))}][{self.index}]"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
+from attnviz.language import _
 from attnviz.masks.mask import Array, LengthDependent, Mask, require_at_least
 from attnviz.masks.segments import segment_value
 
@@ -31,7 +32,7 @@ class Axial(Mask):
         return (q // self.width == k // self.width) | (q % self.width == k % self.width)
 
     def condition(self) -> str:
-        return f"the two are in the same row or in the same column of a grid {self.width} wide"
+        return _("the two are in the same row or in the same column of a grid {width} wide").format(width=self.width)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,9 @@ class Neighborhood2D(LengthDependent):
             require_at_least(self, name, size, 1)
             if size % 2 == 0:
                 raise ValueError(
-                    f"Neighborhood2D needs an odd {name}, so that it has a middle; it got {size}. Take {size + 1}."
+                    _(
+                        "Neighborhood2D needs an odd {name}, so that it has a middle; it got {size}. Take {size_2}."
+                    ).format(name=name, size=size, size_2=size + 1)
                 )
 
     def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:
@@ -69,10 +72,10 @@ class Neighborhood2D(LengthDependent):
         return rows & _near(q % self.width, k % self.width, self.width, self.kernel_width)
 
     def condition(self) -> str:
-        return (
-            f"the key is in the rectangle of {self.kernel_height} rows and {self.kernel_width} columns around it, "
-            f"moved inward at the edges of a grid {self.width} wide"
-        )
+        return _(
+            "the key is in the rectangle of {kernel_height} rows and {kernel_width} columns around "
+            "it, moved inward at the edges of a grid {width} wide"
+        ).format(kernel_height=self.kernel_height, kernel_width=self.kernel_width, width=self.width)
 
 
 def _near(query: Array, key: Array, length: int, kernel: int) -> Array:
@@ -106,7 +109,9 @@ class ShiftedWindow2D(Mask):
         require_at_least(self, "shift", self.shift, 0)
         if self.shift >= self.window:
             raise ValueError(
-                f"ShiftedWindow2D needs a shift smaller than the window of {self.window}; it got {self.shift}."
+                _("ShiftedWindow2D needs a shift smaller than the window of {window}; it got {shift}.").format(
+                    window=self.window, shift=self.shift
+                )
             )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
@@ -116,10 +121,10 @@ class ShiftedWindow2D(Mask):
         return (row == column) & (across == along)
 
     def condition(self) -> str:
-        return (
-            f"the two are in the same window of {self.window} × {self.window} on a grid {self.width} wide, "
-            f"with all windows moved by {self.shift}"
-        )
+        return _(
+            "the two are in the same window of {window} × {window} on a grid {width} wide, with "
+            "all windows moved by {shift}"
+        ).format(window=self.window, width=self.width, shift=self.shift)
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,9 @@ class ImageAndText(Mask):
 
     def condition(self) -> str:
         spans = ", ".join(map(str, self.spans))
-        return f"the key is not after it, or both are in the same image (text and image in turn: {spans}, then text)"
+        return _(
+            "the key is not after it, or both are in the same image (text and image in turn: {spans}, then text)"
+        ).format(spans=spans)
 
 
 @dataclass(frozen=True)
@@ -179,9 +186,12 @@ class CrossToImage(Mask):
         for before, image in pairwise((-1, *self.images_at)):
             if image <= before:
                 raise ValueError(
-                    f"CrossToImage needs positions from 0 that rise from image to image; it got {image} after {before}."
+                    _(
+                        "CrossToImage needs positions from 0 that rise from image to image; it got "
+                        "{image} after {before}."
+                    ).format(image=image, before=before)
                     if before >= 0
-                    else f"CrossToImage needs every position to be ≥ 0; it got {image}."
+                    else _("CrossToImage needs every position to be ≥ 0; it got {image}.").format(image=image)
                 )
         require_at_least(self, "tokens", self.tokens, 1)
 
@@ -191,7 +201,9 @@ class CrossToImage(Mask):
 
     def condition(self) -> str:
         places = ", ".join(map(str, self.images_at))
-        return f"the key is one of the {self.tokens} of the last image at or before it (images at {places})"
+        return _("the key is one of the {tokens} of the last image at or before it (images at {places})").format(
+            tokens=self.tokens, places=places
+        )
 
 
 MASKS = (Axial, Neighborhood2D, ShiftedWindow2D, ImageAndText, CrossToImage)

@@ -5,6 +5,7 @@ from functools import reduce
 from operator import or_
 from typing import Literal
 
+from attnviz.language import _, plural
 from attnviz.masks.mask import Array, Mask, require_at_least, require_choice
 
 
@@ -36,7 +37,7 @@ class SlidingWindow(Mask):
 
     def condition(self) -> str:
         back = self.size - 1 if self.counts == "keys seen" else self.size
-        return f"the key is not after it and fewer than {back + 1} positions before it"
+        return _("the key is not after it and fewer than {back} positions before it").format(back=back + 1)
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ class Band(Mask):
         return abs(q - k) <= self.width
 
     def condition(self) -> str:
-        return f"the key is at most {_position_count(self.width)} away from it, on either side"
+        return _("the key is at most {position_count} away from it, on either side").format(
+            position_count=_position_count(self.width)
+        )
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,10 @@ class DilatedWindow(Mask):
         return (abs(q - k) <= self.width) & (abs(q - k) % self.dilation == 0)
 
     def condition(self) -> str:
-        return (
-            f"the key is at most {_position_count(self.width)} away from it, on either side, "
-            f"and the distance is divisible by {self.dilation}"
-        )
+        return _(
+            "the key is at most {position_count} away from it, on either side, and the distance is "
+            "divisible by {dilation}"
+        ).format(position_count=_position_count(self.width), dilation=self.dilation)
 
 
 @dataclass(frozen=True)
@@ -120,8 +123,9 @@ class Longformer(Mask):
         require_at_least(self, "window", self.window, 0)
         if self.window % 2:
             raise ValueError(
-                f"Longformer needs an even window, half of it on each side; it got {self.window}. "
-                f"Take {self.window + 1}."
+                _("Longformer needs an even window, half of it on each side; it got {window}. Take {window_2}.").format(
+                    window=self.window, window_2=self.window + 1
+                )
             )
         for position in self.global_positions:
             require_at_least(self, "every global position", position, 0)
@@ -131,14 +135,18 @@ class Longformer(Mask):
         return reduce(or_, everywhere, abs(q - k) <= self.window // 2)
 
     def condition(self) -> str:
-        near = f"the key is at most {_position_count(self.window // 2)} away from it, on either side"
+        near = _("the key is at most {position_count} away from it, on either side").format(
+            position_count=_position_count(self.window // 2)
+        )
         if not self.global_positions:
             return near
-        return f"{near}, or one of the two stands at a global position ({', '.join(map(str, self.global_positions))})"
+        return _("{near}, or one of the two stands at a global position ({join})").format(
+            near=near, join=", ".join(map(str, self.global_positions))
+        )
 
 
 MASKS = (SlidingWindow, Band, DilatedWindow, Longformer)
 
 
 def _position_count(count: int) -> str:
-    return f"{count} position{'s' * (count != 1)}"
+    return plural("{count} position", "{count} positions", count).format(count=count)

@@ -16,7 +16,8 @@ from torch.nn.modules.module import (
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from attnviz.bounded_json import nested_objects
-from attnviz.formatting import quoted
+from attnviz.formatting import grouped, quoted
+from attnviz.language import _
 from attnviz.models.refusals import as_value_error
 
 # What a number in config.json may be at most, by its name: the first that fits counts. The largest models known stay
@@ -60,18 +61,24 @@ def check_config(name: str, config: dict[str, Any]) -> None:
     """Raises ValueError for unknown model types, quantized weights, and numbers beyond those of any model."""
     kind = config.get("model_type")
     if not isinstance(kind, str):
-        raise ValueError(f"The config.json of {quoted(name)} has no model_type, so nobody can tell what it is.")
-    if kind not in CONFIG_MAPPING:
-        own = "It brings code of its own, which is never run here. " if "auto_map" in config else ""
         raise ValueError(
-            f"{quoted(name)} is a model of the type {quoted(kind)}, which transformers {transformers.__version__} "
-            f"does not know. {own}Choose a model that transformers itself can build."
+            _("The config.json of {name} has no model_type, so nobody can tell what it is.").format(name=quoted(name))
+        )
+    if kind not in CONFIG_MAPPING:
+        own = _("It brings code of its own, which is never run here. ") if "auto_map" in config else ""
+        raise ValueError(
+            _(
+                "{name} is a model of the type {kind}, which transformers {version} does not know. "
+                "{own}Choose a model that transformers itself can build."
+            ).format(name=quoted(name), kind=quoted(kind), version=transformers.__version__, own=own)
         )
     for part in nested_objects(config):
         if part.get("quantization_config") or part.get("compression_config"):
             raise ValueError(
-                f"The weights of {quoted(name)} are quantized, and only plain ones are read here. "
-                "Choose the model they were made from."
+                _(
+                    "The weights of {name} are quantized, and only plain ones are read here. Choose "
+                    "the model they were made from."
+                ).format(name=quoted(name))
             )
         for key, value in part.items():
             _check_number(key, value)
@@ -85,12 +92,24 @@ def _check_number(key: str, value: Any) -> None:
     values = value if isinstance(value, list) else [value]
     for number in values:
         if isinstance(number, float) and not math.isfinite(number) and key not in ENDLESS:
-            raise ValueError(f"config.json says that {quoted(key)} is {number}, which is no number of a model.")
+            raise ValueError(
+                _("config.json says that {key} is {number}, which is no number of a model.").format(
+                    key=quoted(key), number=number
+                )
+            )
         if isinstance(number, counts) and abs(number) > most:
-            got = f"{number:,}" if abs(number) < 10**30 else f"larger than {10**30:.0e}"
-            raise ValueError(f"config.json says that {quoted(key)} is {got}; no model has more than {most:,}.")
+            got = f"{number:,}" if abs(number) < 10**30 else _("larger than {value:.0e}").format(value=10**30)
+            raise ValueError(
+                _("config.json says that {key} is {got}; no model has more than {most}.").format(
+                    key=quoted(key), got=got, most=grouped(most)
+                )
+            )
     if len(values) > most:
-        raise ValueError(f"config.json has {len(values):,} numbers for {quoted(key)}; no model has more than {most:,}.")
+        raise ValueError(
+            _("config.json has {count} numbers for {key}; no model has more than {most}.").format(
+                count=grouped(len(values)), key=quoted(key), most=grouped(most)
+            )
+        )
 
 
 class TooManyModules(Exception):
@@ -100,8 +119,10 @@ class TooManyModules(Exception):
 def too_large(name: str) -> ValueError:
     """Returns the error for a config that describes far more weights than the files have."""
     return ValueError(
-        f"The config.json of {quoted(name)} describes far more parts than its files have weights for. "
-        "Look there for a number that is too large, or download the model again."
+        _(
+            "The config.json of {name} describes far more parts than its files have weights for. Look "
+            "there for a number that is too large, or download the model again."
+        ).format(name=quoted(name))
     )
 
 
@@ -135,7 +156,7 @@ def build(
     base._model_mapping.get(kind, None)  # imports its code
     with (
         limited_modules(name, tensors),
-        as_value_error(f"transformers cannot build {quoted(name)} from its config.json"),
+        as_value_error(_("transformers cannot build {name} from its config.json").format(name=quoted(name))),
     ):
         config = kind.from_dict(plain)
         classes = (*_head_class(config_json, config), *((base,) if kind in base._model_mapping else ())) or (base,)

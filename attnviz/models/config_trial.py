@@ -15,6 +15,7 @@ from typing import Any
 
 from attnviz.app_files import PACKAGE_PARENT
 from attnviz.bounded_json import nested_objects
+from attnviz.language import current_language, set_language
 from attnviz.models.config import build, too_large
 
 TABLE = 1 << 25  # numbers that are computed without a trial
@@ -57,7 +58,7 @@ def _largest(value: Any) -> int:
 
 @lru_cache(maxsize=64)
 def _run_trial(name: str, config: str, tensors: int) -> None:
-    command = [sys.executable, "-m", "attnviz.models.config_trial", name, str(tensors)]
+    command = [sys.executable, "-m", "attnviz.models.config_trial", name, str(tensors), current_language()]
     try:
         done = subprocess.run(  # noqa: S603
             command, input=config, capture_output=True, text=True, timeout=SECONDS, cwd=PACKAGE_PARENT
@@ -71,6 +72,7 @@ def _run_trial(name: str, config: str, tensors: int) -> None:
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    set_language(sys.argv[3])
     try:
         build(sys.argv[1], json.load(sys.stdin), int(sys.argv[2]))
     except ValueError as problem:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.bounded_json import CONFIG_BYTES, nested_objects, read_json, read_object
-from attnviz.formatting import quoted
+from attnviz.formatting import grouped, quoted
+from attnviz.language import _
 
 INDEX_BYTES = 32 << 20  # the names of all weights and which file holds each
 HEADER_BYTES = 32 << 20
@@ -47,22 +48,32 @@ def open_folder(folder: str | Path) -> Path:
         entries = sorted(path.iterdir()) if path.is_dir() else []
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(
-            f"There is no folder {quoted(folder)} that can be opened. Give the path of one, from its root."
+            _("There is no folder {folder} that can be opened. Give the path of one, from its root.").format(
+                folder=quoted(folder)
+            )
         ) from error
     if not path.is_dir():
-        raise ValueError(f"{quoted(folder)} is a file. Give the folder that holds it, with its config.json.")
+        raise ValueError(
+            _("{folder} is a file. Give the folder that holds it, with its config.json.").format(folder=quoted(folder))
+        )
     if len(entries) > MOST_FILES:
-        raise ValueError(f"This folder has {len(entries):,} files, which is more than any model has.")
+        raise ValueError(
+            _("This folder has {count} files, which is more than any model has.").format(count=grouped(len(entries)))
+        )
     if (path / "adapter_config.json").exists():
         raise ValueError(
-            f"{quoted(path.name)} is an adapter, which only changes another model. Merge the two "
-            "(merge_and_unload in peft), save the result, and give that folder."
+            _(
+                "{name} is an adapter, which only changes another model. Merge the two "
+                "(merge_and_unload in peft), save the result, and give that folder."
+            ).format(name=quoted(path.name))
         )
     if not (path / "config.json").is_file():
         if (path / "model_index.json").exists():
-            raise ValueError("This folder holds several models, each in a folder of its own. Give one of those.")
+            raise ValueError(_("This folder holds several models, each in a folder of its own. Give one of those."))
         raise ValueError(
-            f"{quoted(path.name)} is no model: it has no config.json. Give a folder that save_pretrained has written."
+            _("{name} is no model: it has no config.json. Give a folder that save_pretrained has written.").format(
+                name=quoted(path.name)
+            )
         )
     for entry in (*entries, *path.glob(TEMPLATES)):
         if entry.suffix not in (*PICKLES, *OTHERS) or entry.name.startswith("tokenizer"):  # others nobody opens
@@ -78,15 +89,20 @@ def _check_file(folder: Path, entry: Path) -> None:
     real = Path(os.path.realpath(entry))
     if not any(real.is_relative_to(os.path.realpath(home)) for home in homes):
         raise ValueError(
-            f"{quoted(entry.name)} is a link that leads out of the folder, so it is not read. "
-            "Put the file itself there."
+            _("{name} is a link that leads out of the folder, so it is not read. Put the file itself there.").format(
+                name=quoted(entry.name)
+            )
         )
     if not entry.is_dir() and not entry.is_file():
-        raise ValueError(f"{quoted(entry.name)} is not a file that can be read. Save the model again.")
+        raise ValueError(
+            _("{name} is not a file that can be read. Save the model again.").format(name=quoted(entry.name))
+        )
     whole = entry.suffix in READ or entry.name.startswith("tokenizer")
     if entry.is_file() and whole and entry.stat().st_size > TOKENIZER_BYTES:
         raise ValueError(
-            f"{quoted(entry.name)} has {entry.stat().st_size:,} bytes; at most {TOKENIZER_BYTES:,} are read."
+            _("{name} has {st_size} bytes; at most {TOKENIZER_BYTES} are read.").format(
+                name=quoted(entry.name), st_size=grouped(entry.stat().st_size), TOKENIZER_BYTES=grouped(TOKENIZER_BYTES)
+            )
         )
 
 
@@ -96,15 +112,20 @@ def check_tokenizer(path: Path) -> None:
         texts = value if isinstance(value, list) else [value]
         if NAMES_FILES.fullmatch(key) and any(isinstance(text, str) and text for text in texts):
             raise ValueError(
-                f"tokenizer_config.json names a file in {quoted(key)}, which could be any of this computer, so "
-                "this model is not read. Remove that entry: what a tokenizer needs stands beside it by itself."
+                _(
+                    "tokenizer_config.json names a file in {key}, which could be any of this computer, "
+                    "so this model is not read. Remove that entry: what a tokenizer needs stands "
+                    "beside it by itself."
+                ).format(key=quoted(key))
             )
     # Whatever stands in this one replaces even what the loading itself has set, such as where the tokenizer is.
-    for key, _ in _settings(path / "special_tokens_map.json"):
+    for key, _value in _settings(path / "special_tokens_map.json"):
         if not SPECIAL.fullmatch(key):
             raise ValueError(
-                f"special_tokens_map.json says what {quoted(key)} is, but may only name special tokens, so this model "
-                "is not read. Remove that entry."
+                _(
+                    "special_tokens_map.json says what {key} is, but may only name special tokens, so "
+                    "this model is not read. Remove that entry."
+                ).format(key=quoted(key))
             )
 
 
@@ -138,13 +159,25 @@ def weight_sizes(path: Path, name: str) -> WeightSizes:
     elif index.exists():
         weight_map = read_object(index, INDEX_BYTES).get("weight_map")
         if not isinstance(weight_map, dict) or not weight_map:
-            raise ValueError(f"{quoted(index.name)} does not say which file holds which weights. Save the model again.")
+            raise ValueError(
+                _("{name} does not say which file holds which weights. Save the model again.").format(
+                    name=quoted(index.name)
+                )
+            )
         files = set()
         for shard in set(map(str, weight_map.values())):
             if not SHARD.fullmatch(shard):
-                raise ValueError(f"{quoted(index.name)} names {quoted(shard)}, which is no file of this folder.")
+                raise ValueError(
+                    _("{name} names {shard}, which is no file of this folder.").format(
+                        name=quoted(index.name), shard=quoted(shard)
+                    )
+                )
             if not (path / shard).is_file():
-                raise ValueError(f"{quoted(shard)}, which holds some of the weights, is missing. Download it too.")
+                raise ValueError(
+                    _("{shard}, which holds some of the weights, is missing. Download it too.").format(
+                        shard=quoted(shard)
+                    )
+                )
             files.add(path / shard)
     else:
         raise _no_safetensors(path, name)
@@ -160,14 +193,18 @@ def _no_safetensors(path: Path, name: str) -> ValueError:
     pickles = [file for file in files if Path(file).suffix in PICKLES]
     if pickles:
         return ValueError(
-            f"{quoted(name)} has its weights only in {quoted(pickles[0])}, a pickle, which can run code when it is "
-            "opened. Where you trust it, load it once with transformers and save it again: save_pretrained writes "
-            "model.safetensors."
+            _(
+                "{name} has its weights only in {pickle}, a pickle, which can run code when it is "
+                "opened. Where you trust it, load it once with transformers and save it again: "
+                "save_pretrained writes model.safetensors."
+            ).format(name=quoted(name), pickle=quoted(pickles[0]))
         )
-    other = f"It has {quoted(files[0])}, which is not read here. " if files else ""
+    other = _("It has {file}, which is not read here. ").format(file=quoted(files[0])) if files else ""
     return ValueError(
-        f"{quoted(name)} has no weights in model.safetensors. {other}"
-        "Save the model with transformers: save_pretrained writes that file."
+        _(
+            "{name} has no weights in model.safetensors. {other}Save the model with transformers: "
+            "save_pretrained writes that file."
+        ).format(name=quoted(name), other=other)
     )
 
 
@@ -179,8 +216,15 @@ def _header(file: Path) -> Iterator[tuple[int, str]]:
         length = struct.unpack("<Q", first)[0] if len(first) == 8 else 0
         if not 0 < length <= min(HEADER_BYTES, size - 8):
             raise ValueError(
-                f"{quoted(file.name)} says that its header has {length:,} bytes, but the file has {size:,} "
-                f"(and {HEADER_BYTES:,} at most are read). It was damaged or cut off; download it again."
+                _(
+                    "{name} says that its header has {length} bytes, but the file has {size} (and "
+                    "{HEADER_BYTES} at most are read). It was damaged or cut off; download it again."
+                ).format(
+                    name=quoted(file.name),
+                    length=grouped(length),
+                    size=grouped(size),
+                    HEADER_BYTES=grouped(HEADER_BYTES),
+                )
             )
         text = opened_file.read(length)
     try:
@@ -188,26 +232,48 @@ def _header(file: Path) -> Iterator[tuple[int, str]]:
         header.pop("__metadata__", None)
         entries = [(e["dtype"], [int(n) for n in e["shape"]], *map(int, e["data_offsets"])) for e in header.values()]
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"The header of {quoted(file.name)} cannot be read. Download it again.") from error
+        raise ValueError(
+            _("The header of {name} cannot be read. Download it again.").format(name=quoted(file.name))
+        ) from error
     data_size = size - 8 - length
     for kind, shape, start, end in entries:
         if kind not in TYPES:
-            raise ValueError(f"{quoted(file.name)} holds numbers of the type {quoted(kind)}, which are not read here.")
+            raise ValueError(
+                _("{name} holds numbers of the type {kind}, which are not read here.").format(
+                    name=quoted(file.name), kind=quoted(kind)
+                )
+            )
         # Before they are multiplied: a product of many large numbers takes hours.
         if len(shape) > MOST_AXES or not all(0 <= n <= size for n in shape):
             raise ValueError(
-                f"{quoted(file.name)} says that it holds numbers of {len(shape):,} axes, which do not fit into its "
-                f"{size:,} bytes, or are more than {MOST_AXES}. It was damaged or cut off; download it again."
+                _(
+                    "{name} says that it holds numbers of {count} axes, which do not fit into its "
+                    "{size} bytes, or are more than {MOST_AXES}. It was damaged or cut off; download "
+                    "it again."
+                ).format(name=quoted(file.name), count=grouped(len(shape)), size=grouped(size), MOST_AXES=MOST_AXES)
             )
         count = math.prod(shape)
         if not 0 <= start <= end <= data_size or end - start != count * TYPES[kind]:
             raise ValueError(
-                f"{quoted(file.name)} says that it holds {count:,} numbers in the bytes {start:,} to {end:,}, but "
-                f"{data_size:,} bytes of numbers are there. It was damaged or cut off; download it again."
+                _(
+                    "{name} says that it holds {count} numbers in the bytes {start} to {end}, but "
+                    "{data_size} bytes of numbers are there. It was damaged or cut off; download it "
+                    "again."
+                ).format(
+                    name=quoted(file.name),
+                    count=grouped(count),
+                    start=grouped(start),
+                    end=grouped(end),
+                    data_size=grouped(data_size),
+                )
             )
         yield count, kind
     if sum(end - start for _, _, start, end in entries) != data_size:
-        raise ValueError(f"The header of {quoted(file.name)} does not describe the {data_size:,} bytes that follow it.")
+        raise ValueError(
+            _("The header of {name} does not describe the {data_size} bytes that follow it.").format(
+                name=quoted(file.name), data_size=grouped(data_size)
+            )
+        )
 
 
 def pooling(path: Path) -> str:

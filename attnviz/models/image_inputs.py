@@ -13,6 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.bounded_json import CONFIG_BYTES, read_object
+from attnviz.formatting import grouped
+from attnviz.language import _
 from attnviz.tracing.patch_names import patch_names
 
 LARGEST = 32_000_000  # pixels of a picture that someone brings
@@ -81,10 +83,12 @@ def _opened(image: bytes, size: int) -> np.ndarray:
         if small:
             upright = ImageOps.exif_transpose(opened).convert("RGB")
     except (*DAMAGED, Image.DecompressionBombError) as error:
-        raise ValueError("This is no picture that can be read. Give one as PNG, JPEG or WebP.") from error
+        raise ValueError(_("This is no picture that can be read. Give one as PNG, JPEG or WebP.")) from error
     if not small:
         raise ValueError(
-            f"This picture has {width:,} × {height:,} pixels; at most {LARGEST:,} are read. Make it smaller."
+            _("This picture has {width} × {height} pixels; at most {LARGEST} are read. Make it smaller.").format(
+                width=grouped(width), height=grouped(height), LARGEST=grouped(LARGEST)
+            )
         )
     width, height = upright.size
     side = min(width, height)

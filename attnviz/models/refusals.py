@@ -7,6 +7,7 @@ import safetensors
 from huggingface_hub.errors import StrictDataclassError
 
 from attnviz.formatting import quoted
+from attnviz.language import _
 
 # What they raise about an input that a model cannot take, besides ValueError.
 INPUT_ERRORS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, RuntimeError, TypeError)
@@ -25,4 +26,6 @@ def as_value_error(sentence: str) -> Iterator[None]:
     try:
         yield
     except FOLDER_ERRORS as error:
-        raise ValueError(f"{sentence}. The reason given is: {reason(error)}") from error
+        raise ValueError(
+            _("{sentence}. The reason given is: {reason}").format(sentence=sentence, reason=reason(error))
+        ) from error

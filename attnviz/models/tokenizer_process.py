@@ -16,6 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from attnviz.formatting import byte_size, quoted
+from attnviz.language import _
 
 LOADING_SECONDS, SECONDS = 60, 10  # of loading a tokenizer, and of any other request
 STARTING_SECONDS = 60  # beside them, of the program that starts the processes, which imports transformers
@@ -125,7 +126,9 @@ class TokenizerProcess:
             self._connection.settimeout(STARTING_SECONDS + LOADING_SECONDS)
             self._send(LOADING_SECONDS, "load", self._arguments)
         except OSError as error:
-            raise ValueError(f"The tokenizer of {self.name} cannot be started now. Try again later.") from error
+            raise ValueError(
+                _("The tokenizer of {name} cannot be started now. Try again later.").format(name=self.name)
+            ) from error
         self._is_loading = True
 
     def _wait(self) -> None:
@@ -144,7 +147,11 @@ class TokenizerProcess:
         try:
             line = self._read_line()
             if len(line) > REPLY_BYTES:
-                raise ValueError(f"{subject} returns more than {byte_size(REPLY_BYTES)} {purpose}. {advice}")
+                raise ValueError(
+                    _("{subject} returns more than {REPLY_BYTES} {purpose}. {advice}").format(
+                        subject=subject, REPLY_BYTES=byte_size(REPLY_BYTES), purpose=purpose, advice=advice
+                    )
+                )
             if not line.endswith(b"\n"):
                 late = time.monotonic() - self._request_time >= seconds
                 limit = f"{seconds} seconds" if late else f"{byte_size(BYTES)} of memory"
@@ -156,9 +163,15 @@ class TokenizerProcess:
             except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
                 is_known = False
             if not is_known:
-                raise ValueError(f"{subject} returns what no tokenizer does. {advice}")
+                raise ValueError(
+                    _("{subject} returns what no tokenizer does. {advice}").format(subject=subject, advice=advice)
+                )
             if error is not None:
-                raise ValueError(f"{subject} fails. The reason given is: {quoted(error, 200)}. {advice}")
+                raise ValueError(
+                    _("{subject} fails. The reason given is: {error}. {advice}").format(
+                        subject=subject, error=quoted(error, 200), advice=advice
+                    )
+                )
         except BaseException:
             self._connection.close()
             raise

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.formatting import quoted
+from attnviz.formatting import grouped, quoted
 from attnviz.inputs import LARGEST
+from attnviz.language import _
 from attnviz.text import LONGEST_TOKEN
 
 MOST_TOKENS = 1_024  # more rows than this are no picture any more
@@ -47,8 +48,9 @@ def check_array(name: str, array: np.ndarray) -> np.ndarray:
     if not -LARGEST <= float(converted.min()) <= float(converted.max()) <= LARGEST:
         wrong = np.unravel_index(np.argmax(~(np.abs(converted.astype("f4")) <= LARGEST)), array.shape)
         raise ValueError(
-            f"{element_name(name, wrong)} is {quoted(array[wrong])}. "
-            f"Replace NaN and infinity, and keep numbers between ±{LARGEST:.0e}."
+            _("{element_name} is {array}. Replace NaN and infinity, and keep numbers between ±{LARGEST:.0e}.").format(
+                element_name=element_name(name, wrong), array=quoted(array[wrong]), LARGEST=LARGEST
+            )
         )
     return converted
 
@@ -57,36 +59,56 @@ def check_array_header(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> No
     """Raises ValueError for a type or shape that is not supported, before any number is read."""
     if dtype.hasobject:
         raise ValueError(
-            f"{quoted(name)} is an object array, which could run code when opened, so it is not read. "
-            "Save plain numbers, for example x.astype('float32')."
+            _(
+                "{name} is an object array, which could run code when opened, so it is not read. Save "
+                "plain numbers, for example x.astype('float32')."
+            ).format(name=quoted(name))
         )
     if dtype.kind not in "fiub":
-        raise ValueError(f"{quoted(name)} has the type {quoted(dtype)}. Save real numbers: x.astype('float32').")
+        raise ValueError(
+            _("{name} has the type {dtype}. Save real numbers: x.astype('float32').").format(
+                name=quoted(name), dtype=quoted(dtype)
+            )
+        )
     if not 2 <= len(shape) <= 4:
         raise ValueError(
-            f"{quoted(name)} has the shape {quoted(shape)}. "
-            "Give it 2 axes (tokens, width), 3 (heads, tokens, width) or 4 (layers, heads, tokens, width)."
+            _(
+                "{name} has the shape {shape}. Give it 2 axes (tokens, width), 3 (heads, tokens, "
+                "width) or 4 (layers, heads, tokens, width)."
+            ).format(name=quoted(name), shape=quoted(shape))
         )
     if 0 in shape:
-        raise ValueError(f"{quoted(name)} is empty: its shape is {quoted(shape)}. Give at least one row of numbers.")
+        raise ValueError(
+            _("{name} is empty: its shape is {shape}. Give at least one row of numbers.").format(
+                name=quoted(name), shape=quoted(shape)
+            )
+        )
 
 
 def check_tokens_header(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
     if dtype.kind != "U" or len(shape) != 1:
-        raise ValueError(f"{quoted(name)} is no list of texts. Save it as numpy.array({name}, dtype='U').")
+        raise ValueError(
+            _("{name} is no list of texts. Save it as numpy.array({name_2}, dtype='U').").format(
+                name=quoted(name), name_2=name
+            )
+        )
 
 
 def check_tokens(name: str, content: object) -> tuple[str, ...]:
     if isinstance(content, np.ndarray):
         check_tokens_header(name, content.dtype, content.shape)
     if isinstance(content, np.ndarray | list) and len(content) > MOST_TOKENS:
-        raise ValueError(f"{quoted(name)} names {len(content):,} tokens; at most {MOST_TOKENS:,} can be shown.")
+        raise ValueError(
+            _("{name} names {count} tokens; at most {MOST_TOKENS} can be shown.").format(
+                name=quoted(name), count=grouped(len(content)), MOST_TOKENS=grouped(MOST_TOKENS)
+            )
+        )
     if isinstance(content, np.ndarray):
         # Decoded here, because numpy fails in ways of its own on what is no character.
         raw = content.astype(content.dtype.newbyteorder("<"))
         content = [text.tobytes().decode("utf-32-le", "replace").rstrip("\0") for text in raw]
     if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
-        raise ValueError(f"{quoted(name)} must be a list of texts, one for each vector.")
+        raise ValueError(_("{name} must be a list of texts, one for each vector.").format(name=quoted(name)))
     # Half a surrogate pair is no character either, and cannot be sent to a browser.
     return tuple(text[:LONGEST_TOKEN].encode(errors="replace").decode() for text in content)
 

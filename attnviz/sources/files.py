@@ -6,6 +6,7 @@ from pathlib import PurePath
 import numpy as np
 
 from attnviz.formatting import byte_size, quoted
+from attnviz.language import _
 from attnviz.settings import unpacked_bytes, upload_bytes
 from attnviz.sources.arrays import check_array, check_tokens
 from attnviz.sources.formats import MOST_ARRAYS, READERS, TOKEN_NAMES, Budget
@@ -42,28 +43,50 @@ def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileConte
     limits, ending = limits or Limits(), PurePath(name).suffix.lower()
     if ending not in READERS:
         got = f"ends in {quoted(ending)}" if ending else "has no ending that tells its format"
-        raise ValueError(f"This file {got}. Upload {', '.join(list(READERS)[:-1])} or {list(READERS)[-1]}.")
+        raise ValueError(
+            _("This file {got}. Upload {join} or {READERS}.").format(
+                got=got, join=", ".join(list(READERS)[:-1]), READERS=list(READERS)[-1]
+            )
+        )
     if not data:
-        raise ValueError("This file is empty. Save it again, with at least one row of numbers.")
+        raise ValueError(_("This file is empty. Save it again, with at least one row of numbers."))
     if len(data) > limits.disk:
         raise ValueError(
-            f"This file has {byte_size(len(data))}; at most {byte_size(limits.disk)} are read. Upload fewer rows."
+            _("This file has {count}; at most {disk} are read. Upload fewer rows.").format(
+                count=byte_size(len(data)), disk=byte_size(limits.disk)
+            )
         )
     real = next((e for e, magic in MAGIC.items() if data.startswith(magic)), "")
     if real and real != ending:
-        raise ValueError(f"This file ends in {ending}, but its content is that of a {real} file. Rename it.")
+        raise ValueError(
+            _("This file ends in {ending}, but its content is that of a {real} file. Rename it.").format(
+                ending=ending, real=real
+            )
+        )
     if ending in MAGIC and not real:
-        raise ValueError(f"This file ends in {ending}, but does not begin as such a file does. Save it again.")
+        raise ValueError(
+            _("This file ends in {ending}, but does not begin as such a file does. Save it again.").format(
+                ending=ending
+            )
+        )
 
     contents: dict[str, np.ndarray | tuple[str, ...]] = {}
     for label, content in READERS[ending](data, Budget(limits.unpacked)):
         label = TOKEN_NAMES.get(label.lower(), label.lower())
         if label in contents:
-            raise ValueError(f"This file names {quoted(label)} twice; capitals do not count. Keep one of the two.")
+            raise ValueError(
+                _("This file names {label} twice; capitals do not count. Keep one of the two.").format(
+                    label=quoted(label)
+                )
+            )
         if len(contents) == MOST_ARRAYS:
-            raise ValueError(f"This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.")
+            raise ValueError(
+                _("This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.").format(
+                    MOST_ARRAYS=MOST_ARRAYS
+                )
+            )
         contents[label] = check_tokens(label, content) if label in TOKEN_NAMES else check_array(label, content)
     arrays = {label: content for label, content in contents.items() if isinstance(content, np.ndarray)}
     if not arrays:
-        raise ValueError("This file holds no numbers. Give it at least one row of them.")
+        raise ValueError(_("This file holds no numbers. Give it at least one row of them."))
     return FileContents(arrays, {label: content for label, content in contents.items() if isinstance(content, tuple)})

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 
-from attnviz.formatting import byte_size, quoted
+from attnviz.formatting import byte_size, grouped, quoted
+from attnviz.language import _, plural
 from attnviz.npy import read_npy
 from attnviz.sources.arrays import (
     MOST_TOKENS,
@@ -64,7 +65,9 @@ class Budget:
         self.left -= size
         if self.left < 0:
             raise ValueError(
-                f"This file would take more than {byte_size(self.whole)} of memory. Upload fewer or smaller arrays."
+                _("This file would take more than {whole} of memory. Upload fewer or smaller arrays.").format(
+                    whole=byte_size(self.whole)
+                )
             )
 
 
@@ -74,7 +77,9 @@ def _report_damage(subject: str) -> Iterator[None]:
     try:
         yield
     except UNREADABLE as error:
-        raise ValueError(f"{subject} cannot be read: it was damaged or cut off. Save it again.") from error
+        raise ValueError(
+            _("{subject} cannot be read: it was damaged or cut off. Save it again.").format(subject=subject)
+        ) from error
 
 
 # One reader for each format, from bytes to pairs of a name and what it names.
@@ -97,16 +102,30 @@ def _array(name: str, data: bytes, budget: Budget) -> np.ndarray:
 def _read_npz(data: bytes, budget: Budget) -> NamedArrays:
     # Counted before zipfile lists the members: a long list is a bomb of its own.
     if data.count(b"PK\x01\x02") > MOST_ARRAYS:
-        raise ValueError(f"This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.")
+        raise ValueError(
+            _("This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.").format(
+                MOST_ARRAYS=MOST_ARRAYS
+            )
+        )
     with _report_damage("This .npz file"):
         archive = zipfile.ZipFile(io.BytesIO(data))
     for member in archive.infolist():
         if not member.filename.endswith(".npy"):
-            raise ValueError(f"{quoted(member.filename)} is no .npy array. Save the arrays with numpy.savez.")
+            raise ValueError(
+                _("{filename} is no .npy array. Save the arrays with numpy.savez.").format(
+                    filename=quoted(member.filename)
+                )
+            )
         if member.flag_bits & 1:
-            raise ValueError(f"{quoted(member.filename)} is encrypted. Save it without a password.")
+            raise ValueError(
+                _("{filename} is encrypted. Save it without a password.").format(filename=quoted(member.filename))
+            )
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{quoted(member.filename)} is packed in an unusual way. Save it with numpy.savez.")
+            raise ValueError(
+                _("{filename} is packed in an unusual way. Save it with numpy.savez.").format(
+                    filename=quoted(member.filename)
+                )
+            )
         budget.spend(member.file_size)
     for member in archive.infolist():
         name = member.filename.removesuffix(".npy")
@@ -119,7 +138,7 @@ def _read_safetensors(data: bytes, budget: Budget) -> NamedArrays:
     size = int.from_bytes(data[:8], "little")
     with _report_damage("This .safetensors file"):
         if size > LARGEST_HEADER:
-            raise ValueError("too long a header")
+            raise ValueError(_("too long a header"))
         tensors = safetensors.torch.load(data)
     for name, tensor in tensors.items():
         budget.spend(tensor.numel() * (tensor.element_size() if tensor.dtype in NARROW_TENSORS else 4))
@@ -136,14 +155,20 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
     try:
         rows = list(islice(((n, row) for n, row in enumerate(reader, 1) if any(row)), MOST_TOKENS + 2))
     except csv.Error as error:
-        raise ValueError(f"Line {reader.line_num} is no row of cells. Look for a stray quotation mark.") from error
+        raise ValueError(
+            _("Line {line_num} is no row of cells. Look for a stray quotation mark.").format(line_num=reader.line_num)
+        ) from error
     has_token_column = bool(rows) and rows[0][1][0].strip().lower() in TOKEN_NAMES
     if rows and (has_token_column or all(_parse_number(cell) is None for cell in rows[0][1])):
         rows = rows[1:]
     if not rows:
-        raise ValueError("This file holds no numbers. Give it one row of them for each token.")
+        raise ValueError(_("This file holds no numbers. Give it one row of them for each token."))
     if len(rows) > MOST_TOKENS:
-        raise ValueError(f"This file has more than {MOST_TOKENS:,} rows, which is the most that can be shown.")
+        raise ValueError(
+            _("This file has more than {MOST_TOKENS} rows, which is the most that can be shown.").format(
+                MOST_TOKENS=grouped(MOST_TOKENS)
+            )
+        )
     if has_token_column or all(_parse_number(row[0]) is None for _, row in rows):
         yield "tokens", [row[0] for _, row in rows]
         start = 1
@@ -154,15 +179,22 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
     for (n, row), into in zip(rows, matrix, strict=True):
         if len(row) - start != width:
             raise ValueError(
-                f"Row {n} has {len(row) - start} number{'s' * (len(row) - start != 1)}, but row {top} has {width}. "
-                "Give every row the same number of columns."
+                plural(
+                    "Row {n} has {count} number, but row {top} has {width}. Give all rows the same number of columns.",
+                    "Row {n} has {count} numbers, but row {top} has {width}. Give all rows the same number of columns.",
+                    len(row) - start,
+                ).format(n=n, count=len(row) - start, top=top, width=width)
             )
         values = [_parse_number(cell) for cell in row[start:]]
         if None in values:
             column = values.index(None) + start
             hint = "" if column else " If the first column holds tokens, write “token” above it."
             content = f"holds {quoted(row[column])}, which is not a finite number" if row[column] else "is empty"
-            raise ValueError(f"Row {n}, column {column + 1} {content}. Write a number there.{hint}")
+            raise ValueError(
+                _("Row {n}, column {column} {content}. Write a number there.{hint}").format(
+                    n=n, column=column + 1, content=content, hint=hint
+                )
+            )
         into[:] = values
     yield "vectors", matrix
 
@@ -187,7 +219,9 @@ def _read_json(data: bytes, budget: Budget) -> NamedArrays:
     if isinstance(content, list):
         content = {"vectors": content}
     if not isinstance(content, dict):
-        raise ValueError("This file must hold a list of rows, or an object that names some. Put [ ] around the rows.")
+        raise ValueError(
+            _("This file must hold a list of rows, or an object that names some. Put [ ] around the rows.")
+        )
     for name, value in content.items():
         yield name, value if name.lower() in TOKEN_NAMES else _nested(name, value)
 
@@ -202,11 +236,15 @@ def _parse_json(data: bytes, budget: Budget, subject: str = "This file") -> Any:
         raise ValueError(NOT_TEXT) from error
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"{subject} is not valid JSON in line {error.lineno}, character {error.colno}. "
-            "Write numbers, texts in double quotes, and lists in square brackets."
+            _(
+                "{subject} is not valid JSON in line {lineno}, character {colno}. Write numbers, texts "
+                "in double quotes, and lists in square brackets."
+            ).format(subject=subject, lineno=error.lineno, colno=error.colno)
         ) from error
     except RecursionError as error:
-        raise ValueError(f"{subject} nests lists too deeply. Give rows of numbers, in at most 4 levels.") from error
+        raise ValueError(
+            _("{subject} nests lists too deeply. Give rows of numbers, in at most 4 levels.").format(subject=subject)
+        ) from error
 
 
 def _nested(name: str, value: object) -> np.ndarray:
@@ -219,14 +257,20 @@ def _nested(name: str, value: object) -> np.ndarray:
             if not isinstance(entry, list) or len(entry) != width:
                 element = element_name(name, np.unravel_index(i, shape))
                 has = f"has length {len(entry)}" if isinstance(entry, list) else "is no list"
-                raise ValueError(f"{element} {has}, but the lists before have length {width}. Make all equally long.")
+                raise ValueError(
+                    _("{element} {has}, but the lists before have length {width}. Make all equally long.").format(
+                        element=element, has=has, width=width
+                    )
+                )
         shape += (width,)
         level = list(chain.from_iterable(level))
     for i, entry in enumerate(level):
         if not isinstance(entry, float | bool):
             content = quoted(entry) if isinstance(entry, str) else JSON_NAMES[type(entry)]
             raise ValueError(
-                f"{element_name(name, np.unravel_index(i, shape))} holds {content}, which is not a number."
+                _("{element_name} holds {content}, which is not a number.").format(
+                    element_name=element_name(name, np.unravel_index(i, shape)), content=content
+                )
             )
     return np.array(level, np.float64).reshape(shape)
 
@@ -249,14 +293,15 @@ def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
             [*program, *limits], input=data, capture_output=True, timeout=PARQUET_SECONDS, env=environment
         )
     except subprocess.TimeoutExpired as error:
-        raise ValueError("This .parquet file takes too long to read. Save it as .npz instead.") from error
+        raise ValueError(_("This .parquet file takes too long to read. Save it as .npz instead.")) from error
     except OSError as error:
-        raise ValueError("A .parquet file cannot be read on this computer now. Save it as .npz instead.") from error
+        raise ValueError(_("A .parquet file cannot be read on this computer now. Save it as .npz instead.")) from error
     if done.returncode == REFUSED:
-        sentence, *texts = json.loads(done.stdout)
-        raise ValueError(sentence.format(*map(quoted, texts)))
+        sentence, *values = json.loads(done.stdout)
+        shown = (quoted(value) if isinstance(value, str) else grouped(value) for value in values)
+        raise ValueError(_(sentence).format(*shown))
     if done.returncode:
-        raise ValueError("This .parquet file is damaged, or takes too much memory. Save it again, or as .npz.")
+        raise ValueError(_("This .parquet file is damaged, or takes too much memory. Save it again, or as .npz."))
     yield from _read_npz(done.stdout, budget)
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.inputs import Inputs, cut_heads
+from attnviz.language import _
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import Rotary, rotated, sinusoids
@@ -42,11 +43,12 @@ class Toy(Source):
         """Returns one layer, whose heads are different projections of the same vectors (Vaswani et al. 2017)."""
         tokens = tuple(check_text(self.text).split())
         if len(tokens) > LONGEST_TEXT:
-            raise too_long_error(len(tokens), LONGEST_TEXT, "this page")
+            raise too_long_error(len(tokens), LONGEST_TEXT, _("this page"))
         if self.width % 2:
             raise ValueError(
-                f"The embedding width must be even, half sines and half cosines; it is {self.width}. "
-                f"Take {self.width + 1}."
+                _(
+                    "The embedding width must be even, half sines and half cosines; it is {width}. Take {width_2}."
+                ).format(width=self.width, width_2=self.width + 1)
             )
         vectors = torch.stack([embedding(token, self.width) for token in tokens])
         if self.rotary == "none":

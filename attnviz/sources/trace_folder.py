@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from attnviz.formatting import enumeration, quoted
+from attnviz.language import _
 from attnviz.settings import traces_folder
 from attnviz.sources.source import MissingInput, Source
 from attnviz.trace import Trace
@@ -33,10 +34,14 @@ class TraceFolder(Source):
         """Returns the trace. Raises MissingInput without a name, ValueError if there is no such trace."""
         root = _root()
         if not self.trace.strip():
-            raise MissingInput(f"Name a trace to see its attention. {_available(root)}")
+            raise MissingInput(_("Name a trace to see its attention. {available}").format(available=_available(root)))
         folder = self._folder(root)
         if folder is None:
-            raise ValueError(f"There is no trace {quoted(self.trace.strip())} here. {_available(root)}")
+            raise ValueError(
+                _("There is no trace {strip} here. {available}").format(
+                    strip=quoted(self.trace.strip()), available=_available(root)
+                )
+            )
         return Trace.load(folder)
 
     def _folder(self, root: Path) -> Path | None:
@@ -58,11 +63,11 @@ def _root() -> Path:
     folder = traces_folder()
     if folder is None:
         raise MissingInput(
-            "No traces are opened here: whoever runs attnviz sets ATTNVIZ_TRACES to the folder that holds them."
+            _("No traces are opened here: whoever runs attnviz sets ATTNVIZ_TRACES to the folder that holds them.")
         )
     root = Path(folder).expanduser()
     if not root.is_dir():
-        raise MissingInput("The folder of traces, ATTNVIZ_TRACES, is not there.")
+        raise MissingInput(_("The folder of traces, ATTNVIZ_TRACES, is not there."))
     return root.resolve()
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.formatting import quoted, significant
+from attnviz.formatting import grouped, quoted, significant
 from attnviz.inputs import Inputs, cut_heads
+from attnviz.language import _
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Identity
@@ -90,7 +91,11 @@ class Upload(Source):
     def layers(self) -> list[Layer]:
         """Returns the layers in the file. Raises ValueError if there are none, MissingInput without a file."""
         if self.file is None:
-            raise MissingInput(f"Upload vectors to see their attention, as {ENDINGS}; or try one of the samples.")
+            raise MissingInput(
+                _("Upload vectors to see their attention, as {ENDINGS}; or try one of the samples.").format(
+                    ENDINGS=ENDINGS
+                )
+            )
         contents = read_file(self.file.name, self.file.data)
         return from_arrays(contents.arrays, **contents.tokens, heads=self.heads, rotary=self.rotary)
 
@@ -120,14 +125,18 @@ def from_arrays(
         torch.Size([2, 4, 4])
     """
     if not 1 <= heads <= MOST_HEADS:
-        raise ValueError(f"A matrix can be cut into 1 to {MOST_HEADS} heads; there cannot be {heads}.")
+        raise ValueError(
+            _("A matrix can be cut into 1 to {MOST_HEADS} heads; there cannot be {heads}.").format(
+                MOST_HEADS=MOST_HEADS, heads=heads
+            )
+        )
     if not isinstance(arrays, Mapping):
         arrays = {"vectors": arrays}
     by_role: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         role = ROLES.get(name.lower(), name.lower())
         if role in by_role:
-            raise ValueError(f"{quoted(role)} is given twice. Keep one of the two.")
+            raise ValueError(_("{role} is given twice. Keep one of the two.").format(role=quoted(role)))
         by_role[role] = check_array(name, numpy_array(array) if isinstance(array, Tensor) else array)
     if set(by_role) == {"weights"}:
         return _weights_only_layers(_split_layers("weights", by_role["weights"], 1), tokens, key_tokens)
@@ -141,16 +150,24 @@ def from_arrays(
     else:
         names = ", ".join(quoted(name) for name in list(arrays)[:8])
         raise ValueError(
-            f"These arrays were given: {names}. Give query and key, and value if you have it; "
-            "or one matrix of vectors alone; or weights alone."
+            _(
+                "These arrays were given: {names}. Give query and key, and value if you have it; or "
+                "one matrix of vectors alone; or weights alone."
+            ).format(names=names)
         )
     for name, other in (("key", key), ("value", value)):
         if len(other) != len(query):
-            raise ValueError(f"query has {len(query)} layers, but {name} has {len(other)}. Give as many of each.")
+            raise ValueError(
+                _("query has {count} layers, but {name} has {count_2}. Give as many of each.").format(
+                    count=len(query), name=name, count_2=len(other)
+                )
+            )
     if value[0].shape[:2] != key[0].shape[:2]:
         raise ValueError(
-            "key and value must have the same heads and tokens. As (heads, tokens, width), "
-            f"key has the shape {tuple(key[0].shape)} and value {tuple(value[0].shape)}."
+            _(
+                "key and value must have the same heads and tokens. As (heads, tokens, width), key has "
+                "the shape {shape} and value {shape_2}."
+            ).format(shape=tuple(key[0].shape), shape_2=tuple(value[0].shape))
         )
     queries, keys = query[0].shape[1], key[0].shape[1]
     itself = query is key or (queries == keys and key_tokens is None)
@@ -176,12 +193,18 @@ def _weights_only_layers(
         lowest, highest = float(weights.min()), float(weights.max())
         if lowest < 0 or highest > 1 + TOLERANCE:
             raise ValueError(
-                f"weights must lie between 0 and 1; these go from {significant(lowest, 4)} to {significant(highest, 4)}"
-                ". Apply softmax to them first, or name them otherwise if they are vectors."
+                _(
+                    "weights must lie between 0 and 1; these go from {lowest} to {highest}. Apply "
+                    "softmax to them first, or name them otherwise if they are vectors."
+                ).format(lowest=significant(lowest, 4), highest=significant(highest, 4))
             )
-    _, queries, keys = layers[0].shape
+    queries, keys = layers[0].shape[1:]
     if keys > MOST_TOKENS:
-        raise ValueError(f"weights has {keys:,} keys; at most {MOST_TOKENS:,} can be shown. Upload fewer columns.")
+        raise ValueError(
+            _("weights has {keys} keys; at most {MOST_TOKENS} can be shown. Upload fewer columns.").format(
+                keys=grouped(keys), MOST_TOKENS=grouped(MOST_TOKENS)
+            )
+        )
     kind = Kind.SELF if queries == keys and key_tokens is None else Kind.CROSS
     names, identity = _token_names(tokens, key_tokens, queries, keys), torch.eye(keys)[None]
     mechanism = Mechanism(score=Dot(), normalizer=Identity())
@@ -202,7 +225,11 @@ def _split_layers(name: str, array: np.ndarray, heads: int) -> list[Tensor]:
     """Returns an array of 2 to 4 axes as layers of (heads, tokens, width). Raises ValueError if it is too large."""
     for size, (axis, most) in zip(array.shape, LIMITS[-array.ndim :], strict=True):
         if size > most:
-            raise ValueError(f"{quoted(name)} has {size:,} {axis}; at most {most:,} can be shown. Upload fewer.")
+            raise ValueError(
+                _("{name} has {size} {axis}; at most {most} can be shown. Upload fewer.").format(
+                    name=quoted(name), size=grouped(size), axis=axis, most=grouped(most)
+                )
+            )
     tensor = torch.from_numpy(array)
     if array.ndim == 2:
         return [cut_heads(tensor, heads)]
@@ -219,6 +246,10 @@ def _token_names(
     for name, names, count in (("tokens", tokens, queries), ("key_tokens", key_tokens, keys)):
         if names is not None and len(names) != count:
             axis = "queries" if name == "tokens" else "keys"
-            raise ValueError(f"{name} names {len(names):,} tokens, but there are {count:,} {axis}. Give one for each.")
+            raise ValueError(
+                _("{name} names {count} tokens, but there are {count_2} {axis}. Give one for each.").format(
+                    name=name, count=grouped(len(names)), count_2=grouped(count), axis=axis
+                )
+            )
         result.append(tuple(names) if names is not None else tuple(str(i) for i in range(count)))
     return result[0], result[1]

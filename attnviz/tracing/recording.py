@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attnviz.formatting import quoted
 from attnviz.inputs import Inputs
+from attnviz.interruption import end_if_unwanted
 from attnviz.layer import Fidelity, Kind, Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism, blocks
@@ -84,6 +85,7 @@ class Recording:
 
     def capture_call(self, call: Call) -> Tensor:
         """Records a call of the attention interface, and returns its output (sequences, queries, heads, width)."""
+        end_if_unwanted()
         self.chose_keys |= any(call.options.get(name) is not None for name in INDICES)
         with self.recording_layer(call.module):
             output = call.output()

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Literal
 
 from attnviz.formatting import enumeration
+from attnviz.language import _
 from attnviz.text import check_text, shorten_token, too_long_error
 from attnviz.translator.lexicon import (
     ADJECTIVES,
@@ -135,7 +136,7 @@ def tokenize(text: str) -> tuple[str, ...]:
     if words and words[-1] not in MARKS:
         words.append("?" if words[0].lower() in QUESTION_WORDS else ".")
     if len(words) > MAX_WORDS:
-        raise too_long_error(len(words), MAX_WORDS, "this translator")
+        raise too_long_error(len(words), MAX_WORDS, _("this translator"))
     if unknown := [word for word in dict.fromkeys(words) if word.lower() not in TYPED]:
         raise ValueError(_unknown(unknown))
     return tuple(TYPED[word.lower()] for word in words)

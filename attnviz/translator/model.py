@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnviz.language import N_, _
 from attnviz.layer import LayerId
 from attnviz.masks import Causal, Full
 from attnviz.mechanism import Mechanism
@@ -36,15 +37,19 @@ def score_class(variant: str) -> type[Score]:
     if variant == FIXED_VECTOR:
         return ScaledDot
     if variant not in VARIANTS:
-        raise ValueError(f"The translator's variants are {', '.join(VARIANTS)}; {variant!r} is none.")
+        raise ValueError(
+            _("The translator's variants are {join}; {variant} is none.").format(
+                join=", ".join(VARIANTS), variant=repr(variant)
+            )
+        )
     return VARIANTS[variant]
 
 
 Use = Literal["encoder", "decoder", "cross"]
 USES: dict[Use, str] = {
-    "encoder": "Encoder self-attention",
-    "decoder": "Decoder self-attention",
-    "cross": "Encoder–decoder attention",
+    "encoder": N_("Encoder self-attention"),
+    "decoder": N_("Decoder self-attention"),
+    "cross": N_("Encoder–decoder attention"),
 }
 
 # The positions of the layers of each use, in the order in which they run: two of the encoder, then in each decoder

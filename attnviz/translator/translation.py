@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.layer import Kind, Layer
 from attnviz.models.interventions import Intervention
 from attnviz.translator.grammar import Sentence, parse_sentence, tokenize
@@ -143,7 +144,7 @@ class Translator:
         Raises ValueError if the text has a word that the translator does not know.
         """
         if beams < 1:
-            raise ValueError(f"A search needs 1 beam or more; {beams} were asked for.")
+            raise ValueError(_("A search needs 1 beam or more; {beams} were asked for.").format(beams=beams))
         english = tokenize(text)
         encoded: list[AttentionRecord] = []
         memory = self.model.encode(source_ids([english]), ForwardPass(interventions, records=encoded))

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from attnviz.app_files import ASSETS
+from attnviz.language import _
 from attnviz.translator.grammar import Sentence, Split, generate_sentences
 from attnviz.translator.model import SOURCE_VOCABULARY, TARGET_VOCABULARY, create_model, score_class
 from attnviz.translator.translation import Translator
@@ -62,7 +63,9 @@ def load(variant: str = "scaled dot", step: int | None = None) -> Translator:
     shipped = checkpoints(variant)
     if step is not None and step not in shipped:
         raise ValueError(
-            f"There are no weights of {variant} after step {step}. Take one of {', '.join(map(str, shipped))}."
+            _("There are no weights of {variant} after step {step}. Take one of {join}.").format(
+                variant=variant, step=step, join=", ".join(map(str, shipped))
+            )
         )
     return _loaded(variant, shipped[-1] if step is None else step)
 
@@ -77,7 +80,7 @@ def checkpoints(variant: str = "scaled dot") -> tuple[int, ...]:
     score_class(variant)
     steps = sorted(int(path.stem.rpartition("-")[2]) for path in FOLDER.glob(f"{_name(variant)}-[0-9]*.safetensors"))
     if not steps:
-        raise RuntimeError(f"The translator's weights are missing. {RETRAIN}")
+        raise RuntimeError(_("The translator's weights are missing. {RETRAIN}").format(RETRAIN=RETRAIN))
     return tuple(steps)
 
 
@@ -88,10 +91,14 @@ def _loaded(variant: str, step: int) -> Translator:
     try:
         with safe_open(path, "pt") as file:
             if (file.metadata() or {}).get("words") != VOCABULARY_DIGEST:
-                raise RuntimeError(f"{path.name} was trained on other words. {RETRAIN}")
+                raise RuntimeError(
+                    _("{name} was trained on other words. {RETRAIN}").format(name=path.name, RETRAIN=RETRAIN)
+                )
             model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
     except SafetensorError as error:
-        raise RuntimeError(f"{path.name} cannot be read: it was damaged or cut off. {RETRAIN}") from error
+        raise RuntimeError(
+            _("{name} cannot be read: it was damaged or cut off. {RETRAIN}").format(name=path.name, RETRAIN=RETRAIN)
+        ) from error
     return Translator(model, variant, step)
 
 

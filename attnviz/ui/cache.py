@@ -24,6 +24,8 @@ from attnviz.ui.upload_memory import UploadMemory
 
 T = TypeVar("T")
 MISSING = object()
+LATEST = "latest layers"  # of a session
+_caches: "list[ResultCache]" = []
 
 
 class ResultCache:
@@ -33,6 +35,7 @@ class ResultCache:
         self.max_results = max_results
         self._results: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.Lock()
+        _caches.append(self)
 
     def once(self, compute: Callable[[], T], *key: object, work: int = 0) -> T:
         """Returns the result of `compute`, cached under these keys.
@@ -52,6 +55,11 @@ class ResultCache:
                     self._results.popitem(last=False)
             return result
 
+    def drop(self) -> None:
+        """Drops all results."""
+        with self._lock:
+            self._results.clear()
+
     def _find(self, name: str) -> Any:
         with self._lock:
             if name in self._results:
@@ -64,9 +72,20 @@ _shared = ResultCache(64)
 once = _shared.once
 
 
+def drop_results() -> None:
+    """Drops the results of all caches."""
+    for one in _caches:
+        one.drop()
+
+
 def layers(source: Source) -> Sequence[Layer]:
     """Returns the layers of a source."""
-    return _layers(source, f"{current_language()} {source!r}")
+    key = f"{current_language()} {source!r}"
+    last: tuple[str, Sequence[Layer]] | None = st.session_state.get(LATEST)
+    if last is None or last[0] != key:
+        with computation(source.work), st.spinner(_("Reading …")) if is_heavy(source.work) else nullcontext():
+            last = st.session_state[LATEST] = key, _read(source)
+    return last[1]
 
 
 def or_last_good(
@@ -115,13 +134,11 @@ def _below(key: str) -> str:
     return _("The picture below is {description}.").format(description=description)
 
 
-@st.cache_resource(max_entries=1, scope="session", show_spinner="Reading …")
-def _layers(_source: Source, key: str) -> Sequence[Layer]:
-    with computation(_source.work):
-        if not isinstance(_source, Upload) or _source.file is None:
-            return _source.layers()
-        size = len(_source.file.data)
-        with _uploads.reserve(size + _source.reader_bytes):
-            layers = _source.layers()
-        _uploads.hold(layers, size)
-        return layers
+def _read(source: Source) -> Sequence[Layer]:
+    if not isinstance(source, Upload) or source.file is None:
+        return source.layers()
+    size = len(source.file.data)
+    with _uploads.reserve(size + source.reader_bytes):
+        layers = source.layers()
+    _uploads.hold(layers, size)
+    return layers

@@ -1,7 +1,6 @@
 """A lesson for paper: its questions with their pictures and room to write, and the answers on a page of their own."""
 
 import base64
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -11,6 +10,7 @@ import streamlit as st
 from attnviz.figures.sentences import cell_sentence
 from attnviz.figures.svg import svg_map, svg_row
 from attnviz.formatting import visible
+from attnviz.language import ENGLISH, LANGUAGES, _, language
 from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import Lesson, LessonStep
 from attnviz.ui.addresses import address
@@ -23,6 +23,11 @@ from attnviz.ui.page_pictures import PageContent, Picture, page_content
 
 HANDOUT = "handout"  # link parameter
 STYLE = Path(__file__).with_name("handout.css")
+FILE_STYLE = """
+@page { margin: 18mm 17mm; }
+body { font-family: "Source Sans 3", "Segoe UI", Helvetica, Arial, sans-serif; margin: 2rem auto; max-width: 44rem; }
+@media print { body { margin: 0; max-width: none; } }
+"""
 LONGEST_LINK = 130  # characters that somebody would type
 SMALL_BARS = 54  # the height of bars where there are several pictures
 
@@ -41,13 +46,13 @@ def show() -> None:
         return
     app = (st.context.url or "").rpartition("/")[0]
     with st.container(horizontal=True, vertical_alignment="center", key="handout-actions"):
-        every = element("a", "← All lessons", href=address("/lessons"))
+        every = element("a", _("← All lessons"), href=address("/lessons"))
         st.html(element("nav", every, class_="attnviz-links"), width="content")
         st.download_button(
-            "Download", handout_file(lesson, app), f"{file_stem(lesson)}.html", "text/html",
-            icon=":material/download:", on_click="ignore", help="One file, which prints without a connection",
+            _("Download"), handout_file(lesson, app), f"{file_stem(lesson)}.html", "application/octet-stream",
+            icon=":material/download:", on_click="ignore", help=_("One file, which prints without a connection"),
         )  # fmt: skip
-        st.caption("Print this page with the browser: the answers are on a page of their own.")
+        st.caption(_("Print this page with the browser: the answers are on a page of their own."))
     st.html(handout(lesson, app, as_images=True))
 
 
@@ -58,23 +63,26 @@ def handout_address(lesson: Lesson) -> str:
 
 def handout_file(lesson: Lesson, app: str) -> str:
     """Returns the handout as one HTML file, which loads nothing; `app` is the address of the app, for links."""
-    style = re.sub(r"\.(stHtml|stApp)[^{}]*\{[^{}]*\}", "", STYLE.read_text(encoding="utf-8"))
+    rules = STYLE.read_text(encoding="utf-8") + FILE_STYLE
     head = (
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width">')
         + element("title", lesson.title)
-        + Markup(
-            "<style>body {{ font-family: 'Source Sans 3', 'Segoe UI', Helvetica, Arial, sans-serif; margin: 2rem; }}\n"
-            "@media print {{ body {{ margin: 0; }} }}\n{}</style>"
-        ).format(Markup(style))
+        + element("style", Markup(rules))
     )
     page = element("html", element("head", head), element("body", handout(lesson, app)), lang=lesson.language)
     return str(Markup("<!doctype html>\n") + page)
 
 
 def handout(lesson: Lesson, app: str, *, as_images: bool = False) -> Markup:
-    """Returns the questions and the answers of a lesson. Its pictures are SVG elements, or images where those are not
-    allowed."""
-    paper = _Paper(lesson, app, as_images)
+    """Returns the questions and the answers of a lesson, in its language if that has a catalogue. Its
+    pictures are SVG elements, or images where those are not allowed."""
+    own = lesson.language.partition("-")[0].lower()
+    with language(own if own in LANGUAGES else ENGLISH):
+        return _printed(_Paper(lesson, app, as_images))
+
+
+def _printed(paper: "_Paper") -> Markup:
+    lesson = paper.lesson
     numbered = [(number, step) for number, step in enumerate(lesson.steps, 1) if step.ask]
     questions = [paper.question(number, step) for number, step in numbered]
     answers = [paper.answer(number, step) for number, step in numbered]
@@ -83,10 +91,12 @@ def handout(lesson: Lesson, app: str, *, as_images: bool = False) -> Markup:
         element("h1", lesson.title),
         element("p", lesson.about, class_="attnviz-about"),
         element("p", paper.link(1), class_="attnviz-place"),
-        element("div", element("span", "Name"), element("span", "Date"), class_="attnviz-name"),
+        element("div", element("span", _("Name")), element("span", _("Date")), class_="attnviz-name"),
         element("ol", *questions, class_="attnviz-questions"),
         element(
-            "section", element("h2", f"{lesson.title}: answers"), element("ol", *answers, class_="attnviz-questions")
+            "section",
+            element("h2", _("{title}: answers").format(title=lesson.title)),
+            element("ol", *answers, class_="attnviz-questions"),
         ),
         class_="attnviz-handout",
         lang=lesson.language,
@@ -110,8 +120,15 @@ class _Paper:
             pictures = self.pictures(content, hidden=True) if content else Markup()
             parts += [pictures] if pictures else []
             if number > 1 or not pictures:
-                sentence = "In the app: " if pictures else "This step has no picture on paper. In the app: "
-                parts.append(element("p", sentence, self.link(number, f"step {number}"), class_="attnviz-place"))
+                sentence = _("In the app: ") if pictures else _("This step has no picture on paper. In the app: ")
+                parts.append(
+                    element(
+                        "p",
+                        sentence,
+                        self.link(number, _("step {number}").format(number=number)),
+                        class_="attnviz-place",
+                    )
+                )
         return element("li", *parts, _answer_space(step))
 
     def answer(self, number: int, step: LessonStep) -> Markup:
@@ -147,7 +164,9 @@ class _Paper:
     def link(self, number: int, text: str = "") -> Markup:
         """Returns a link to a step, by default with its address, if that is short enough to be typed."""
         target = f"{self.app}/{self.lesson.link(number)}"
-        return element("a", text or (target if len(target) <= LONGEST_LINK else "Open this lesson"), href=target)
+        if text or len(target) <= LONGEST_LINK:
+            return element("a", text or target, href=target)
+        return element("a", _("Open this lesson"), href=target, class_="attnviz-screen")
 
 
 def _drawn(picture: Picture, largest: float, count: int, hides: bool) -> Markup:
@@ -161,8 +180,12 @@ def _drawn(picture: Picture, largest: float, count: int, hides: bool) -> Markup:
 
 def _caption(picture: Picture, hides: bool) -> str:
     if hides:
-        return f"{picture.title}: share ten points among the keys of {_query(picture)}."
-    return picture.title if picture.is_row else f"{picture.title}: queries from top to bottom, keys from left to right."
+        return _("{title}: share ten points among the keys of {query}.").format(
+            title=picture.title, query=_query(picture)
+        )
+    if picture.is_row:
+        return picture.title
+    return _("{title}: queries from top to bottom, keys from left to right.").format(title=picture.title)
 
 
 def _alternative(picture: Picture, hides: bool) -> str:
@@ -176,7 +199,7 @@ def _alternative(picture: Picture, hides: bool) -> str:
 
 
 def _query(picture: Picture) -> str:
-    return f"“{visible(picture.query_tokens[picture.row or 0])}”"
+    return _("“{text}”").format(text=visible(picture.query_tokens[picture.row or 0]))
 
 
 def _answer_space(step: LessonStep) -> Markup:

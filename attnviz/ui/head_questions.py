@@ -8,20 +8,23 @@ import numpy as np
 from attnviz.analysis.head_metrics import First, HeadMetric, Previous, head_metrics
 from attnviz.analysis.work import heads_work, is_affordable
 from attnviz.classroom.question import Question, head_question
+from attnviz.language import N_, _
 from attnviz.ui import cache
 from attnviz.ui.classroom import questions
 from attnviz.ui.selection import Selection
 
 QUESTIONS: dict[str, HeadMetric] = {
-    "the previous-token head": Previous(),
-    "the one that gives most to the first token": First(),
+    N_("the previous-token head"): Previous(),
+    N_("the one that gives most to the first token"): First(),
 }
 
 
 def offer_head_questions(selection: Selection) -> None:
     """Offers the questions which head has the largest value of a metric."""
     for name, metric in QUESTIONS.items():
-        questions.offer_question(f"Which head is {name}?", partial(_question, selection, name, metric))
+        questions.offer_question(
+            _("Which head is {name}?").format(name=_(name)), partial(_question, selection, _(name), metric)
+        )
 
 
 def _question(selection: Selection, name: str, metric: HeadMetric) -> Question:
@@ -29,7 +32,7 @@ def _question(selection: Selection, name: str, metric: HeadMetric) -> Question:
     layers, mechanisms = selection.layers, selection.mechanisms
     work = heads_work(layers, mechanisms)
     if not is_affordable(work):
-        raise ValueError("The metrics of all heads take too long.")
+        raise ValueError(_("The metrics of all heads take too long."))
     metrics = cache.once(
         lambda: head_metrics(layers, mechanisms=mechanisms, metrics=[metric]),
         *("head question", selection.source, mechanisms, metric.name),

@@ -1,6 +1,7 @@
 """Memory of the server: what is loaded before the first visitor, and what is freed while nobody's page runs."""
 
 import asyncio
+import ctypes
 import gc
 from importlib import import_module
 from pkgutil import walk_packages
@@ -8,7 +9,10 @@ from pkgutil import walk_packages
 from streamlit import runtime
 
 import attnviz.ui
-from attnviz.ui import scheduling
+from attnviz.models.minilm import is_installed, minilm
+from attnviz.models.model_cache import shared_cache
+from attnviz.text import EXAMPLE
+from attnviz.ui import cache, jobs, scheduling
 
 EVERY = 5.0  # seconds
 
@@ -22,11 +26,45 @@ def import_pages() -> None:
     gc.freeze()
 
 
+def load_example() -> None:
+    """Loads the default model and its example."""
+    if is_installed():
+        minilm().layers(EXAMPLE)
+
+
 async def free_memory() -> None:
-    """Frees the memory of sessions that have ended, again and again, whenever no page runs."""
+    """Frees the memory of sessions that have ended, again and again, whenever no page runs; after the last of them has
+    ended, also what was computed for all."""
+    last = 0  # sessions at the last look
     while True:
         await asyncio.sleep(EVERY)
-        # Streamlit keeps a session for two minutes, in case its browser comes back, and until the next one ends.
-        runtime.get_instance()._session_mgr._session_storage._cache.expire()  # type: ignore[attr-defined]
+        server = runtime.get_instance()
+        sessions = server._session_mgr
+        # Streamlit keeps a session for disconnectedSessionTTL, in case its browser comes back, and until the next ends.
+        sessions._session_storage._cache.expire()  # type: ignore[attr-defined]
         if scheduling.is_idle():
+            count = len(sessions.list_sessions())
+            if last and not count:
+                await asyncio.to_thread(free_results)
+            server.media_file_mgr.remove_orphaned_files()
             await asyncio.to_thread(gc.collect)
+            if count < last:
+                await asyncio.to_thread(return_memory)
+            last = count
+
+
+def free_results() -> None:
+    """Frees what was computed for all sessions, but the example with which pages open."""
+    cache.drop_results()
+    jobs.drop_finished_jobs()
+    shared_cache().forget_examples()
+    if is_installed():
+        minilm().forget_examples()
+    load_example()
+
+
+def return_memory() -> None:
+    """Returns memory that is free to the system, where the C library can."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim:
+        trim(0)

@@ -3,13 +3,21 @@
 Use the functions below, or `Markup("<p>{}</p>").format(text)`; never an f-string with tags in it.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
 from attnviz.formatting import visible
+from attnviz.language import _
 
-__all__ = ["Markup", "element", "join", "note", "paragraphs", "strongest", "summary", "table", "token"]
+__all__ = ["Markup", "element", "join", "note", "paragraphs", "strongest", "summary", "table", "token", "translated"]
+PAGE_MESSAGE = re.compile(r'_\("([^"]*)"\)')
+
+
+def translated(html: str) -> Markup:
+    """Returns the HTML of a file of ours in the current language: for each _("Join") its translation, escaped."""
+    return Markup(PAGE_MESSAGE.sub(lambda match: escape(_(match[1])), html))  # noqa: S704
 
 
 def element(name: str, /, *content: object, **attributes: object) -> Markup:

@@ -37,6 +37,7 @@ class Job(Generic[T]):
 
     def __init__(self, compute: Callable[[OnResult], T], session: str) -> None:
         self.progress = 0.0  # the share that is done
+        self.place = 0  # in the line, from 1; 0 when it computes
         self.latest: T | None = None  # a result so far, and at last the whole
         self.error: Exception | None = None
         self.is_over = self.is_cancelled = False
@@ -58,10 +59,12 @@ class Job(Generic[T]):
     def first(self) -> T:
         """Returns the latest result, after waiting for the first. Raises what was wrong if there is none."""
         session = scheduling.session()
-        with scheduling.without_slot():
+        with scheduling.without_slot(), scheduling.place_in_line() as show_place:
             while not self._has_first.wait(scheduling.POLL):
                 self.look(session)
                 scheduling.check_interruption()
+                if self.place:
+                    show_place(self.place)
         if self.latest is None:
             assert self.error is not None
             raise self.error
@@ -81,7 +84,7 @@ class Job(Generic[T]):
     def run(self) -> None:
         """Computes the result, in the turns of the session that was the first to ask."""
         try:
-            with scheduling.background_computation(self._session, self._check) as give_way:
+            with scheduling.background_computation(self._session, self._check, self._wait_at) as give_way:
 
                 def on_result(share: float, result: T) -> None:
                     self._check()
@@ -99,6 +102,9 @@ class Job(Generic[T]):
         finally:
             self.end, self.is_over = time.monotonic(), True
             self._has_first.set()
+
+    def _wait_at(self, place: int) -> None:
+        self.place = place
 
     def _check(self) -> None:
         with self._lock:
@@ -166,6 +172,11 @@ class Jobs:
         elif job.error:
             st.error(plain(str(job.error)), icon=":material/error:")
 
+    def drop_finished_jobs(self) -> None:
+        """Drops the results of all jobs that are over."""
+        with self._lock:
+            self._jobs = OrderedDict((name, job) for name, job in self._jobs.items() if not job.is_over)
+
     def _drop_finished(self) -> None:
         finished = [name for name, job in self._jobs.items() if job.is_over]
         if len(self._jobs) - len(finished) >= MOST_RUNNING:
@@ -181,7 +192,8 @@ class Jobs:
 def _show_progress(job: Job[Any], description: str, drawn: object, when: float) -> None:
     job.look(scheduling.session())
     left = job.seconds_left
-    st.progress(job.progress, plain(f"{description} {_duration(left)}".strip()))
+    time_left = scheduling.line_sentence(job.place) if job.place else _duration(left)
+    st.progress(job.progress, plain(f"{description} {time_left}".strip()))
     if job.is_over or (job.latest is not drawn and time.monotonic() > when + REDRAW):
         st.rerun()
 
@@ -196,3 +208,4 @@ def _duration(seconds: float | None) -> str:
 
 _shared = Jobs()
 request, finished, page_run, show_progress = _shared.request, _shared.finished, _shared.page_run, _shared.show_progress
+drop_finished_jobs = _shared.drop_finished_jobs

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import streamlit as st
 
+from attnviz.language import N_, _
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.lessons.lesson_text import name_in_link
 from attnviz.ui.addresses import address
@@ -18,7 +19,7 @@ TEXT = "lesson-text"  # the field of the text, in the session
 IN_SESSION = "draft"  # the name of a lesson whose text is too long for a link
 _KEY = "lesson draft"
 _LINKED = "lesson draft in the link"  # the link parameter after the last run
-NOT_HERE = (
+NOT_HERE = N_(
     "This lesson is too long for a link: it is in the session of the person who wrote it. "
     "Ask for its file, and upload it at Lessons, Write a lesson."
 )
@@ -73,9 +74,9 @@ def is_linked(draft: Draft) -> bool:
 
 
 def take_typed_text(draft: Draft) -> None:
-    """Takes the text that was typed since the last run."""
+    """Takes the text that was typed since the last run, in which the draft was the same."""
     typed = st.session_state.get(TEXT)
-    if typed is not None and typed != draft.text and is_linked(draft):
+    if typed is not None and typed != draft.text:
         draft.replace_text(typed)
 
 
@@ -95,7 +96,7 @@ def begin(text: str) -> Draft:
 def session_text() -> str:
     """Returns the text of the draft. Raises ValueError if this session has none."""
     if (draft := current()) is None:
-        raise ValueError(NOT_HERE)
+        raise ValueError(_(NOT_HERE))
     return draft.text
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from attnviz.language import _, current_language
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.ui import lesson_draft, presentation
 from attnviz.ui.addresses import address
@@ -26,32 +27,32 @@ def show() -> None:
     """Draws the lessons."""
     good, broken = shipped_lessons()
     heading(
-        "Lessons",
-        "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the right state "
-        "and asks; answers are checked against what the page computes.",
+        _("Lessons"),
+        _(
+            "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the right "
+            "state and asks; answers are checked against what the page computes."
+        ),
     )
     st.html(element("div", *_ways_to_write(), start_button("lessons"), class_="attnviz-links"))
     for problem in broken:
         st.error(plain(problem), icon=":material/error:")
-    numbered = [*enumerate(good, 1)]
-    groups = by_language(good, st.context.locale or "")
+    groups = by_language(good, current_language())
     for language, lessons in groups:
         if len(groups) > 1:
             st.html(element("h3", LANGUAGES.get(language, language), lang=language))
-        cards = (_card(number, lesson) for number, lesson in numbered if lesson in lessons)
+        cards = (_card(number, lesson) for number, lesson in enumerate(lessons, 1))
         st.html(element("div", join(cards), class_="attnviz-lessons"))
 
 
-def by_language(lessons: Sequence[Lesson], locale: str) -> list[tuple[str, list[Lesson]]]:
-    """Returns the lessons by their languages, without regions, that of a locale such as “de-CH” first.
+def by_language(lessons: Sequence[Lesson], own: str) -> list[tuple[str, list[Lesson]]]:
+    """Returns the lessons by their languages, without regions, their `own` first.
 
     Example:
         >>> from attnviz.lessons.lesson_files import Lesson
         >>> one, two = (Lesson(code, "", "", (), code) for code in ("en", "de-AT"))
-        >>> [(code, len(some)) for code, some in by_language([one, two], "de-CH")]
+        >>> [(code, len(some)) for code, some in by_language([one, two], "de")]
         [('de', 1), ('en', 1)]
     """
-    own = _without_region(locale)
     languages = [*dict.fromkeys(_without_region(lesson.language) for lesson in lessons)]
     ordered = sorted(languages, key=lambda language: language != own)
     return [(one, [each for each in lessons if _without_region(each.language) == one]) for one in ordered]
@@ -62,9 +63,9 @@ def _without_region(language: str) -> str:
 
 
 def _ways_to_write() -> list[Markup]:
-    ways = [element("a", "Write a lesson", href=lesson_draft.write_address(lesson_draft.NEW))]
+    ways = [element("a", _("Write a lesson"), href=lesson_draft.write_address(lesson_draft.NEW))]
     if draft := lesson_draft.current():
-        ways.insert(0, element("a", "Go on with your lesson", href=lesson_draft.write_address(draft.name)))
+        ways.insert(0, element("a", _("Go on with your lesson"), href=lesson_draft.write_address(draft.name)))
     return ways
 
 
@@ -75,8 +76,8 @@ def _card(number: int, lesson: Lesson) -> Markup:
         element("details", element("summary", step.ask), element("p", step.answer)) for step in lesson.steps if step.ask
     )
     title = element("a", lesson.title, href=address(f"/{link}"), target="_self")
-    paper = element("a", "Handout to print", href=handout_address(lesson), target="_self", class_="attnviz-paper")
-    copy = element("a", "Edit a copy", href=lesson_draft.write_address(lesson.name), class_="attnviz-paper")
+    paper = element("a", _("Handout to print"), href=handout_address(lesson), target="_self", class_="attnviz-paper")
+    copy = element("a", _("Edit a copy"), href=lesson_draft.write_address(lesson.name), class_="attnviz-paper")
     language = None if lesson.language == "en" else lesson.language
     about = element("div", title, element("p", lesson.about), *questions, lang=language)
     return element(

@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.classroom.question import Question, lesson_question
 from attnviz.formatting import enumeration
+from attnviz.language import N_, _
 from attnviz.lessons import lesson_files
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, Tap, token_weights
 from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, parse_lesson, read_lessons
@@ -22,8 +23,8 @@ from attnviz.ui.markdown import plain
 
 RIGHT = "right"  # the link parameter of the steps that were answered right
 WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
-VERDICTS = {SOLVED: "Right.", WRONG: "Not yet. Look again, or reveal the answer."}
-TO_REACH = {SOLVED: "Right: you are there.", WRONG: "Not there yet."}
+VERDICTS = {SOLVED: N_("Right."), WRONG: N_("Not yet. Look again, or reveal the answer.")}
+TO_REACH = {SOLVED: N_("Right: you are there."), WRONG: N_("Not there yet.")}
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,11 @@ def find_lesson(name: str) -> Lesson:
         return parse_lesson(name, lesson_draft.session_text())
     if name.startswith(IN_LINK):
         return cache.once(lambda: parse_lesson(name, text_in_link(name)), "lesson in a link", name)
-    raise ValueError(f"There is no lesson “{name:.60}”. There are {enumeration([*lessons])}.")
+    raise ValueError(
+        _("There is no lesson “{name}”. There are {lessons}.").format(
+            name=f"{name:.60}", lessons=enumeration([*lessons])
+        )
+    )
 
 
 def open_strip() -> Strip | None:
@@ -80,14 +85,18 @@ def _show(strip: Strip, page: str) -> None:
         last = len(lesson.steps) + 1  # the result
         number = next((i for i in range(1, last + 1) if str(i) == strip.number), 1)
         right = _right_steps(lesson)
-        label = "Result" if number == last else f"Step {number} of {len(lesson.steps)}"
+        label = _("Step {number} of {count}").format(number=number, count=len(lesson.steps))
+        label = _("Result") if number == last else label
         with st.expander(f"**{plain(lesson.title)}** · {label}", expanded=True):
             texts, answers = st.columns([0.58, 0.42], gap="medium")
+            texts = texts.container(key="lesson-texts")
             if number == last:
                 texts.html(_result(lesson, right))
             elif lesson.steps[number - 1].page != page:
-                elsewhere = lesson.steps[number - 1].page.capitalize()
-                texts.html(element("p", f"This step is on the page {elsewhere}.", class_="attnviz-ask"))
+                elsewhere = _(lesson.steps[number - 1].page.capitalize())
+                texts.html(
+                    element("p", _("This step is on the page {page}.").format(page=elsewhere), class_="attnviz-ask")
+                )
             else:
                 right |= _show_step(lesson, number, quantities.collect(), texts, answers)
             set_link_value(RIGHT, ".".join(map(str, sorted(right))))
@@ -109,17 +118,19 @@ def _show_step(
     if not step.ask:
         texts.html(join(about))
         return set()
-    questions.offer_question(f"This step: {step.ask}", lambda: _class_question(step, computed))
+    questions.offer_question(
+        _("This step: {question}").format(question=step.ask), lambda: _class_question(step, computed)
+    )
     with answers:
         try:
             verdict = _verdict(step, key, computed)
         except ValueError as problem:
-            st.warning(plain(f"The answer cannot be checked. {problem}"))
+            st.warning(plain(_("The answer cannot be checked. {problem}").format(problem=problem)))
             verdict = WAITING
         with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-            revealed = st.toggle("Reveal", key=f"reveal-{key}")
+            revealed = st.toggle(_("Reveal"), key=f"reveal-{key}")
             sentences = TO_REACH if isinstance(step.check, Condition) else VERDICTS
-            text = sentences.get(verdict, "")
+            text = _(sentences.get(verdict, ""))
             st.html(element("p", text, class_=f"attnviz-verdict attnviz-{verdict}", role="status"))
     # One element, so that nothing of the step before stays beside it while the page runs.
     ask = element("p", step.ask, class_="attnviz-ask", lang=lesson.language)
@@ -150,16 +161,16 @@ def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
             )
         case Tap(count=1):
             tokens = [*token_weights(computed)]
-            answer = st.pills("Tap one word.", tokens, format_func=plain, key=f"tap-{key}", wrap=True)
+            answer = st.pills(_("Tap one word."), tokens, format_func=plain, key=f"tap-{key}", wrap=True)
             answer = answer and [answer]
         case Tap(count=count):
-            label, tokens = f"Tap {count} words.", [*token_weights(computed)]
+            label, tokens = _("Tap {count} words.").format(count=count), [*token_weights(computed)]
             answer = st.pills(label, tokens, selection_mode="multi", format_func=plain, key=f"tap-{key}", wrap=True)
             if len(answer) < count:
                 return WAITING
         case NumberCheck():
             key = f"number-{key}"
-            answer = st.number_input("Your number", value=None, step=0.01, format="%.2f", key=key, width=160)
+            answer = st.number_input(_("Your number"), value=None, step=0.01, format="%.2f", key=key, width=160)
         case Condition():
             answer = True
     if answer is None:
@@ -178,16 +189,16 @@ def _ways(lesson: Lesson, number: int, page: str, right: str) -> Markup:
     ways = []
     if number > count or lesson.steps[number - 1].page == page:
         if number > 1:
-            ways.append(link("← Previous", number - 1, rel="prev"))
+            ways.append(link(_("← Previous"), number - 1, rel="prev"))
         if number <= count:
-            ways.append(link("Next →" if number < count else "Finish", number + 1, "attnviz-main", "next"))
+            ways.append(link(_("Next →") if number < count else _("Finish"), number + 1, "attnviz-main", "next"))
     else:
-        ways.append(link("Back to the step", number, "attnviz-main"))
+        ways.append(link(_("Back to the step"), number, "attnviz-main"))
     edit = lesson_draft.edit_address(lesson.name)
     if edit:
-        ways.append(element("a", "Edit", href=edit, target="_self"))
-    leave = element("a", "Leave the lesson", href=_page_address(page, _other_parameters()), target="_self")
-    return element("nav", *ways, leave, class_="attnviz-links attnviz-ways", aria_label="Steps")
+        ways.append(element("a", _("Edit"), href=edit, target="_self"))
+    leave = element("a", _("Leave the lesson"), href=_page_address(page, _other_parameters()), target="_self")
+    return element("nav", *ways, leave, class_="attnviz-links attnviz-ways", aria_label=_("Steps"))
 
 
 def _step_address(lesson: Lesson, number: int, page: str, right: str, stays: bool) -> str:
@@ -218,18 +229,24 @@ def _short_name(lesson: Lesson) -> str:
 def _result(lesson: Lesson, right: set[int]) -> Markup:
     """Returns how many answers were right, which the link says, and the next lesson."""
     checked = [i for i, step in enumerate(lesson.steps, 1) if step.check]
-    lessons = shipped_lessons()[0]
+    lessons = [one for one in shipped_lessons()[0] if one.language == lesson.language]
     names = [one.name for one in lessons]
     parts = []
     if checked:
         count = len(right.intersection(checked))
-        parts += [element("p", f"{count} of {len(checked)} answers were right.", class_="attnviz-ask")]
-        parts += [element("p", "The address of this page is your result: copy it to show or send it.")]
+        parts += [
+            element(
+                "p",
+                _("{count} of {checked} answers were right.").format(count=count, checked=len(checked)),
+                class_="attnviz-ask",
+            )
+        ]
+        parts += [element("p", _("The address of this page is your result: copy it to show or send it."))]
     if lesson.name in names[:-1]:
         after = lessons[names.index(lesson.name) + 1]
         link = element("a", after.title, href=address(f"/{after.link()}"), target="_self")
-        parts += [element("p", "The next lesson: ", link)]
+        parts += [element("p", _("The next lesson: "), link)]
     else:
-        every = element("a", "All lessons", href=address("/lessons"), target="_self")
-        parts += [element("p", "This was the last lesson. " if lesson.name in names else "", every)]
+        every = element("a", _("All lessons"), href=address("/lessons"), target="_self")
+        parts += [element("p", _("This was the last lesson. ") if lesson.name in names else "", every)]
     return join(parts)

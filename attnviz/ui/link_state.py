@@ -1,6 +1,6 @@
 """The state that is in the link. Streamlit keeps it over reruns, pages and the browser's history."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
@@ -76,8 +76,12 @@ def refuse(name: str) -> None:
 def _is_value(value: object, texts: list[str]) -> bool:
     """Returns whether texts in a link, in some language, are the value of a widget."""
     values = value if isinstance(value, list | tuple) else [] if value is None else [value]
-    linked = [_comparable(text) for text in texts if text]
-    return any([_comparable(option_name(str(one), code)) for one in values] == linked for code in LANGUAGES)
+    return any(_names(values, code) == _names(texts, code) for code in LANGUAGES)
+
+
+def _names(texts: Iterable[object], code: str) -> list[object]:
+    """Returns texts as they are compared: English ones by their names in a language, others as they are."""
+    return [_comparable(option_name(str(text), code)) for text in texts if text != ""]
 
 
 def _comparable(value: object) -> object:

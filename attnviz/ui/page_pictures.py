@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from attnviz.analysis.head_maps import Special
 from attnviz.biases import BIASES
+from attnviz.language import _, option_name
 from attnviz.lessons.checks import Quantities, row_quantities, rows_quantities
 from attnviz.lessons.lesson_files import State
 from attnviz.lessons.lookup import SIDE, SOFTNESS, Dictionary
@@ -158,7 +159,13 @@ def _lookup(link: LinkObjects) -> PageContent:
         score = Additive(seed=round(link.number("seed", 2, 0, 9999))) if kind is Additive else kind()
     selection = lookup.LookupSelection(dictionary, (x, y), softness, score, "key")
     weights = np.array([selection.result.weights])
-    picture = Picture(f"The query ({x:g}, {y:g}), {softness}", weights, ("query",), dictionary.words, 0)
+    picture = Picture(
+        _("The query ({x}, {y}), {softness}").format(x=f"{x:g}", y=f"{y:g}", softness=option_name(softness)),
+        weights,
+        ("query",),
+        dictionary.words,
+        0,
+    )
     return PageContent((picture,), selection.quantities())
 
 
@@ -183,7 +190,7 @@ def _steps(link: LinkObjects) -> PageContent | None:
     weights = computed.matrices[f"weights{head}"].values.numpy()
     allowed = computed.mechanism(inputs, heads=[head]).allowed[0].numpy()
     shown = np.where(allowed, weights, np.nan)
-    picture = Picture(f"Weights of head {head}", shown, inputs.query_tokens, inputs.key_tokens, row)
+    picture = Picture(_("Weights of head {head}").format(head=head), shown, inputs.query_tokens, inputs.key_tokens, row)
     return PageContent((picture,), row_quantities(inputs.key_tokens, weights[row]))
 
 

@@ -143,7 +143,7 @@ def _bars(
     )
     if prediction is None and np.isnan(weights).all():
         picture.figure.update_yaxes(range=[0, 1])
-    picture.figure.layout.yaxis.title.text = "share"
+    picture.figure.layout.yaxis.title.text = _("share")
     chart(
         picture,
         f"{key}-prediction",

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from attnviz.language import ENGLISH, current_language, script_words
 from attnviz.ui.addresses import address
 
 _PACKAGE = Path(__file__).parents[1]
@@ -47,6 +48,15 @@ def routes() -> list[Route]:
         return Route(path, serve)
 
     return [route(path, script) for path, script in files().items()]
+
+
+def words_element() -> Markup:
+    """Returns the element of a page that holds the words of scripts in the current language (chart/words.js); nothing
+    for English, in which they are written."""
+    if current_language() == ENGLISH:
+        return Markup("")
+    words = script_words(current_language()).replace("<", "\\u003c")
+    return Markup('<script type="application/json" id="attnviz-words">{}</script>').format(Markup(words))  # noqa: S704
 
 
 def early_elements() -> Markup:

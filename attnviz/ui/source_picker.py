@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.models import minilm
 from attnviz.sources import SOURCES, Pretrained, Source, Toy
@@ -58,7 +58,7 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
         places.notes.info(plain(sentence))
     if isinstance(chosen, Toy) and isinstance(example, Toy):
         places.notes.info(
-            plain(_("{not_installed} Until then, these are toy vectors.").format(not_installed=minilm.NOT_INSTALLED))
+            plain(_("{not_installed} Until then, these are toy vectors.").format(not_installed=_(minilm.NOT_INSTALLED)))
         )
     with st.sidebar:
         index, head = head_controls.choose_layer_and_head(layers, source.opening)
@@ -86,7 +86,7 @@ def choose_source(*, presented: bool = False) -> tuple[Source, DeltaGenerator]:
     Its first field, the text or the file, is on the page; the other fields are in the sidebar.
     """
     with st.sidebar:
-        kind = by_title(SOURCES)[choose_class("Source", by_title(SOURCES), title(type(example_source())), "source")]
+        kind = by_title(SOURCES)[choose_class(N_("Source"), by_title(SOURCES), title(type(example_source())), "source")]
     first, *others = settings(kind)
     with presentation.control("source") if presented else st.container():
         values = {first.name: field_widget(first, kind, "")}

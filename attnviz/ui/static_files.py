@@ -4,14 +4,15 @@ import gzip
 import os
 import socket
 import stat
-from urllib.parse import parse_qs
+from collections.abc import Callable
 
 from anyio import to_thread
 from markupsafe import Markup
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from attnviz.language import LANGUAGES, preferred_language
+from attnviz.language import current_language, language
+from attnviz.ui.request_language import request_language
 
 # What compression makes smaller; fonts and pictures are compressed already.
 COMPRESSIBLE = ("text/", "application/javascript", "application/json", "image/svg+xml")
@@ -74,12 +75,11 @@ class StaticFileCache:
 
 
 class PageElements:
-    """Middleware that adds elements to HTML pages: before the first script, and at the end of the body. The page says
-    in which language it is."""
+    """Middleware that adds elements to HTML pages: before the first script, with the `words` of scripts in the language
+    of the page, and at the end of the body. The page says in which language it is."""
 
-    def __init__(self, app: ASGIApp, head: Markup, body: Markup) -> None:
-        self.app = app
-        self.elements = {b"<script": head.encode(), b"</body>": body.encode()}
+    def __init__(self, app: ASGIApp, head: Markup, body: Markup, words: Callable[[], Markup] = Markup) -> None:
+        self.app, self.head, self.body, self.words = app, head, body, words
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start: Message = {}
@@ -96,10 +96,8 @@ class PageElements:
                 if not message.get("more_body"):
                     headers = MutableHeaders(raw=start["headers"])
                     compressed = headers.get("content-encoding") == "gzip"  # as Streamlit sends all pages but the first
-                    page = self._with_elements(gzip.decompress(page) if compressed else page)
-                    page = page.replace(
-                        b'<html lang="en"', Markup('<html lang="{}"').format(_language(scope)).encode(), 1
-                    )
+                    with language(request_language(scope)):
+                        page = self._with_elements(gzip.decompress(page) if compressed else page)
                     page = gzip.compress(page, 6) if compressed else page
                     headers["content-length"] = str(len(page))
                     await send(start)
@@ -108,15 +106,9 @@ class PageElements:
         await self.app(scope, receive, send_with_elements)
 
     def _with_elements(self, page: bytes) -> bytes:
-        for place, elements in self.elements.items():
-            page = page.replace(place, elements + place, 1)
-        return page
-
-
-def _language(scope: Scope) -> str:
-    """Returns the language in which a page will be shown: that of its address, or else of the browser."""
-    linked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("lang", [""])[0]
-    return linked if linked in LANGUAGES else preferred_language(Headers(scope=scope).get("accept-language", ""))
+        page = page.replace(b'<html lang="en"', Markup('<html lang="{}"').format(current_language()).encode(), 1)
+        page = page.replace(b"<script", (self.words() + self.head).encode() + b"<script", 1)
+        return page.replace(b"</body>", self.body.encode() + b"</body>", 1)
 
 
 def is_html(start: Message) -> bool:

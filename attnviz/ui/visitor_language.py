@@ -8,8 +8,8 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from attnviz.language import ENGLISH, LANGUAGES, _, preferred_language, set_default_language, set_language
 from attnviz.ui import link_state
 from attnviz.ui.html import element, join
+from attnviz.ui.request_language import KEY
 
-KEY = "lang"  # in the link
 _CHOSEN = "language"  # in the session, for fragments and callbacks, which begin without the router
 
 

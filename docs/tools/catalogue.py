@@ -1,28 +1,42 @@
-"""The catalogues of the interface's words: extracted from the code into .po files, compiled into .mo files.
+"""The catalogues of the interface's words: extracted from the code into .po files, compiled into .mo files for Python
+and into .json files for scripts.
 
 `python -m docs.tools.catalogue` adds new messages to the catalogues, without a translation; it names those that are
 still to be translated.
 """
 
 import ast
+import gettext
 import io
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 from babel.messages import Catalog, pofile
 from babel.messages.mofile import write_mo
 
 from attnviz import __version__
+from attnviz.analysis.head_metrics import HEAD_METRICS
 from attnviz.biases import BIASES
 from attnviz.language import DOMAIN, ENGLISH, FOLDER, LANGUAGES
 from attnviz.masks import GROUPS, MASKS
+from attnviz.masks.conventions import NAMED_MASKS
+from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.sources import SOURCES
+from attnviz.ui.html import PAGE_MESSAGE
 from attnviz.ui.widgets import help_text, settings, title
 
 ROOT = Path(__file__).parents[2]
+STACKS = ("encoder", "decoder", "layer", "vision")  # after which layers are named
 FOLDERS = ("attnviz", "pages")
+_TEXT = r'("(?:[^"\\\n]|\\.)*")'
+SCRIPT_MESSAGE = re.compile(rf"(?<![\w.])_\(\s*{_TEXT}")
+SCRIPT_PLURAL = re.compile(rf"(?<![\w.])plural\(\s*{_TEXT},\s*{_TEXT}")
+COMPONENT_MESSAGE = re.compile(r'(?:title|aria-label)="([^"]+)"|<button[^>]*>([^<]*[A-Za-z][^<]*)<')
 
 
 def extracted() -> Catalog:
@@ -32,6 +46,11 @@ def extracted() -> Catalog:
         for message in marked_messages(ast.parse(file.read_text(encoding="utf-8"))):
             catalog.add(message, locations=[(file.relative_to(ROOT).as_posix(), 0)])
     for message, place in class_messages():
+        catalog.add(message, locations=[(place, 0)])
+    for file in sorted((ROOT / "attnviz").rglob("*.html")):
+        for message in page_messages(file.read_text(encoding="utf-8")):
+            catalog.add(message, locations=[(file.relative_to(ROOT).as_posix(), 0)])
+    for message, place in script_messages():
         catalog.add(message, locations=[(place, 0)])
     return catalog
 
@@ -46,6 +65,25 @@ def marked_messages(tree: ast.Module) -> Iterator[str | tuple[str, str]]:
                 yield one, many
 
 
+def page_messages(html: str) -> list[str]:
+    """Returns the messages of the HTML of a page: _("Join")."""
+    return PAGE_MESSAGE.findall(html)
+
+
+def script_messages() -> Iterator[tuple[str | tuple[str, str], str]]:
+    """Yields the messages of scripts: those of _ and both forms of those of plural, and the titles, the labels and the
+    texts of buttons of components' HTML, each with its file."""
+    for file in sorted((ROOT / "attnviz").rglob("*.js")):
+        script, place = file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix()
+        for text in SCRIPT_MESSAGE.findall(script):
+            yield json.loads(text), place
+        for one, many in SCRIPT_PLURAL.findall(script):
+            yield (json.loads(one), json.loads(many)), place
+    for file in sorted(file.with_name(f"{file.parent.name}.html") for file in (ROOT / "attnviz").rglob("streamlit.js")):
+        for texts in COMPONENT_MESSAGE.findall(file.read_text(encoding="utf-8")):
+            yield max(texts, key=len), file.relative_to(ROOT).as_posix()
+
+
 def class_messages() -> Iterator[tuple[str, str]]:
     """Yields the names of classes in menus, their help, and the labels of their widgets, each with its module."""
     for kind in (*SOURCES, *MASKS, *SCORES, *BIASES, *NORMALIZERS):
@@ -55,10 +93,24 @@ def class_messages() -> Iterator[tuple[str, str]]:
             yield about, place
         for field in settings(kind):
             yield field.metadata.get("label", field.name.capitalize()), place
+            for choice in get_args(field.type):
+                if isinstance(choice, str):
+                    yield choice, place
             if empty := field.metadata.get("empty"):
                 yield empty, place
+    for metric in HEAD_METRICS:
+        for message in (metric.name, metric.unit, help_text(type(metric))):
+            yield message, "attnviz/analysis/head_metrics.py"
+    for mask in NAMED_MASKS:
+        for message in filter(None, (mask.name, mask.question, mask.size)):
+            yield message, "attnviz/masks/conventions.py"
+    for convention in EMPTY_ROW_CONVENTIONS:
+        for message in (convention.name, convention.masking, convention.result, convention.libraries):
+            yield message, "attnviz/masks/empty_rows.py"
     for group in GROUPS:
         yield group, "attnviz/masks/__init__.py"
+    for stack in STACKS:
+        yield f"{stack} #", "attnviz/layer.py"
     for family in {kind.family: None for kind in NORMALIZERS}:
         yield family.capitalize(), "attnviz/normalizers.py"
 
@@ -81,15 +133,35 @@ def compiled(catalog: Catalog) -> bytes:
     return file.getvalue()
 
 
+def of_scripts(catalog: Catalog) -> str:
+    """Returns what scripts read of a catalogue: JSON of translations, of those with a number by CLDR's names of its
+    rules, such as one and other."""
+    texts: dict[str, str | dict[str, str]] = {}
+    for message, _place in script_messages():
+        translation = catalog[message if isinstance(message, str) else message[0]]
+        if translation is None or not all_strings(translation.string):
+            continue
+        if isinstance(message, str):
+            texts[message] = str(translation.string)
+            continue
+        rule = gettext.c2py(catalog.plural_expr)  # type: ignore[attr-defined]
+        assert catalog.locale is not None
+        texts[message[0]] = {catalog.locale.plural_form(n): translation.string[rule(n)] for n in range(200)}
+    return json.dumps(texts, ensure_ascii=False, indent=0, sort_keys=True) + "\n"
+
+
 def write(code: str) -> list[str]:
     """Brings the catalogue of a language up to date; returns the messages that have no translation."""
     catalog = read(code) if path(code).exists() else Catalog(locale=code, project=DOMAIN, charset="utf-8")
+    created = catalog.creation_date  # kept, or else each extraction would change it
     catalog.update(extracted(), no_fuzzy_matching=True)
+    catalog.creation_date, catalog.fuzzy = created, False
     catalog.obsolete.clear()
     path(code).parent.mkdir(parents=True, exist_ok=True)
     with path(code).open("wb") as file:
         pofile.write_po(file, catalog, width=120, sort_output=True, include_lineno=False)
     path(code).with_suffix(".mo").write_bytes(compiled(catalog))
+    path(code).with_suffix(".json").write_text(of_scripts(catalog), encoding="utf-8")
     return [str(message.id) for message in catalog if message.id and not all_strings(message.string)]
 
 

@@ -11,19 +11,20 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from attnviz import show
 from attnviz.translator import load
 from tests.support.browser import ARGUMENTS, CHROMIUM, UNTIL, serving
+from tests.support.classroom import ClassServer, Participant, Phone, Teacher, contexts
 
 FOLDER = Path(__file__).parents[1] / "pictures"
 SCALE, QUALITY = 2, 72
 # No run of the page is under way, every chart is drawn, and nothing waits for a file.
-DRAWN = """() => (location.protocol === 'file:'
+DRAWN = """() => (location.protocol === 'file:' || document.querySelector('.class-follow')
         || document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning')
     && document.querySelector('.attnviz-chart, [data-testid=stApp]')
-    && [...document.querySelectorAll('.attnviz-chart')].every(chart => chart.dataset.ready === 'true')
+    && [...document.querySelectorAll('.attnviz-chart')].every(e => e.dataset.ready === 'true' || !e.checkVisibility())
     && document.fonts.status === 'loaded' && !document.querySelector('[data-testid=stSkeleton], [data-stale=true]')"""
 
 
@@ -75,7 +76,8 @@ PICTURES = (
     picture("models-what-if", "models", 900, "Only the neighbors", inspect="What if"),
 )
 VIEWER = "notebook"  # the viewer of notebooks, without the app
-NAMES = [*(one.name for one in PICTURES), VIEWER]
+CLASS, PHONE = "class", "class-phone"  # a vote, on the teacher's screen and on a phone
+NAMES = [*(one.name for one in PICTURES), VIEWER, CLASS]
 
 
 def take(browser: Browser, address: str, one: Picture) -> Image.Image:
@@ -102,6 +104,28 @@ def take_viewer(browser: Browser, folder: Path) -> Image.Image:
     page.goto(path.as_uri())
     wait_until_drawn(page)
     return still(page, "body > *")
+
+
+def take_class(playwright: Playwright, folder: Path) -> dict[str, Image.Image]:
+    """Returns pictures of the second vote of a class."""
+    server = ClassServer(folder).start()
+    with contexts(playwright, 1) as (laptop, (pocket,)):
+        teacher = Teacher(laptop.new_page(), server.address)
+        teacher.open(f"explore?{urlencode(IT | {'present': 1})}")
+        code = teacher.start_class()
+        phone = Phone(pocket.new_page(), server.address).join(code)
+        others = [Participant(server.address, code) for _ in range(17)]
+        teacher.ask("Where does “it” look most?")
+        for number, other in enumerate(others):
+            other.vote((2, 8, 14)[number % 3])
+        phone.vote("street")
+        teacher.expect_answers(18, 18)
+        on_phone = still(phone.page, "")
+        teacher.press("Show what the room thinks")
+        wait_until_drawn(teacher.page)
+        on_screen = still(teacher.page, "")
+    server.stop()
+    return {CLASS: on_screen, PHONE: on_phone}
 
 
 def wait_until_drawn(page: Page) -> None:
@@ -133,6 +157,9 @@ def main() -> None:
             write(take(browser, address, one), one.name)
         if VIEWER in names:
             write(take_viewer(browser, Path(folder)), VIEWER)
+        if CLASS in names:
+            for name, image in take_class(tools, Path(folder)).items():
+                write(image, name)
         browser.close()
 
 

@@ -1,122 +1,206 @@
-"""make load: many visitors of Explore at once, and of a bare page with the same forward and one chart.
+"""make load: many visitors of Explore at once, who use every control.
 
-A visitor is a websocket client without a browser. It opens the page, thinks for 0 to 5 seconds, changes the text, the
-head or the mask, waits for the end of the run, and begins anew. `python -m tests.bench.load VISITORS …` takes other
-numbers of visitors, at most 100; only servers of its own, on this machine, are visited.
+A visitor is a websocket client without a browser. It opens the page, thinks for 0 to 5 seconds, uses one control of
+the page, waits for the end of the run, and begins anew. Then all leave, and the memory of the server is watched for
+two minutes. `python -m tests.bench.load --minutes 10 100` takes other numbers of visitors, at most 100; only servers
+of its own, on this machine, are visited.
 """
 
 import asyncio
+import os
 import random
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+import traceback
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from websockets.asyncio.client import ClientConnection, connect
+from attnviz.app_files import ASSETS
+from tests.support.browser import serving_process
+from tests.support.visitor import Visitor, visit
 
-from tests.support.browser import serving
-
-BARE_PAGE = Path(__file__).with_name("bare_page.py")
-VISITORS, MOST_VISITORS = (1, 10, 30, 100), 100
-SECONDS, THINKING = 30.0, 5.0
+VISITORS, MOST_VISITORS = (1, 30, 100), 100
+MINUTES, THINKING = 1.0, 5.0
+LEAVING = 120.0  # seconds for which the memory is watched after all have left
+EVERY = 2.0  # seconds between two looks at the memory
+BACK = 1.1  # the memory is back when it is within this of what it was before the visitors
 WORDS = ("the", "animal", "did", "not", "cross", "because", "it", "was", "too", "tired", "and", "saw", "nobody")
-VALUES = {"text_input": "string_value", "selectbox": "string_value"}
+NUMBERS = "2 5"  # for text fields that hold whole numbers
+SAMPLE = ASSETS / "samples" / "four-heads.npz"
+LEFT_ALONE = {"Present", "lesson", "lesson-step", "right"}  # hidden fields, and what hides the controls
+PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
-class Visitor:
-    """A browser's side of Streamlit's protocol, as far as a visitor needs it."""
+class Process:
+    """The server's process, as the system sees it."""
 
-    connection: ClientConnection
-    page_name: str = ""  # in the address; empty for the first page
-    page: str = ""  # the hash of the page
-    widgets: dict[tuple[str, str], Any] = field(default_factory=dict)  # by type and label
-    values: dict[str, tuple[str, str]] = field(default_factory=dict)  # by id: the field of its message, and its value
+    number: int
 
-    def set(self, kind: str, label: str, value: str) -> None:
-        """Gives a widget a value, for the next run."""
-        self.values[self.widgets[kind, label].id] = VALUES[kind], value
+    @property
+    def cpu_seconds(self) -> float:
+        """The processor time that it has taken."""
+        after_name = Path(f"/proc/{self.number}/stat").read_text().rpartition(")")[2].split()
+        return (int(after_name[11]) + int(after_name[12])) / PER_SECOND
 
-    async def run(self) -> float:
-        """Runs the page; returns the seconds until it has ended. Raises RuntimeError if it shows an exception."""
-        request = BackMsg()
-        request.rerun_script.page_name, request.rerun_script.page_script_hash = self.page_name, self.page
-        for name, (kind, value) in self.values.items():
-            setattr(request.rerun_script.widget_states.widgets.add(id=name), kind, value)
-        began = time.perf_counter()
-        await self.connection.send(request.SerializeToString())
-        while True:
-            message = ForwardMsg.FromString(await self.connection.recv(decode=False))
-            match message.WhichOneof("type"):
-                case "new_session":
-                    self.page = message.new_session.page_script_hash
-                case "delta":
-                    self._keep_widget(message.delta.new_element)
-                case "script_finished":
-                    return time.perf_counter() - began
-
-    def _keep_widget(self, element: Any) -> None:
-        kind = element.WhichOneof("type")
-        if kind == "exception":
-            raise RuntimeError(element.exception.message)
-        if kind in VALUES:
-            widget = getattr(element, kind)
-            self.widgets[kind, widget.label] = widget
-
-    def act(self, chance: random.Random) -> None:
-        """Changes the text, or, where there are such menus, the head or the mask."""
-        action = chance.random()
-        if action < 0.4 or ("selectbox", "Mask") not in self.widgets:
-            self.set("text_input", "Text", " ".join(chance.choices(WORDS, k=chance.randint(6, 24))))
-        else:
-            label = "Head" if action < 0.75 else "Mask"
-            options = self.widgets["selectbox", label].options
-            self.set("selectbox", label, chance.choice([one for one in options if not one.startswith("—")]))
+    @property
+    def memory(self) -> float:
+        """Its memory in MB; what it shares with others counts in parts."""
+        lines = Path(f"/proc/{self.number}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
-def load(counts: tuple[int, ...] = VISITORS) -> None:
-    """Prints the times of the runs of both pages, for several numbers of visitors."""
+@dataclass
+class Figures:
+    """What is measured while visitors come, and after they have left."""
+
+    seconds: list[float] = field(default_factory=list)  # of each run but those that opened the page
+    opened: int = 0  # pages
+    errors: list[str] = field(default_factory=list)
+    used: Counter[str] = field(default_factory=Counter)  # controls, by how often
+    memory: list[tuple[float, float]] = field(default_factory=list)  # seconds from the start, and MB
+    cpu_seconds: float = 0  # of the server
+    before: float = 0  # MB before the visitors
+    left_at: float = 0  # seconds from the start
+
+    @property
+    def cpu_per_run(self) -> float:
+        """The seconds of processor time that a run took, those that opened the page included."""
+        return self.cpu_seconds / (len(self.seconds) + self.opened)
+
+    @property
+    def growth(self) -> float:
+        """The memory in the last tenth of the visits divided by that at the end of their second tenth."""
+        visits = [memory for when, memory in self.memory if when < self.left_at]
+        tenth = max(1, len(visits) // 10)
+        return statistics.mean(visits[-tenth:]) / statistics.mean(visits[tenth : 2 * tenth] or visits[-1:])
+
+    @property
+    def seconds_until_back(self) -> float:
+        """The seconds after the visits until the memory was back; infinite if it was not."""
+        after = [when for when, memory in self.memory if when >= self.left_at and memory <= BACK * self.before]
+        return after[0] - self.left_at if after else float("inf")
+
+
+def load(counts: Sequence[int] = VISITORS, minutes: float = MINUTES) -> None:
+    """Prints the times of the runs, the errors, the processor time and the memory, for several numbers of visitors."""
     from tests.bench.__main__ import table
 
-    columns = ("visitors", "bare p50", "p95", "Explore p50", "p95 ms", "ratio of p50")
-    table(f"Many visitors, who think for 0 to {THINKING:.0f} seconds", columns)
+    columns = ("visitors", "runs", "errors", "p50 ms", "p95 ms", "max ms", "CPU ms", "MB before", "MB", "growth",
+               "MB left", "s to back")  # fmt: skip
+    print(f"Load of the machine: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores.")
+    table(f"Visitors who think for 0 to {THINKING:.0f} seconds, for {minutes:g} minutes", columns)
     with tempfile.TemporaryDirectory() as folder:
         for count in counts:
-            figures = []
-            for page_name, script in (("", BARE_PAGE), ("explore", None)):
-                with serving(Path(folder) / f"log {page_name}", script) as address:
-                    asyncio.run(_visit(address, page_name, random.Random(count), 0))  # loads the model
-                    times = asyncio.run(_visit_all(address, page_name, count))
-                p50, p95 = statistics.median(times), statistics.quantiles(times, n=20, method="inclusive")[-1]
-                figures += [1000 * p50, 1000 * p95]
-            print("".join(f"{figure:>14.0f}" for figure in (count, *figures)) + f"{figures[2] / figures[0]:>14.2f}")
+            with serving_process(Path(folder) / f"log {count}") as (address, process):
+                figures = asyncio.run(measure(address, Process(process), count, 60 * minutes))
+            p95 = statistics.quantiles(figures.seconds, n=20, method="inclusive")[-1]
+            at_end = [memory for when, memory in figures.memory if when <= figures.left_at][-1]
+            row = (
+                *(count, len(figures.seconds), len(figures.errors)),
+                *(1000 * one for one in (statistics.median(figures.seconds), p95, max(figures.seconds))),
+                1000 * figures.cpu_per_run,
+                *(figures.before, at_end, figures.growth, figures.memory[-1][1], figures.seconds_until_back),
+            )
+            print("".join(f"{one:>10.2f}" if one is figures.growth or 0 < one < 10 else f"{one:>10.0f}" for one in row))
+            for error, times in Counter(figures.errors).most_common(5):
+                print(f"  {times} × {error}")
 
 
-async def _visit_all(address: str, page_name: str, count: int) -> list[float]:
-    """Returns the seconds of all runs but those that opened the page."""
-    visits = (_visit(address, page_name, random.Random(number), SECONDS) for number in range(count))
-    return [seconds for times in await asyncio.gather(*visits) for seconds in times]
+async def measure(address: str, process: Process, count: int, seconds: float, leaving: float = LEAVING) -> Figures:
+    """Returns what was measured of so many visitors for so many seconds, and after they have left."""
+    figures = Figures()
+    await visitor(address, random.Random(count), 0, Figures())  # loads the model
+    await asyncio.sleep(1)
+    figures.before, cpu, start = process.memory, process.cpu_seconds, time.perf_counter()
+
+    async def watch() -> None:
+        while True:
+            figures.memory.append((time.perf_counter() - start, process.memory))
+            await asyncio.sleep(EVERY)
+
+    watching = asyncio.create_task(watch())
+    await asyncio.gather(*(visitor(address, random.Random(number), seconds, figures) for number in range(count)))
+    figures.cpu_seconds = process.cpu_seconds - cpu
+    figures.left_at = time.perf_counter() - start
+    while time.perf_counter() - start < figures.left_at + leaving and figures.seconds_until_back == float("inf"):
+        await asyncio.sleep(EVERY)
+    figures.memory.append((time.perf_counter() - start, process.memory))
+    watching.cancel()
+    return figures
 
 
-async def _visit(address: str, page_name: str, chance: random.Random, seconds: float) -> list[float]:
-    socket = f"{address.replace('http', 'ws')}/_stcore/stream"
+async def visitor(address: str, chance: random.Random, seconds: float, figures: Figures) -> None:
+    """Visits Explore for so many seconds. After an error it comes again."""
     end = time.perf_counter() + seconds
     await asyncio.sleep(chance.uniform(0, min(seconds, THINKING)))
-    times: list[float] = []
-    async with connect(socket, subprotocols=["streamlit"], max_size=None, open_timeout=60) as connection:  # type: ignore[list-item]
-        visitor = Visitor(connection, page_name)
-        await visitor.run()
-        for pause in _pauses(chance, end):
-            await asyncio.sleep(pause)
-            visitor.act(chance)
-            times.append(await visitor.run())
-    return times
+    while True:
+        control = ("", "open")
+        try:
+            async with visit(address, "explore") as one:
+                await one.run()
+                figures.opened += 1
+                for pause in _pauses(chance, end):
+                    await asyncio.sleep(pause)
+                    control = choose(one, chance)
+                    figures.used[control[1]] += 1
+                    await act(one, control, chance)
+                    figures.seconds.append(await one.run())
+                return
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is counted
+            figures.errors.append(f"{control[1]}: {traceback.format_exception_only(error)[-1].strip()[:200]}")
+            if time.perf_counter() >= end:
+                return
+
+
+def choose(one: Visitor, chance: random.Random) -> tuple[str, str]:
+    """Returns a control of the page."""
+    source = one.values[one.widgets["selectbox", "Source"].id][1]
+    controls = [name for name in one.widgets if name[1] not in LEFT_ALONE and one.is_enabled(name)]
+    often = {("text_input", "Text"): 6.0, ("bidi_component", "heatmap"): 3.0, ("bidi_component", "heads"): 3.0}
+    if source != "Pretrained":
+        often["selectbox", "Source"] = 4.0
+    return chance.choices(controls, [often.get(name, 1.0) for name in controls])[0]
+
+
+async def act(one: Visitor, control: tuple[str, str], chance: random.Random) -> None:
+    """Uses a control of the page, for its next run."""
+    kind, label = control
+    widget = one.widgets[kind, label]
+    match kind:
+        case "selectbox":
+            one.set(kind, label, chance.choice([name for name in widget.options if not name.startswith("—")]))
+        case "multiselect":
+            one.set(kind, label, chance.sample([*widget.options], chance.randint(0, min(2, len(widget.options)))))
+        case "checkbox":
+            one.set(kind, label, not one.values[widget.id][1])
+        case "number_input":
+            least = widget.min if widget.has_min else 0
+            most = min(widget.max, least + 12) if widget.has_max else least + 12
+            whole = widget.data_type == widget.INT
+            one.set(kind, label, float(chance.randint(int(least), int(most))) if whole else chance.uniform(least, most))
+        case "slider" if widget.options:
+            one.set(kind, label, [chance.choice(widget.options) for _ in widget.default])
+        case "slider":
+            one.set(
+                kind, label, sorted(float(chance.randint(int(widget.min), int(widget.max))) for _ in widget.default)
+            )
+        case "text_input" | "text_area":
+            words = " ".join(chance.choices(WORDS, k=chance.randint(6, 24)))
+            one.set(kind, label, words if label == "Text" else NUMBERS)
+        case "button":
+            one.set(kind, label, True)
+        case "bidi_component" if label in one.stamps:
+            rows, columns = one.sizes[label]
+            one.click(label, chance.randrange(rows), chance.randrange(columns))
+        case "download_button":
+            await one.download(label)
+        case "file_uploader":
+            await one.upload(label, SAMPLE)
 
 
 def _pauses(chance: random.Random, end: float) -> Iterator[float]:
@@ -125,7 +209,10 @@ def _pauses(chance: random.Random, end: float) -> Iterator[float]:
 
 
 if __name__ == "__main__":
-    chosen = tuple(map(int, sys.argv[1:])) or VISITORS
-    if max(chosen) > MOST_VISITORS:
-        raise SystemExit(f"At most {MOST_VISITORS} visitors.")
-    load(chosen)
+    parser = ArgumentParser("python -m tests.bench.load", description="Measures many visitors of Explore at once.")
+    parser.add_argument("visitors", type=int, nargs="*", default=VISITORS, help=f"at most {MOST_VISITORS}")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="of each visit")
+    chosen = parser.parse_args()
+    if max(chosen.visitors) > MOST_VISITORS:
+        parser.error(f"at most {MOST_VISITORS} visitors")
+    load(chosen.visitors, chosen.minutes)

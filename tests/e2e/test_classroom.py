@@ -114,7 +114,7 @@ def test_a_presentation_has_no_controls_and_the_same_state(
         presented.open(f"{link}&present=1")
         expect(presented.page.get_by_role("heading", name=kind.__name__)).to_be_visible()
         i = PAGES.index(kind.__name__)
-        expected = [*PAGES[i - 1 : i + 2], "Leave"]  # the pages, and the way back
+        expected = [*PAGES[i - 1 : i + 2], "Leave", "Start"]  # the pages, the way back, and a class
         expected += ["Text"] if kind is Explore else []  # what a class works with
         assert re.findall("[A-Z][a-z]+", " ".join(controls(presented))) == expected
         assert len(many) > 10

@@ -11,7 +11,7 @@ class View {
 }
 
 test("a call that ends after the next has begun removes nothing, the last one does", () => {
-  const root = {};
+  const root = { querySelectorAll: () => [] };
   const element = /** @type {any} */ ({ querySelector: () => root });
   const mounted = mounts(".root", View);
   const first = mounted(element);

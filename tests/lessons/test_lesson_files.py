@@ -469,7 +469,26 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {
     "11-three-uses.toml": three_uses,
     "12-before-attention.toml": before_attention,
     "13-path.toml": path,
+    "de-01-woerterbuch.toml": dictionary,
+    "de-02-weich.toml": soft,
+    "de-03-aehnlichkeiten.toml": similarities,
 }
+
+
+@pytest.mark.parametrize("path", [path for path in SHIPPED if path.stem.startswith("de-")], ids=lambda path: path.stem)
+def test_a_lesson_in_another_language_opens_the_same_states_and_checks_the_same(path):
+    number = path.stem.split("-")[1]
+    english = read_lesson(next(one for one in SHIPPED if one.stem.startswith(number)))
+    translated = read_lesson(path)
+    assert translated.language == "de"
+    assert [(one.page, one.state, one.holds) for one in translated.steps] == [
+        (one.page, one.state, one.holds) for one in english.steps
+    ]
+    for mine, theirs in zip(translated.steps, english.steps, strict=True):
+        if isinstance(theirs.check, Choice):
+            assert mine.check.options.index(mine.check.right) == theirs.check.options.index(theirs.check.right)
+        else:
+            assert mine.check == theirs.check
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

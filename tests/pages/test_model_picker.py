@@ -274,4 +274,4 @@ def test_the_model_of_the_wheel_opens_while_others_compute(monkeypatch):
     slots.acquire("somebody else")
     monkeypatch.setattr(scheduling, "_heavy", slots)
     ok(page())
-    slots.release()
+    slots.release("somebody else")

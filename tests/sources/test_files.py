@@ -264,7 +264,7 @@ BAD = {
     "tokens not list": ("a.safetensors", save({"x": torch.ones(1, 1)}, {"tokens": '"ab"'}), "must be a list of texts"),
     "tokens tensor": ("a.safetensors", save({"tokens": torch.ones(1, 1)}), "is no list of texts"),
     # csv and tsv
-    "ragged": ("a.csv", b"1,2,3,4,5\n1,2,3,4,5\n1,2,3,4\n", "Row 3 has 4 numbers, but row 1 has 5. Give every row"),
+    "ragged": ("a.csv", b"1,2,3,4,5\n1,2,3,4,5\n1,2,3,4\n", "Row 3 has 4 numbers, but row 1 has 5. Give all rows"),
     "ragged below heading": ("a.tsv", b"token\tx\ty\na\t1\t2\nb\t3", "Row 3 has 1 number, but row 2 has 2"),
     "word": ("a.csv", b"1,2,3\n1,2,abc", "Row 2, column 3 holds “abc”, which is not a finite number"),
     "long word": ("a.csv", b"1,2\n1," + HUGE.encode(), "Row 2, column 2 holds “x{39}…”"),

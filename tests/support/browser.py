@@ -47,19 +47,28 @@ expect.set_options(timeout=60_000)
 @contextmanager
 def serving(log: Path, script: Path | None = None, base_path: str = "", *options: str) -> Iterator[str]:
     """A fresh process of the app, or of another Streamlit script; gives its address once it answers."""
+    with serving_process(log, script, base_path, *options) as (address, _):
+        yield address
+
+
+@contextmanager
+def serving_process(
+    log: Path, script: Path | None = None, base_path: str = "", *options: str
+) -> Iterator[tuple[str, int]]:
+    """The same; gives the number of the process, too."""
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script or "app.py"), "--server.headless=true"]
     command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.fileWatcherType=none"]
     command += [f"--server.baseUrlPath={base_path}", *options]
     address = f"http://127.0.0.1:{port}{base_path}"
-    with running(command, log, f"{address}/_stcore/health", OMP_NUM_THREADS="1"):
-        yield address
+    with running(command, log, f"{address}/_stcore/health", OMP_NUM_THREADS="1") as process:
+        yield address, process
     assert "Traceback" not in log.read_text()
 
 
 @contextmanager
-def running(command: list[str], log: Path, url: str, folder: Path = ROOT, **environment: str) -> Iterator[None]:
-    """A server in a process of its own, from when it answers at an address."""
+def running(command: list[str], log: Path, url: str, folder: Path = ROOT, **environment: str) -> Iterator[int]:
+    """A server in a process of its own, from when it answers at an address; gives the number of the process."""
     variables = os.environ | {"PYTHONPATH": str(ROOT)} | environment
     with (
         log.open("wb") as out,
@@ -67,11 +76,11 @@ def running(command: list[str], log: Path, url: str, folder: Path = ROOT, **envi
     ):
         try:
             deadline = time.monotonic() + 60
-            while not _answers(url):
+            while not answers(url):
                 assert server.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, f"no answer in a minute: {log.read_text()}"
                 time.sleep(0.1)
-            yield
+            yield server.pid
         finally:
             server.terminate()
             server.wait(20)
@@ -83,7 +92,8 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
+    """Returns whether a server answers at an address."""
     try:
         with urllib.request.urlopen(url, timeout=2) as response:
             return response.status == 200

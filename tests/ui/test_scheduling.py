@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from attnviz.analysis.work import HEAVY_WORK
+from attnviz.mechanism import Mechanism
+from attnviz.sources import Toy
 from attnviz.ui import scheduling
 from attnviz.ui.cache import ResultCache
-from attnviz.ui.scheduling import FairSlots, computation, page_run
+from attnviz.ui.scheduling import FairSlots, _Request, computation, page_run
 
 HEAVY = HEAVY_WORK + 1
 
@@ -36,14 +38,14 @@ def in_order(slots, sessions):
     def wait(session):
         slots.acquire(session, lambda: began.append(session))
         order.append(session)
-        slots.release()
+        slots.release(session)
 
     with ThreadPoolExecutor(len(sessions)) as pool:
         for i, session in enumerate(sessions):
             pool.submit(wait, session)
             while len(slots._waiting) <= i:
                 pass
-        slots.release()
+        slots.release("somebody")
     return order
 
 
@@ -53,7 +55,9 @@ def test_sessions_take_turns():
 
 def test_who_had_a_turn_comes_after_who_had_none():
     slots = FairSlots(2)
-    slots.acquire("a")  # one of the two slots stays taken
+    slots.acquire("keeper")  # one of the two slots stays taken
+    slots.acquire("a")
+    slots.release("a")
     assert in_order(slots, ["a", "b"]) == ["b", "a"]
 
 
@@ -62,8 +66,110 @@ def test_a_run_that_is_no_longer_wanted_leaves_the_queue():
     slots.acquire("a")
     with pytest.raises(Waiting):
         slots.acquire("b", refuse)
-    slots.release()
+    slots.release("a")
     slots.acquire("c", refuse)
+
+
+def test_a_session_has_one_slot_at_most():
+    slots = FairSlots(3)
+    slots.acquire("a")
+    with pytest.raises(Waiting):
+        slots.acquire("a", refuse)
+    slots.acquire("b", refuse)
+    slots.release("a")
+    slots.acquire("a", refuse)
+    assert slots._free == 1
+
+
+def test_a_session_has_one_place_in_the_line_however_much_it_asks_for():
+    slots = FairSlots(1)
+    slots.acquire("somebody")
+    line = [_Request(session) for session in ("a", "a", "b", "a", "c")]
+    slots._waiting.extend(line)
+    assert [slots.place(session) for session in "abc"] == [1, 2, 3]
+    slots._last_turn["a"] = 7  # who had a turn comes after who had none
+    assert [slots.place(session) for session in "bca"] == [1, 2, 3]
+
+
+def test_who_waits_is_told_the_place_and_who_leaves_frees_it():
+    slots, places, wanted = FairSlots(1), [], threading.Event()
+    wanted.set()
+    slots.acquire("somebody")
+
+    def leave_when_told():
+        if not wanted.is_set():
+            raise Waiting
+
+    def in_line(session, check, on_place):
+        slots.acquire(session, check, on_place)
+        slots.release(session)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(in_line, "a", leave_when_told, lambda place: None)
+        while not slots._waiting:
+            pass
+        second = pool.submit(in_line, "b", lambda: None, places.append)
+        while not places:
+            pass
+        assert places[0] == 2
+        wanted.clear()
+        with pytest.raises(Waiting):
+            first.result(20)
+        while places[-1] != 1:
+            pass
+        slots.release("somebody")
+        second.result(20)
+    assert slots.is_unused
+
+
+def test_a_page_shows_its_place_in_the_line_while_it_waits(monkeypatch):
+    page = _Page()
+    monkeypatch.setattr(scheduling.st, "empty", page.empty)
+    with scheduling.place_in_line() as show:
+        assert page.shown == []
+        for place in (3, 3, 2):
+            show(place)
+        sentences = ["The server computes for others. Your place in the line: 3.",
+                     "The server computes for others. Your place in the line: 2."]  # fmt: skip
+        assert page.shown == sentences
+    assert page.shown == [*sentences, ""]
+
+
+class _Page:
+    def __init__(self):
+        self.shown, self.is_drawn = [], False
+
+    def empty(self):
+        self.shown += [""] if self.is_drawn else []
+        self.is_drawn = True
+        return self
+
+    def caption(self, text):
+        self.shown.append(text)
+
+
+def test_a_computation_that_is_no_longer_wanted_ends_between_its_parts(monkeypatch):
+    wanted, parts = threading.Event(), []
+    wanted.set()
+    monkeypatch.setattr(scheduling, "_session", lambda: ("a", lambda: None if wanted.is_set() else refuse()))
+    inputs = Toy().layers()[0].inputs
+
+    def compute():
+        for head in range(inputs.heads):
+            parts.append(Mechanism()(inputs, heads=slice(head, head + 1)))
+            if len(parts) == 2:
+                wanted.clear()  # the visitor has asked for something else
+
+    def visit():
+        with page_run(), computation(HEAVY):
+            compute()
+
+    with pytest.raises(Waiting):
+        visit()
+    assert len(parts) == 2
+    assert scheduling._heavy.is_unused
+    assert scheduling._runs.is_unused
+    Mechanism()(inputs)  # nobody ends what is not heavy
 
 
 def test_heavy_work_leaves_the_slots_of_runs_to_others():

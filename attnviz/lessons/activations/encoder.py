@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from attnviz.language import _
 from attnviz.lessons.activations.activation import ActivationRecord
 from attnviz.lessons.activations.recorder import ActivationRecorder
 from attnviz.mechanism import Mechanism
@@ -26,7 +27,11 @@ def encoder_activations(model: Model, text: str) -> ActivationRecord:
     inputs = model.encode(text)
     tokens = inputs.source.tokens
     if len(tokens) > MOST_TOKENS:
-        raise ValueError(f"At most {MOST_TOKENS} tokens can be drawn here; this text has {len(tokens)}. Shorten it.")
+        raise ValueError(
+            _("At most {MOST_TOKENS} tokens can be drawn here; this text has {count}. Shorten it.").format(
+                MOST_TOKENS=MOST_TOKENS, count=len(tokens)
+            )
+        )
     bert: Any = model.model.base_model
     recorder = ActivationRecorder(bert.config.num_attention_heads)
     recorder.start("encoder embedding")
@@ -34,27 +39,29 @@ def encoder_activations(model: Model, text: str) -> ActivationRecord:
     types = parts.token_type_embeddings.weight[0].expand(len(ids), -1)
     positions = parts.position_embeddings.weight[: len(ids)]
     terms = (
-        recorder.input("words", "E", "the learned vector of each token", parts.word_embeddings(ids), tokens),
-        recorder.input("positions", "P", "a learned vector of each position", positions, tokens),
-        recorder.input("segments", "T", "a learned vector: all tokens are of the first text", types, tokens),
+        recorder.input("words", "E", _("the learned vector of each token"), parts.word_embeddings(ids), tokens),
+        recorder.input("positions", "P", _("a learned vector of each position"), positions, tokens),
+        recorder.input("segments", "T", _("a learned vector: all tokens are of the first text"), types, tokens),
     )
-    total = recorder.sum("sum", "s", "each token at its position", *terms)
-    recorder.norm("norm", "x", "each row has mean 0 and spread 1, then its own scale", total, parts.LayerNorm)
+    total = recorder.sum("sum", "s", _("each token at its position"), *terms)
+    recorder.norm("norm", "x", _("each row has mean 0 and spread 1, then its own scale"), total, parts.LayerNorm)
     state = recorder.end("encoder", None, "embedding")
     for i, layer in enumerate(bert.encoder.layer):
         recorder.start(f"encoder {i} attention")
         own, after = layer.attention.self, layer.attention.output
         output = recorder.attention(state, state, (own.query, own.key, own.value, after.dense), Mechanism())
-        total = recorder.sum("sum", "s", "what came in, and what attention adds to it", state, output)
-        recorder.norm("norm", "x", "each row has mean 0 and spread 1, then its own scale", total, after.LayerNorm)
+        total = recorder.sum("sum", "s", _("what came in, and what attention adds to it"), state, output)
+        recorder.norm("norm", "x", _("each row has mean 0 and spread 1, then its own scale"), total, after.LayerNorm)
         state = recorder.end("encoder", i, "attention")
         recorder.start(f"encoder {i} network")
         first, second = layer.intermediate, layer.output
-        about = "each token by itself, in a wider space; negative numbers become almost 0"
+        about = _("each token by itself, in a wider space; negative numbers become almost 0")
         function = first.intermediate_act_fn
         hidden = recorder.linear("hidden", "F", "F = GELU(x W^1 + b)", about, state, first.dense, function)
-        output = recorder.linear("output", "O", "O = F W^2 + b", "back to the width of the model", hidden, second.dense)
-        total = recorder.sum("sum", "s", "what came in, and what the MLP adds to it", state, output)
-        recorder.norm("norm", "x", "each row has mean 0 and spread 1, then its own scale", total, second.LayerNorm)
+        output = recorder.linear(
+            "output", "O", "O = F W^2 + b", _("back to the width of the model"), hidden, second.dense
+        )
+        total = recorder.sum("sum", "s", _("what came in, and what the MLP adds to it"), state, output)
+        recorder.norm("norm", "x", _("each row has mean 0 and spread 1, then its own scale"), total, second.LayerNorm)
         state = recorder.end("encoder", i, "network")
     return recorder.record()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from attnviz.language import _
 from attnviz.lessons.activations.activation import Activation, ActivationRecord, Sublayer, SublayerKind
 from attnviz.mechanism import Mechanism
 
@@ -91,7 +92,7 @@ class ActivationRecorder:
             for part, letter, about, vectors, module in zip(
                 ("queries", "keys", "values"),
                 "QKV",
-                ("what each token asks for", "what each token can be found by", "what each token has to give"),
+                (_("what each token asks for"), _("what each token can be found by"), _("what each token has to give")),
                 (source, memory, memory),
                 modules[:3],
                 strict=True,
@@ -104,23 +105,30 @@ class ActivationRecorder:
         positions = b[:, None, None, None], h[:, None, None], q[:, None], k
         attention = bound.stages(query, key, value, bound.mask(*positions), positions)
         scores = self.add(
-            "scores", "S", "S = Q K^T / √d_k", "how well each query fits each key", "scores",
+            "scores", "S", "S = Q K^T / √d_k", _("how well each query fits each key"), "scores",
             tuple(projected[:2]), attention.scores[0], source.rows, memory.rows,
         )  # fmt: skip
         weights = self.add(
-            "weights", "A", "A = softmax(S)", "the share of each query’s attention for each key", "softmax", (scores,),
-            attention.weights[0], source.rows, memory.rows,
-        )  # fmt: skip
+            "weights",
+            "A",
+            "A = softmax(S)",
+            _("the share of each query’s attention for each key"),
+            "softmax",
+            (scores,),
+            attention.weights[0],
+            source.rows,
+            memory.rows,
+        )
         output = self.add(
-            "heads", "H", "H = A V", "the values, mixed by the weights", "weighted sum", (weights, projected[2]),
+            "heads", "H", "H = A V", _("the values, mixed by the weights"), _("weighted sum"), (weights, projected[2]),
             attention.output[0], source.rows,
         )  # fmt: skip
         joined = attention.output[0].transpose(0, 1).flatten(1)
         concat = self.add(
             "concat", "C", f"C = Concat({', '.join(['H'] * min(self.heads, 4))}{', …' * (self.heads > 4)})",
-            "all heads side by side", "concat", (output,), joined, source.rows,
+            _("all heads side by side"), "concat", (output,), joined, source.rows,
         )  # fmt: skip
-        return self.linear("output", "O", "O = C W^O + b", "the heads, mixed", concat, modules[3])
+        return self.linear("output", "O", "O = C W^O + b", _("the heads, mixed"), concat, modules[3])
 
     def _heads(self, part: str, letter: str, about: str, source: Activation, module: nn.Linear) -> Activation:
         values = linear(source.values, module.weight, module.bias).unflatten(-1, (self.heads, -1)).transpose(0, 1)

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.language import _
+
 
 @dataclass(frozen=True, eq=False)
 class NextWord:
@@ -29,7 +31,11 @@ class NextWord:
 
     def __post_init__(self) -> None:
         if self.temperature < 0:
-            raise ValueError(f"A temperature of 0 or more is expected; {self.temperature} was given.")
+            raise ValueError(
+                _("A temperature of 0 or more is expected; {temperature} was given.").format(
+                    temperature=self.temperature
+                )
+            )
 
     @cached_property
     def probabilities(self) -> Float[Tensor, " words"]:

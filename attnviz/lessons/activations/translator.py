@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attnviz.language import _
 from attnviz.lessons.activations.activation import Activation, ActivationRecord
 from attnviz.lessons.activations.recorder import ActivationRecorder
 from attnviz.models.interventions import Intervention
@@ -47,7 +48,7 @@ def translator_activations(
         state = _attend(recorder, layer.attention, layer.norms[0], state, None, interventions)
         state = _network(recorder, f"encoder {i} network", "encoder", i, layer, layer.norms[1], state)
     recorder.start("memory")
-    about = "what the encoder gives to the decoder"
+    about = _("what the encoder gives to the decoder")
     recorder.norm("vectors", "M", about, state, model.norms[0])  # type: ignore[arg-type]
     memory = recorder.end("encoder", None, "output")
     ids = target_ids([french])[0, :-1]
@@ -59,10 +60,10 @@ def translator_activations(
         state = _attend(recorder, layer.cross, layer.norms[1], state, memory, interventions)
         state = _network(recorder, f"decoder {i} network", "decoder", i, layer, layer.norms[2], state)
     recorder.start("output")
-    normed = recorder.norm("norm", "z", "each row has mean 0 and spread 1", state, model.norms[1])  # type: ignore[arg-type]
+    normed = recorder.norm("norm", "z", _("each row has mean 0 and spread 1"), state, model.norms[1])  # type: ignore[arg-type]
     words = model.french.weight
     recorder.add(
-        "logits", "logits", "logits = z E^T", "how well the last row fits each French word", "linear", (normed,),
+        "logits", "logits", "logits = z E^T", _("how well the last row fits each French word"), "linear", (normed,),
         (normed.values @ words.T)[-1:], normed.rows[-1:], TARGET_VOCABULARY, weight=words.T,
     )  # fmt: skip
     recorder.end("decoder", None, "output")
@@ -72,10 +73,10 @@ def translator_activations(
 def _embed(recorder: ActivationRecorder, stack: str, vectors: Tensor, words: tuple[str, ...]) -> Activation:
     recorder.start(f"{stack} embedding")
     terms = (
-        recorder.input("words", "E", "the learned vector of each word", vectors * D_MODEL**0.5, words),
-        recorder.input("positions", "P", "sine waves that tell the position", POSITIONS[: len(words)], words),
+        recorder.input("words", "E", _("the learned vector of each word"), vectors * D_MODEL**0.5, words),
+        recorder.input("positions", "P", _("sine waves that tell the position"), POSITIONS[: len(words)], words),
     )
-    recorder.sum("sum", "x", "each word at its position", *terms)
+    recorder.sum("sum", "x", _("each word at its position"), *terms)
     return recorder.end(stack, None, "embedding")
 
 
@@ -89,10 +90,10 @@ def _attend(
 ) -> Activation:
     stack, kind = module.id.stack, "attention" if memory is None else "cross"
     recorder.start(f"{stack} {module.layer} {kind}")
-    normed = recorder.norm("norm", "z", "each row has mean 0 and spread 1", state, norm)  # type: ignore[arg-type]
+    normed = recorder.norm("norm", "z", _("each row has mean 0 and spread 1"), state, norm)  # type: ignore[arg-type]
     modules = module.query, module.key, module.value, module.output
     output = recorder.attention(normed, normed if memory is None else memory, modules, module.mechanism(interventions))
-    recorder.sum("sum", "x", "what came in, and what attention adds to it", state, output)
+    recorder.sum("sum", "x", _("what came in, and what attention adds to it"), state, output)
     return recorder.end(stack, module.layer, "attention" if memory is None else "cross")
 
 
@@ -106,12 +107,12 @@ def _network(
     state: Activation,
 ) -> Activation:
     recorder.start(name)
-    normed = recorder.norm("norm", "z", "each row has mean 0 and spread 1", state, norm)  # type: ignore[arg-type]
+    normed = recorder.norm("norm", "z", _("each row has mean 0 and spread 1"), state, norm)  # type: ignore[arg-type]
     first, second = module.inner[0], module.inner[2]
     assert isinstance(first, torch.nn.Linear)
     assert isinstance(second, torch.nn.Linear)
-    about = "each token by itself, in a wider space; negative numbers become 0"
+    about = _("each token by itself, in a wider space; negative numbers become 0")
     hidden = recorder.linear("hidden", "F", "F = ReLU(z W^1 + b)", about, normed, first, torch.relu)
-    output = recorder.linear("output", "O", "O = F W^2 + b", "back to the width of the model", hidden, second)
-    recorder.sum("sum", "x", "what came in, and what the MLP adds to it", state, output)
+    output = recorder.linear("output", "O", "O = F W^2 + b", _("back to the width of the model"), hidden, second)
+    recorder.sum("sum", "x", _("what came in, and what the MLP adds to it"), state, output)
     return recorder.end(stack, layer, "network")

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsExample, column_names
 from attnviz.lessons.steps.edits import Edits
 from attnviz.lessons.steps.matrix import Matrix
@@ -50,13 +51,17 @@ def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
     """
     computation = Computation(edits or {})
     mechanism, heads = example.build(computation)
-    queries, keys, _ = heads[0]
+    queries, keys = heads[0][:2]
     bound = mechanism.bind(len(queries.rows), len(keys.rows), len(heads))
     outputs = [_output(computation, i, head, bound, len(heads)) for i, head in enumerate(heads)]
     if len(outputs) > 1:
         _add_heads(computation, outputs, example)
     if unknown := [name for name in computation.edits if name not in computation.matrices]:
-        raise ValueError(f"There is no matrix {unknown[0]} here. There are {', '.join(computation.matrices)}.")
+        raise ValueError(
+            _("There is no matrix {unknown} here. There are {join}.").format(
+                unknown=unknown[0], join=", ".join(computation.matrices)
+            )
+        )
     query, key, value = (torch.stack([one.values for one in role]) for role in zip(*heads, strict=True))
     if "W" in computation.matrices:
         mechanism = replace(mechanism, score=General(weight=computation.matrices["W"].values))
@@ -67,20 +72,20 @@ def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
 def _add_heads(computation: Computation, outputs: Sequence[Matrix], example: StepsExample) -> None:
     """Adds the heads side by side, their product with Wᴼ, and what each head adds to it (Vaswani et al. 2017,
     3.2.2)."""
-    concat = computation.add("heads", "Concat", "heads side by side", "heads", Concatenated(), *outputs)
+    concat = computation.add("heads", "Concat", _("heads side by side"), "heads", Concatenated(), *outputs)
     numbers, origin = example.output_matrix()
-    about = f"turns all heads into one output: {origin}"
+    about = _("turns all heads into one output: {origin}").format(origin=origin)
     weight = computation.add_input("WO", "W^O", about, numbers, concat.columns, origin, stage="projection")
-    computation.add("multihead", "MultiHead", "Concat times Wᴼ", "projection", Product(), concat, weight)
+    computation.add("multihead", "MultiHead", _("Concat times Wᴼ"), "projection", Product(), concat, weight)
     d_v = outputs[0].values.shape[1]
     parts = list[Matrix]()
     for i, output in enumerate(outputs):
-        about = f"its output times rows {i * d_v + 1} to {(i + 1) * d_v} of Wᴼ"
+        about = _("its output times rows {i} to {i_2} of Wᴼ").format(i=i * d_v + 1, i_2=(i + 1) * d_v)
         product = Product(first=i * d_v)
         parts.append(
             computation.add(f"part{i}", f"head_{i}W^O", about, "contributions", product, output, weight, head=i)
         )
-    computation.add("total", "Σ", "their sum, which is MultiHead", "contributions", Sum(), *parts)
+    computation.add("total", "Σ", _("their sum, which is MultiHead"), "contributions", Sum(), *parts)
 
 
 def _output(computation: Computation, head: int, vectors: HeadMatrices, bound: Mechanism, heads: int) -> Matrix:
@@ -89,16 +94,16 @@ def _output(computation: Computation, head: int, vectors: HeadMatrices, bound: M
     query, key, value = vectors
     score = _similarity(computation, head, query, key, bound)
     if bound.biases:
-        score = add(f"biased{head}", "+ B", "with biases", "biases", Biased(bound.biases, head), score)
+        score = add(f"biased{head}", "+ B", _("with biases"), "biases", Biased(bound.biases, head), score)
     if bound.mask != Full():
         q, k = torch.arange(len(query.rows))[:, None], torch.arange(len(key.rows))
         allowed = bound.mask(torch.tensor(0), torch.tensor(head), q, k).expand(score.values.shape)
         score = add(f"masked{head}", "+ M", "masked", "mask", Masked(allowed), score)
-    exp = add(f"exp{head}", "exp", "exp(score − largest score in the row)", "exp", Exp(), score)
-    total = add(f"sum{head}", "Σ", "row sums", "softmax", RowTotals(), exp)
+    exp = add(f"exp{head}", "exp", _("exp(score − largest score in the row)"), "exp", Exp(), score)
+    total = add(f"sum{head}", "Σ", _("row sums"), "softmax", RowTotals(), exp)
     weights = add(f"weights{head}", "A", "weights", "softmax", Divided(), exp, total)
     symbol = "AV" if heads == 1 else f"head_{head}"
-    return add(f"output{head}", symbol, "values, added up by weight", "output", Product(), weights, value)
+    return add(f"output{head}", symbol, _("values, added up by weight"), "output", Product(), weights, value)
 
 
 def _similarity(computation: Computation, head: int, query: Matrix, key: Matrix, mechanism: Mechanism) -> Matrix:
@@ -109,17 +114,27 @@ def _similarity(computation: Computation, head: int, query: Matrix, key: Matrix,
         d_q, d_k = query.values.shape[1], key.values.shape[1]
         if "W" not in computation.matrices:  # which all heads share
             numbers = score.matrix(d_q, d_k).to(query.values)
-            computation.add_input("W", "W", "of the score", numbers, column_names(d_q), "learned", stage="similarity")
+            computation.add_input(
+                "W", "W", _("of the score"), numbers, column_names(d_q), "learned", stage="similarity"
+            )
         mapped = add(
-            f"mapped{head}", "QW", "queries, mapped to keys", "similarity", Product(), query, computation.matrices["W"]
+            f"mapped{head}",
+            "QW",
+            _("queries, mapped to keys"),
+            "similarity",
+            Product(),
+            query,
+            computation.matrices["W"],
         )
-        return add(f"raw{head}", "QWK^T", "their dot products", "similarity", dot, mapped, key)
+        return add(f"raw{head}", "QWK^T", _("their dot products"), "similarity", dot, mapped, key)
     if score not in (Dot(), ScaledDot()):
         raise ValueError(
-            f"{score} is not written out here; dot product, scaled dot product and general are. Choose one of them."
+            _(
+                "{score} is not written out here; dot product, scaled dot product and general are. Choose one of them."
+            ).format(score=score)
         )
-    raw = add(f"raw{head}", "QK^T", "dot products", "similarity", dot, query, key)
+    raw = add(f"raw{head}", "QK^T", _("dot products"), "similarity", dot, query, key)
     if isinstance(score, Dot):
         return raw
     d_k = key.values.shape[1]
-    return add(f"scaled{head}", f"QK^T/√{d_k}", f"divided by √{d_k}", "scaling", Scaled(d_k), raw)
+    return add(f"scaled{head}", f"QK^T/√{d_k}", _("divided by √{d_k}").format(d_k=d_k), "scaling", Scaled(d_k), raw)

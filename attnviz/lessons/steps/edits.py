@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from attnviz.language import _
+
 LARGEST = 1000  # what a person may write in a cell; far from where a product of three would overflow
 
 Edits = Mapping[str, Mapping[tuple[int, int], float]]  # {matrix: {(row, column): value}}
@@ -30,10 +32,14 @@ def parse_edits(text: str) -> dict[str, dict[tuple[int, int], float]]:
     edits: dict[str, dict[tuple[int, int], float]] = {}
     for one in filter(None, text.split("~")):
         if not (match := re.fullmatch(r"([A-Za-z]+\d?)\.(\d\d?)\.(\d\d?)_(-?[\d.]{1,25}(?:e-?\d{1,3})?)", one)):
-            raise ValueError(f"“{one[:40]}” is no number of a matrix: X.0.3_0.5 is expected, row 0 and column 3 of X.")
+            raise ValueError(
+                _("“{one}” is no number of a matrix: X.0.3_0.5 is expected, row 0 and column 3 of X.").format(
+                    one=one[:40]
+                )
+            )
         name, row, column, value = match.groups()
         try:
             edits.setdefault(name, {})[int(row), int(column)] = float(value)
         except ValueError:
-            raise ValueError(f"“{value}” is no number. Write one such as 0.5.") from None
+            raise ValueError(_("“{value}” is no number. Write one such as 0.5.").format(value=value)) from None
     return edits

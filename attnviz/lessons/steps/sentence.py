@@ -8,6 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.biases import Bias
+from attnviz.formatting import grouped
+from attnviz.language import N_, _
 from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsExample
 from attnviz.lessons.steps.matrix import Matrix
 from attnviz.lessons.steps.operations import Product
@@ -18,8 +20,8 @@ from attnviz.sources.toy import embedding
 from attnviz.text import check_text, shorten_token
 
 WIDTH = 4  # numbers of a token's vector: few enough to be read, even, half sines and half cosines
-DRAWN = "drawn at random, not learned"
-LETTERS = "drawn from the word’s letters, so it means nothing"
+DRAWN = N_("drawn at random, not learned")
+LETTERS = N_("drawn from the word’s letters, so it means nothing")
 FEWEST_WORDS, MOST_WORDS = 2, 8  # tokens of a sentence
 
 
@@ -31,64 +33,78 @@ class SentenceExample(StepsExample):
     from the word, plus a sinusoid for its position; weight matrices are drawn from their names.
     """
 
-    text: str = field(default="the cat sat down", metadata={"label": "Sentence"})
-    second: str | None = field(default=None, metadata={"label": "Second sentence"})
-    d_k: int = field(default=4, metadata={"min": 2, "max": 8, "label": "Width of a key, dₖ"})
-    heads: int = field(default=1, metadata={"min": 1, "max": 4, "label": "Number of heads"})
+    text: str = field(default="the cat sat down", metadata={"label": N_("Sentence")})
+    second: str | None = field(default=None, metadata={"label": N_("Second sentence")})
+    d_k: int = field(default=4, metadata={"min": 2, "max": 8, "label": N_("Width of a key, dₖ")})
+    heads: int = field(default=1, metadata={"min": 1, "max": 4, "label": N_("Number of heads")})
     mask: Mask = Full()
     biases: tuple[Bias, ...] = ()
 
     def __post_init__(self) -> None:
         if not 2 <= self.d_k <= 8:
-            raise ValueError(f"The width of a key, d_k, must be from 2 to 8 here; it is {self.d_k}.")
+            raise ValueError(_("The width of a key, d_k, must be from 2 to 8 here; it is {d_k}.").format(d_k=self.d_k))
         if not 1 <= self.heads <= 4:
-            raise ValueError(f"From 1 to 4 heads are written out; there cannot be {self.heads}.")
+            raise ValueError(_("From 1 to 4 heads are written out; there cannot be {heads}.").format(heads=self.heads))
 
     @property
     def origin(self) -> str:
-        origin = "Every word is a vector. Multiplied by three matrices it becomes a query, a key and a value"
-        return f"{origin}{'; keys and values come from the second sentence' if self.second is not None else ''}."
+        origin = _("Every word is a vector. Multiplied by three matrices it becomes a query, a key and a value")
+        return f"{origin}{_('; keys and values come from the second sentence') if self.second is not None else ''}."
 
     def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
         """Adds the vectors of the sentences, and the weight matrices, queries, keys and values of each head."""
-        origin = f"{LETTERS}, plus sine waves of its position"
+        origin = _("{drawn}, plus sine waves of its position").format(drawn=_(LETTERS))
         words = _words(self.text, "sentence")
         x = y = computation.add_input(
-            "X", "X", f"a vector for each word: {LETTERS}", _token_vectors(words), words, origin, of_queries=True
+            "X",
+            "X",
+            _("a vector for each word: {drawn}").format(drawn=_(LETTERS)),
+            _token_vectors(words),
+            words,
+            origin,
+            of_queries=True,
         )
         if self.second is not None:
-            words = _words(self.second, "second sentence")
-            about = f"the second sentence: {LETTERS}"
+            words = _words(self.second, _("second sentence"))
+            about = _("the second sentence: {drawn}").format(drawn=_(LETTERS))
             y = computation.add_input("Y", "Y", about, _token_vectors(words), words, origin)
         mechanism = Mechanism(biases=self.biases, mask=self.mask)
         return mechanism, [self._head(computation, head, x, y) for head in range(self.heads)]
 
     def output_matrix(self) -> tuple[Float[Tensor, "joined width"], str]:
         joined = self.heads * self.d_k
-        return embedding("output of all heads", joined * WIDTH).reshape(joined, WIDTH).double() / math.sqrt(
-            joined
-        ), DRAWN
+        matrix = embedding("output of all heads", joined * WIDTH).reshape(joined, WIDTH).double() / math.sqrt(joined)
+        return matrix, _(DRAWN)
 
     def _head(self, computation: Computation, head: int, x: Matrix, y: Matrix) -> HeadMatrices:
-        part = f"columns {head * self.d_k + 1} to {(head + 1) * self.d_k} of all heads’; " if self.heads > 1 else ""
+        part = (
+            _("columns {first} to {last} of all heads’; ").format(first=head * self.d_k + 1, last=(head + 1) * self.d_k)
+            if self.heads > 1
+            else ""
+        )
         query, key, value = (
             computation.add_input(
-                f"W{role[0]}{head}", f"W_{role[0]}", f"makes {many}: {part}{DRAWN}", _weights(role, head, self.d_k),
-                x.columns, DRAWN, head=head,
+                f"W{role[0]}{head}",
+                f"W_{role[0]}",
+                _("makes {many}: {part}{drawn}").format(many=_(many), part=part, drawn=_(DRAWN)),
+                _weights(role, head, self.d_k),
+                x.columns,
+                _(DRAWN),
+                head=head,
             )
-            for role, many in (("query", "queries"), ("key", "keys"), ("value", "values"))
-        )  # fmt: skip
+            for role, many in (("query", N_("queries")), ("key", N_("keys")), ("value", N_("values")))
+        )
         return (
-            computation.add(f"Q{head}", "Q", "queries", "vectors", Product(), x, query, head=head),
-            computation.add(f"K{head}", "K", "keys", "vectors", Product(), y, key, head=head, of_queries=False),
-            computation.add(f"V{head}", "V", "values", "vectors", Product(), y, value, head=head, of_queries=False),
+            computation.add(f"Q{head}", "Q", _("queries"), "vectors", Product(), x, query, head=head),
+            computation.add(f"K{head}", "K", _("keys"), "vectors", Product(), y, key, head=head, of_queries=False),
+            computation.add(f"V{head}", "V", _("values"), "vectors", Product(), y, value, head=head, of_queries=False),
         )
 
 
 def _words(text: str, name: str) -> tuple[str, ...]:
     tokens = tuple(map(shorten_token, check_text(text).split()))
     if not FEWEST_WORDS <= len(tokens) <= MOST_WORDS:
-        count = "1 word" if len(tokens) == 1 else f"{len(tokens):,} words"
+        count = _("1 word") if len(tokens) == 1 else _("{count} words").format(count=grouped(len(tokens)))
         raise ValueError(
             f"The {name} has {count}; every number of {FEWEST_WORDS} to {MOST_WORDS} words can be shown. "
             f"{'Shorten' if len(tokens) > MOST_WORDS else 'Lengthen'} it."

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
+from attnviz.language import _
 from attnviz.lessons.steps.computation import Computation, HeadMatrices, StepsExample
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive
@@ -25,34 +26,45 @@ class TranslatorExample(StepsExample):
 
     def __post_init__(self) -> None:
         if self.use not in USES:
-            raise ValueError(f"The translator’s uses of attention are {', '.join(USES)}; {self.use!r} was asked for.")
+            raise ValueError(
+                _("The translator’s uses of attention are {join}; {use} was asked for.").format(
+                    join=", ".join(USES), use=repr(self.use)
+                )
+            )
         for name, value, count in (("layer", self.layer, LAYERS), ("head", self.head, HEADS)):
             if not 0 <= value < count:
-                raise ValueError(f"The translator has {count} {name}s, counted from 0; {name} {value} was asked for.")
+                raise ValueError(
+                    _("The translator has {count} {name}s, counted from 0; {name} {value} was asked for.").format(
+                        count=count, name=name, value=value
+                    )
+                )
         if self.use == "cross" and score_class(self.similarity) is Additive:
             raise ValueError(
-                f"An additive score has a small network with {HIDDEN} hidden numbers for each pair of a query and a "
-                "key: too many to be written out. Choose another similarity, or a self-attention, which has dot "
-                "products."
+                _(
+                    "An additive score has a small network with {HIDDEN} hidden numbers for each pair "
+                    "of a query and a key: too many to be written out. Choose another similarity, or a "
+                    "self-attention, which has dot products."
+                ).format(HIDDEN=HIDDEN)
             )
 
     @property
     def origin(self) -> str:
         use = USES[self.use][0].lower() + USES[self.use][1:]
-        return (
-            f"The queries, keys and values of head {self.head} in layer {self.layer} of the translator’s {use}, as "
-            "they were when it translated the sentence. Each was made from a vector of 64 numbers, which is not here."
-        )
+        return _(
+            "The queries, keys and values of head {head} in layer {layer} of the translator’s "
+            "{use}, as they were when it translated the sentence. Each was made from a vector of "
+            "64 numbers, which is not here."
+        ).format(head=self.head, layer=self.layer, use=use)
 
     def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
         translation = _translation(self.similarity, self.english)
         layer = translation.layers(use=self.use)[self.layer]
-        inputs, origin = layer.inputs, "made by the translator, with learned weights"
+        inputs, origin = layer.inputs, _("made by the translator, with learned weights")
         queries, keys = inputs.query_tokens, inputs.key_tokens
         query, key, value = (one[self.head].double() for one in (inputs.query, inputs.key, inputs.value))
-        q = computation.add_input("Q0", "Q", "queries", query, queries, origin, head=0, of_queries=True)
-        k = computation.add_input("K0", "K", "keys", key, keys, origin, head=0)
-        v = computation.add_input("V0", "V", "values", value, keys, origin, head=0)
+        q = computation.add_input("Q0", "Q", _("queries"), query, queries, origin, head=0, of_queries=True)
+        k = computation.add_input("K0", "K", _("keys"), key, keys, origin, head=0)
+        v = computation.add_input("V0", "V", _("values"), value, keys, origin, head=0)
         return layer.mechanism, [(q, k, v)]
 
 

@@ -8,6 +8,7 @@ from math import inf, lcm
 
 import numpy as np
 
+from attnviz.language import _
 from attnviz.masks.comparisons import COMPARISONS, OPPOSITE, ComparisonSign
 from attnviz.masks.cost.monotonicity import ArrayLookup, cases, period, value
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, rule
@@ -38,7 +39,7 @@ def normal_form(mask: Mask, queries: int, keys: int, head: int) -> NormalForm:
     try:
         written = rule(mask, queries, keys)
     except (TypeError, AttributeError, IndexError):
-        raise UnstructuredRule("is not written as comparisons of whole numbers") from None
+        raise UnstructuredRule(_("is not written as comparisons of whole numbers")) from None
     ranges = {"b": (0, 0), "h": (head, head), "q": (0, queries - 1), "k": (0, keys - 1)}
     return _ordered(_grouped(written, ranges), queries, keys)
 
@@ -56,7 +57,7 @@ def _grouped(rule: Mask, ranges: Mapping[str, Bounds], positive: bool = True) ->
             signs = signs if positive else tuple(OPPOSITE[sign] for sign in signs)
             compared = zip(terms, terms[1:], signs, strict=False)
             return _group(positive, (_compared_with_zero(left, right, sign, ranges) for left, right, sign in compared))
-    raise UnstructuredRule("is not written as comparisons of whole numbers")
+    raise UnstructuredRule(_("is not written as comparisons of whole numbers"))
 
 
 def _group(every: bool, rules: Iterable[NormalForm]) -> NormalForm:

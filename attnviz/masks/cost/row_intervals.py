@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from attnviz.language import _
 from attnviz.masks.comparisons import COMPARISONS, ComparisonSign
 from attnviz.masks.cost.counting import Counts, IntervalCounter, concatenated_ranges
 from attnviz.masks.cost.monotonicity import ArrayLookup, bend, cases, linear, period, query_parts, replaced, value
@@ -50,7 +51,7 @@ class RowIntervals:
                 first += step
             except TooManyPieces:
                 if step == 1:
-                    raise UnstructuredRule("changes too often along the keys") from None
+                    raise UnstructuredRule(_("changes too often along the keys")) from None
                 step //= 2
         return counter.counts()
 
@@ -117,10 +118,10 @@ class RowIntervals:
                     pieces = self.cut(part, pieces, along, np.sign, lambda mark: mark)
                 self.check_monotone(term, Function("abs", (left,)), Function("abs", (right,)), pieces, along)
             case Arithmetic("//", _, right) if "k" in right.names:
-                raise UnstructuredRule(f"divides by {right}")
+                raise UnstructuredRule(_("divides by {right}").format(right=right))
             case Arithmetic("%", left, right):
                 if not isinstance(right, Number) or right.number < 1:
-                    raise UnstructuredRule(f"takes the remainder of {right}")
+                    raise UnstructuredRule(_("takes the remainder of {right}").format(right=right))
                 size = right.number
                 pieces = self.cut(left, pieces, along, lambda number: number // size, lambda mark: mark * size)
             case ArrayLookup(_, turns, turned, index):
@@ -133,7 +134,7 @@ class RowIntervals:
         ends = [(value(part, pieces[QUERY], start), value(part, pieces[QUERY], end)) for part in (left, right)]
         (rises, falls), (rises_too, falls_too) = ((last > first, last < first) for first, last in ends)
         if np.any((rises & falls_too) | (falls & rises_too)):
-            raise UnstructuredRule(f"holds {term}, which rises and falls")
+            raise UnstructuredRule(_("holds {term}, which rises and falls").format(term=term))
 
     def cut(
         self,
@@ -176,7 +177,7 @@ class RowIntervals:
         """Counts the steps of computing a term at so many places. Raises UnstructuredRule if there were too many."""
         self.patience -= places * (1 + count_operations(term.subterms()))
         if self.patience < 0:
-            raise UnstructuredRule("changes too often along the keys")
+            raise UnstructuredRule(_("changes too often along the keys"))
 
     def crossings(
         self,

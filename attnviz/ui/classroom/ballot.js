@@ -1,25 +1,25 @@
 // The question of a poll, and what a person answers it with: tokens to tap, points to spread, a grid, texts, a number.
 
+import { _ } from "../../chart/words.js";
 import { element } from "../elements.js";
 
 /** @typedef {import("./types").Question} Question */
 /** @typedef {import("./types").Value} Value */
 
 /**
- * Returns the options after a tap: one more point, or one option more or less.
+ * Returns the options after a tap: one more point, another option, or one option more or less; the same object if no
+ * point or option is left.
  * @param {Question} question
  * @param {Record<number, number>} chosen the points of each chosen option
  * @param {number} option
  * @returns {Record<number, number>}
  */
 export function tapped({ picks, points }, chosen, option) {
-  const next = { ...chosen };
-  if (points) {
-    if (spent(chosen) < points) next[option] = (next[option] ?? 0) + 1;
-  } else if (option in next) delete next[option];
-  else if (picks === 1) return { [option]: 1 };
-  else if (Object.keys(next).length < picks) next[option] = 1;
-  return next;
+  if (points) return spent(chosen) < points ? { ...chosen, [option]: (chosen[option] ?? 0) + 1 } : chosen;
+  if (picks === 1) return { [option]: 1 };
+  const { [option]: taken, ...others } = chosen;
+  if (taken) return others;
+  return spent(chosen) < picks ? { ...chosen, [option]: 1 } : chosen;
 }
 
 /** @param {Record<number, number>} chosen */
@@ -53,8 +53,8 @@ export class Ballot {
     this.root.append(question.numeric ? this.#number(mine) : question.rows.length > 1 ? this.#grid() : this.#list());
     if (!question.numeric && (question.points || question.picks > 1)) {
       const bar = element("div", "class-bar", "");
-      this.again = button("Begin again", "", () => this.#choose({}));
-      this.submit = button("Send", "class-main", () => this.#submit({ ...this.chosen }));
+      this.again = button(_("Begin again"), "", () => this.#choose({}));
+      this.submit = button(_("Send"), "class-main", () => this.#submit({ ...this.chosen }));
       bar.append(this.submit, this.again);
       this.root.append(bar);
     }
@@ -65,8 +65,8 @@ export class Ballot {
   #help() {
     const { picks, points, numeric } = this.question;
     if (numeric) return "";
-    if (points) return `You have ${points} points. A tap gives one.`;
-    return picks > 1 ? `Tap up to ${picks}.` : "";
+    if (points) return _("You have {points} points. A tap gives one.", { points });
+    return picks > 1 ? _("Tap up to {picks}.", { picks }) : "";
   }
 
   #list() {
@@ -113,13 +113,13 @@ export class Ballot {
     const form = element("form", "class-bar");
     const field = element("input");
     Object.assign(field, { type: "text", inputMode: "decimal", autocomplete: "off", value: mine === null ? "" : String(mine) });
-    field.setAttribute("aria-label", "Your number");
-    this.submit = element("button", "class-main", "Send");
+    field.setAttribute("aria-label", _("Your number"));
+    this.submit = element("button", "class-main", _("Send"));
     form.append(field, this.submit);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const value = Number(field.value.trim().replace(",", "."));
-      if (field.value.trim() === "" || !Number.isFinite(value)) this.#say("Write a number, such as 0.25.", true);
+      if (field.value.trim() === "" || !Number.isFinite(value)) this.#say(_("Write a number, such as 0.25."), true);
       else this.#submit(value);
     });
     return form;
@@ -129,12 +129,12 @@ export class Ballot {
   #tap(option) {
     const { picks, points } = this.question;
     const next = tapped(this.question, this.chosen, option);
-    if (spent(next) === spent(this.chosen) && !(option in this.chosen && !points)) {
-      this.#say(points ? "All points are given. “Begin again” takes them back." : `At most ${picks}: tap one of them to take it back.`, true);
+    if (next === this.chosen) {
+      this.#say(points ? _("All points are given. “Begin again” takes them back.") : _("At most {picks}: tap one of them to take it back.", { picks }), true);
       return;
     }
     this.#choose(next);
-    if (!points && picks === 1 && spent(next)) this.#submit(next);
+    if (!points && picks === 1) this.#submit(next);
   }
 
   /** @param {Record<number, number>} chosen */
@@ -146,7 +146,7 @@ export class Ballot {
 
   /** @param {Value} value */
   async #submit(value) {
-    this.#say("Sending …");
+    this.#say(_("Sending …"));
     try {
       await this.send(this.question.picks ? Object.keys(value).map(Number) : value);
       this.#say(SENT);
@@ -173,11 +173,11 @@ export class Ballot {
     if (this.submit && !this.question.numeric) this.submit.disabled = !given;
     if (this.again) this.again.hidden = !given;
     this.status.classList.remove("class-error");
-    this.status.textContent = this.message || (points && given ? `${points - given} of ${points} points are left.` : "");
+    this.status.textContent = this.message || (points && given ? _("{left} of {points} points are left.", { left: points - given, points }) : "");
   }
 }
 
-const SENT = "Sent. You can change it until the vote ends.";
+const SENT = _("Sent. You can change it until the vote ends.");
 
 /** @param {string} text @param {string} className @param {() => void} press */
 export function button(text, className, press) {

@@ -1,6 +1,10 @@
 // What a browser asks the server about a class, and how it learns that there is something new.
 
+import { _ } from "../../chart/words.js";
+
 const AGAIN = 2000; // milliseconds until a lost connection is tried again
+/** Has the server answer in the language of the page, which may be that of a link. */
+const language = () => ({ "accept-language": document.documentElement.lang });
 
 export class Connection {
   /** @type {EventSource | undefined} */
@@ -71,7 +75,7 @@ export class Connection {
    * @returns {Promise<any>} null if the class has ended
    */
   async get(part) {
-    const response = await fetch(`${this.address}/${part}`, { cache: "no-store" });
+    const response = await fetch(`${this.address}/${part}`, { cache: "no-store", headers: language() });
     if (response.status === 404) return this.end();
     if (!response.ok) throw new Error(await response.text());
     return response.json();
@@ -87,11 +91,11 @@ export class Connection {
     try {
       response = await fetch(`${this.address}/${what}`, {
         method: "POST",
-        headers: { "content-type": "application/json" },
+        headers: { "content-type": "application/json", ...language() },
         body: JSON.stringify(content),
       });
     } catch {
-      throw new Error("The class cannot be reached. Nothing was sent: try again.");
+      throw new Error(_("The class cannot be reached. Nothing was sent: try again."));
     }
     if (!response.ok) throw new Error((await response.text()).slice(0, 300));
     return response.json();

@@ -1,5 +1,6 @@
 // The page of a follower: the teacher's pictures as they change, the question of a poll, and the ways out and back.
 
+import { _ } from "../../chart/words.js";
 import { element } from "../elements.js";
 import { Ballot, button } from "./ballot.js";
 import { Connection } from "./connection.js";
@@ -9,7 +10,7 @@ import { PageView, ResultView } from "./pictures.js";
 
 /** @typedef {import("./types").State} State */
 
-const STATUS = { live: "You follow the teacher.", lost: "Connection lost. Trying again …", ended: "This class has ended." };
+const STATUS = { live: _("You follow the teacher."), lost: _("Connection lost. Trying again …"), ended: _("This class has ended.") };
 
 class Follower {
   /** @type {State | null} */
@@ -56,9 +57,9 @@ class Follower {
   /** @param {State} state */
   show(state) {
     this.state = state;
-    document.title = `${state.title || "Class"} · attnviz`;
+    document.title = `${state.title || _("Class")} · attnviz`;
     this.explore.href = `${this.page.app}${state.link || "explore"}`;
-    this.names.textContent = state.names.length ? `Here: ${state.names.join(", ")}` : "";
+    this.names.textContent = state.names.length ? _("Here: {names}", { names: state.names.join(", ") }) : "";
     this.#showQuestion(state);
     this.outcome.hidden = !state.result;
     this.drawing = this.drawing.then(() => this.#draw(state)).catch(() => this.tell("lost"));
@@ -88,7 +89,7 @@ class Follower {
     if (!poll || !key) return this.question.replaceChildren();
     const send = (/** @type {import("./types").Value | number[]} */ value) => this.connection.send("answer", { poll: poll.id, round: poll.round, value });
     const ballot = new Ballot(poll.question, mine, send);
-    this.question.replaceChildren(...(poll.round > 1 ? [element("p", "class-note", "Second vote")] : []), ballot.root);
+    this.question.replaceChildren(...(poll.round > 1 ? [element("p", "class-note", _("Second vote"))] : []), ballot.root);
     window.scrollTo(0, 0);
   }
 
@@ -104,10 +105,10 @@ class Follower {
     form.method = "dialog";
     const field = element("input");
     Object.assign(field, { maxLength: 40, value: this.state?.nickname ?? "", autocomplete: "off" });
-    field.setAttribute("aria-label", "Nickname");
+    field.setAttribute("aria-label", _("Nickname"));
     const problem = element("p", "class-error");
     const bar = element("div", "class-bar");
-    const save = button("Save", "class-main", async () => {
+    const save = button(_("Save"), "class-main", async () => {
       try {
         await this.connection.send("nickname", { text: field.value });
         dialog.close();
@@ -119,8 +120,8 @@ class Follower {
       event.preventDefault();
       save.click();
     });
-    bar.append(save, button("Cancel", "", () => dialog.close()));
-    form.append(element("h2", "", "A nickname, if you want one"), element("p", "class-note", "Nobody but the teacher sees it, unless the teacher shows it to all."), field, problem, bar);
+    bar.append(save, button(_("Cancel"), "", () => dialog.close()));
+    form.append(element("h2", "", _("A nickname, if you want one")), element("p", "class-note", _("Nobody but the teacher sees it, unless the teacher shows it to all.")), field, problem, bar);
     dialog.append(form);
     dialog.addEventListener("close", () => dialog.remove());
     overPage(dialog);

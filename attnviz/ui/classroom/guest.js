@@ -1,5 +1,6 @@
 // A follower who has left to explore: the way back to the class, and a question to the teacher about the own state.
 
+import { _ } from "../../chart/words.js";
 import { element } from "../elements.js";
 import { button } from "./ballot.js";
 import { Connection } from "./connection.js";
@@ -44,15 +45,15 @@ export function showWayBack(window) {
   window.addEventListener("visibilitychange", keep);
   const connection = { send: (/** @type {string} */ what, /** @type {object} */ content) => Connection.prototype.send.call({ address }, what, content) };
   const bar = element("div", "class-guest");
-  const back = element("a", "class-main", "Back to the class");
+  const back = element("a", "class-main", _("Back to the class"));
   back.href = address;
   back.target = "_self";
   const leave = button("×", "class-leave", () => {
     sessionStorage.removeItem(CLASS);
     bar.remove();
   });
-  leave.setAttribute("aria-label", "Leave the class");
+  leave.setAttribute("aria-label", _("Leave the class"));
   const sentence = () => document.querySelector(".attnviz-sentence:not(.attnviz-hint):not(:empty)")?.textContent ?? "";
-  bar.append(back, button("Ask the teacher", "", () => askTeacher(connection, pageLink(location), sentence())), leave);
+  bar.append(back, button(_("Ask the teacher"), "", () => askTeacher(connection, pageLink(location), sentence())), leave);
   window.addEventListener("load", () => overPage(bar));
 }

@@ -16,6 +16,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 MAIN = 0  # the part of the page beside the sidebar, in the paths of Streamlit's elements
 CLOSED = ("popover", "dialog", "expandable", "form")  # blocks that hold controls or what is folded
 OMITTED = re.compile("in-link-|present|not-presenting|lesson-strip|class-strip|embedded")  # containers, by their keys
+KEPT = "lesson-texts"  # the container within them that is no control
 MARKS = re.compile(r"\\(.)|\*+|`")  # of Markdown
 
 Node = dict[str, Any]
@@ -41,27 +42,32 @@ class PageRecorder:
 
     def contents(self) -> bytes:
         """Returns what was drawn as compressed JSON: a list of nodes, blocks with `children`."""
-        return gzip.compress(json.dumps(self._children(())).encode(), 6, mtime=0)
+        return compressed(self._children(()))
 
-    def _children(self, parent: tuple[int, ...]) -> list[Node]:
+    def _children(self, parent: tuple[int, ...], among_controls: bool = False) -> list[Node]:
         root = parent or (MAIN,)
         places = sorted(path for path in self._drawn if len(path) == len(root) + 1 and path[:-1] == root)
-        nodes = (self._node(path) for path in places)
+        nodes = (self._node(path, among_controls) for path in places)
         return [node for node in nodes if node is not None]
 
-    def _node(self, path: tuple[int, ...]) -> Node | None:
+    def _node(self, path: tuple[int, ...], among_controls: bool) -> Node | None:
         drawn = self._drawn[path]
         if isinstance(drawn, Element):
-            return _element(drawn)
+            return None if among_controls else _element(drawn)
         key = drawn.id.split("-", 2)[-1] if drawn.id else ""
-        if drawn.WhichOneof("type") in CLOSED or OMITTED.match(key):
-            return None
-        children = self._children(path)
+        is_control = drawn.WhichOneof("type") in CLOSED or OMITTED.match(key) is not None
+        children = self._children(path, key != KEPT and (among_controls or is_control))
         if not children:
             return None
+        node = {"key": "" if is_control else key, "children": children}
         if drawn.HasField("column"):
-            return {"kind": "column", "key": key, "weight": drawn.column.weight, "children": children}
-        return {"kind": "block", "key": key, "children": children}
+            return {"kind": "column", "weight": drawn.column.weight, **node}
+        return {"kind": "block", **node}
+
+
+def compressed(nodes: list[Node]) -> bytes:
+    """Returns nodes as followers get them."""
+    return gzip.compress(json.dumps(nodes).encode(), 6, mtime=0)
 
 
 def _element(element: Element) -> Node | None:

@@ -1,5 +1,6 @@
 // The form for a question to the teacher, about what the person sees.
 
+import { _ } from "../../chart/words.js";
 import { element } from "../elements.js";
 import { button } from "./ballot.js";
 
@@ -18,23 +19,23 @@ export function overPage(dialog) {
 export function askTeacher(connection, link, cell) {
   const dialog = element("dialog", "class-dialog");
   const field = element("textarea");
-  Object.assign(field, { maxLength: MOST, rows: 3, placeholder: "Why is this one so high?" });
-  field.setAttribute("aria-label", "Your question");
+  Object.assign(field, { maxLength: MOST, rows: 3, placeholder: _("Why is this one so high?") });
+  field.setAttribute("aria-label", _("Your question"));
   const problem = element("p", "class-error");
-  const send = button("Send", "class-main", async () => {
+  const send = button(_("Send"), "class-main", async () => {
     const text = [cell, field.value.trim()].filter(Boolean).join(" — ");
     try {
       await connection.send("message", { link, text: text.slice(0, MOST) });
-      dialog.replaceChildren(element("p", "", "Sent. The teacher can open what you see."), button("Close", "class-main", () => dialog.close()));
+      dialog.replaceChildren(element("p", "", _("Sent. The teacher can open what you see.")), button(_("Close"), "class-main", () => dialog.close()));
     } catch (error) {
       problem.textContent = /** @type {Error} */ (error).message;
     }
   });
   const bar = element("div", "class-bar");
-  bar.append(send, button("Cancel", "", () => dialog.close()));
+  bar.append(send, button(_("Cancel"), "", () => dialog.close()));
   dialog.append(
-    element("h2", "", "Ask the teacher"),
-    element("p", "class-note", cell || "Your question goes with the page as you see it."),
+    element("h2", "", _("Ask the teacher")),
+    element("p", "class-note", cell || _("Your question goes with the page as you see it.")),
     field,
     problem,
     bar,

@@ -7,12 +7,14 @@ import numpy as np
 import streamlit as st
 
 from attnviz.classroom.question import Question, keys_question, points_question
+from attnviz.language import N_, _
 from attnviz.lessons.checks import WEIGHT, Quantities
 from attnviz.ui import quantities
 
 _KEY = "class questions"
 LARGEST = "largest weight"  # how the name of a quantity begins
 MOST_ROWS = 6  # of weights, each of which can be asked in two ways
+ENDINGS = N_(" under A"), N_(" under B")  # of the quantities of two mechanisms
 Offer = Callable[[], Question | None]
 
 
@@ -46,8 +48,13 @@ def _weights_offers(computed: Quantities) -> dict[str, Offer]:
     offers: dict[str, Offer] = {}
     for ending, weights in list(_rows(computed))[:MOST_ROWS]:
         query = quantities.query()
-        ask = f"Where does “{query}” look most{ending}?" if query else f"Which has the largest weight{ending}?"
-        spread = f"How is the attention{f' of “{query}”' if query else ''} spread{ending}? Give ten points."
+        ask = _("Where does “{query}” look most{ending}?") if query else _("Which has the largest weight{ending}?")
+        spread = (
+            _("How is the attention of “{query}” spread{ending}? Give ten points.")
+            if query
+            else _("How is the attention spread{ending}? Give ten points.")
+        )
+        ask, spread = (text.format(query=query, ending=_(ending)) for text in (ask, spread))
         keys, shares = list(weights), np.array([*weights.values()])
         offers[ask] = partial(keys_question, query, keys, shares, ask=ask)
         offers[spread] = partial(points_question, query, keys, shares, ask=spread)

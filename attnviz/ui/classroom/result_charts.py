@@ -11,9 +11,10 @@ from attnviz.figures.bars import share_bars
 from attnviz.figures.chart_spec import ChartSpec
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CellSentences
+from attnviz.language import N_, _
 from attnviz.ui import scripts
 
-VOTE, FIRST, SECOND, TRUTH = "the room", "first vote", "second vote", "the truth"
+VOTE, FIRST, SECOND, TRUTH = N_("the room"), N_("first vote"), N_("second vote"), N_("the truth")
 HEIGHT = 300  # pixels
 CELL = CellSentences("{query}, {key}: {weight}.", "", "")
 
@@ -22,7 +23,7 @@ def result_charts(results: Results, *, revealed: bool) -> list[tuple[str, Chart[
     """Returns the charts of the results of a question, each with its title: bars of a list or of numbers, and of a grid
     a heatmap for each vote and for the truth."""
     question, votes = results.question, results.rounds
-    names = (VOTE,) if len(votes) == 1 else (FIRST, SECOND)
+    names = (_(VOTE),) if len(votes) == 1 else (_(FIRST), _(SECOND))
     if question.numeric:
         return [
             (name, share_bars({name: vote.bin_counts / vote.answers}, _bins(vote.bin_edges)))
@@ -31,7 +32,7 @@ def result_charts(results: Results, *, revealed: bool) -> list[tuple[str, Chart[
         ]
     shares = {name: vote.distribution for name, vote in zip(names, votes, strict=True)}
     if revealed and question.truth:
-        shares[TRUTH] = np.array(question.truth).reshape(len(question.rows), len(question.columns))
+        shares[_(TRUTH)] = np.array(question.truth).reshape(len(question.rows), len(question.columns))
     if len(question.rows) == 1:
         return [("", share_bars({name: one.ravel() for name, one in shares.items()}, question.columns))]
     return [(name, _grid(results, one)) for name, one in shares.items()]
@@ -46,13 +47,13 @@ def _grid(results: Results, shares: np.ndarray) -> Chart[ChartSpec]:
 
 
 def _bins(edges: np.ndarray) -> list[str]:
-    return [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
+    return [_("{low} to {high}").format(low=f"{low:.3g}", high=f"{high:.3g}") for low, high in pairwise(edges)]
 
 
 def packed_chart(picture: Chart[ChartSpec], number: int) -> bytes:
     """Returns what the browser draws a chart from."""
     sent = header(
-        picture, f"result-{number}", label="Answers of the room", name="answers of the room", grows=False,
-        description="The share of the answers that each option has.", height=HEIGHT,
+        picture, f"result-{number}", label=_("Answers of the room"), name="answers of the room", grows=False,
+        description=_("The share of the answers that each option has."), height=HEIGHT,
     )  # fmt: skip
     return pack(sent | {"plotly": scripts.plotly_address()})

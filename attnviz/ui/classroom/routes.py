@@ -29,11 +29,14 @@ from attnviz.classroom.live_class import Classes, LiveClass, check_link
 from attnviz.classroom.question import Question
 from attnviz.classroom.store import StoreError, UnknownClass, Versions
 from attnviz.classroom.stores import open_store
+from attnviz.language import _, current_language, language
 from attnviz.ui import hosting, scripts, styles
 from attnviz.ui.addresses import address
 from attnviz.ui.classroom.result_charts import packed_chart, result_charts
 from attnviz.ui.classroom.states import Json, class_address, closed_results, own_state, shared_state, teacher_state
 from attnviz.ui.classroom.watcher import Watcher
+from attnviz.ui.html import translated
+from attnviz.ui.request_language import request_language
 
 TEACHER, PARTICIPANT = "attnviz_teacher", "attnviz_participant"  # cookies
 LARGEST = 64 << 10  # bytes of a request
@@ -69,7 +72,11 @@ class ClassRoutes:
         self.app, self.router = app, Router(_routes(), default=app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await (self.router if scope["type"] == "http" else self.app)(scope, receive, send)
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        with language(request_language(scope)):
+            await self.router(scope, receive, send)
 
 
 def _routes() -> list[Route]:
@@ -110,7 +117,7 @@ def _posted(action: Action) -> Callable[[Request], Awaitable[Response]]:
             _check_origin(request)
             content = json.loads(await _body(request))
             if not isinstance(content, dict):
-                raise ValueError("What was sent is no JSON object.")
+                raise ValueError(_("What was sent is no JSON object."))
             result = await to_thread.run_sync(lambda: action(_class(request), request, content))
         except (_Refusal, ValueError, RecursionError, StoreError) as problem:
             return _sentence(problem)
@@ -136,7 +143,7 @@ def _sentence(problem: Exception) -> Response:
         case StoreError():
             return PlainTextResponse(str(problem), 503)
         case json.JSONDecodeError() | RecursionError():
-            return PlainTextResponse("What was sent is not JSON.", 400)
+            return PlainTextResponse(_("What was sent is not JSON."), 400)
     return PlainTextResponse(str(problem), 400)
 
 
@@ -147,18 +154,18 @@ def _class(request: Request) -> LiveClass:
 def _participant(request: Request) -> str:
     name = request.cookies.get(PARTICIPANT, "")
     if not re.fullmatch(r"[0-9a-f]{32}", name):
-        raise _Refusal(403, "Open the page of the class first; your browser must keep its cookie.")
+        raise _Refusal(403, _("Open the page of the class first; your browser must keep its cookie."))
     return name
 
 
 def _check_teacher(live: LiveClass, request: Request) -> None:
     if not live.is_teacher(teacher_key(request.cookies.get(TEACHER, ""), live.code)):
-        raise _Refusal(403, "Only who has started the class may do this.")
+        raise _Refusal(403, _("Only who has started the class may do this."))
 
 
 def teacher_key(cookie: str, code: str) -> str:
     """Returns the key of a teacher's cookie, if it is of this class."""
-    owner, _, key = cookie.partition(".")
+    owner, _dot, key = cookie.partition(".")
     return key if owner == code else ""
 
 
@@ -166,7 +173,7 @@ def _check_origin(request: Request) -> None:
     """Refuses what a page of another site has sent."""
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-        raise _Refusal(403, "Only pages of this app may send this.")
+        raise _Refusal(403, _("Only pages of this app may send this."))
 
 
 async def _body(request: Request) -> bytes:
@@ -174,7 +181,7 @@ async def _body(request: Request) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > LARGEST:
-            raise _Refusal(413, f"At most {LARGEST >> 10} KB may be sent.")
+            raise _Refusal(413, _("At most {size} KB may be sent.").format(size=LARGEST >> 10))
     return body
 
 
@@ -190,7 +197,8 @@ def _cookie(response: Response, name: str, value: str, path: str) -> None:
 
 def _page(name: str, **values: object) -> str:
     text = (_FOLDER / name).read_text(encoding="utf-8")
-    return Markup(text).format(head=_head(), icon=_icon(), **values)  # noqa: S704 (a file of ours; values are escaped)
+    head = _head() + scripts.words_element()
+    return translated(text).format(lang=current_language(), head=head, icon=_icon(), **values)
 
 
 @cache
@@ -296,12 +304,12 @@ def _state(request: Request) -> Response:
     live = _class(request)
     version = _version(live.version, "state")
     own = own_state(live, request.cookies.get(PARTICIPANT, ""))
-    return _fresh({"version": version, **_shared(live.code, version), **own})
+    return _fresh({"version": version, **_shared(live.code, version, current_language()), **own})
 
 
 @lru_cache(maxsize=64)
-def _shared(code: str, version: str) -> Json:
-    """What everybody sees of a class at a version: computed once for all."""
+def _shared(code: str, version: str, in_language: str) -> Json:
+    """What everybody sees of a class at a version, in a language: computed once for all."""
     return shared_state(classes().open(code))
 
 
@@ -319,26 +327,26 @@ def _picture(request: Request) -> Response:
     """What the teacher's page has drawn: compressed JSON, as the store has it."""
     picture = _class(request).picture(request.path_params["stamp"])
     if picture is None:
-        raise _Refusal(404, "There is a newer picture.")
+        raise _Refusal(404, _("There is a newer picture."))
     return Response(picture, media_type="application/json", headers={"content-encoding": "gzip", "cache-control": KEEP})
 
 
 def _chart(request: Request) -> Response:
-    charts = _charts(_class(request).code, request.path_params["stamp"])
+    charts = _charts(_class(request).code, request.path_params["stamp"], current_language())
     number = request.path_params["number"]
     if number >= len(charts):
-        raise _Refusal(404, "There is no such chart.")
+        raise _Refusal(404, _("There is no such chart."))
     return Response(charts[number], media_type="application/octet-stream", headers={"cache-control": KEEP})
 
 
 @lru_cache(maxsize=64)
-def _charts(code: str, stamp: str) -> tuple[bytes, ...]:
-    """The charts of the poll of a class in a phase, which do not change: computed once for all."""
+def _charts(code: str, stamp: str, in_language: str) -> tuple[bytes, ...]:
+    """The charts of the poll of a class in a phase, in a language, which do not change: computed once for all."""
     results = closed_results(classes().open(code), stamp)
     if results is None:
-        raise _Refusal(404, "This vote is over.")
+        raise _Refusal(404, _("This vote is over."))
     charts = result_charts(results[0], revealed=results[1])
-    return tuple(packed_chart(chart, number) for number, (_, chart) in enumerate(charts))
+    return tuple(packed_chart(chart, number) for number, (_title, chart) in enumerate(charts))
 
 
 # What is sent ---------------------------------------------------------------------------------------------------------
@@ -372,6 +380,6 @@ TEACHER_ACTIONS: dict[str, Action] = {
     "reveal": lambda live, *_: live.reveal(),
     "dismiss": lambda live, *_: live.dismiss(),
     "read": _read,
-    "names": lambda live, _, content: live.show_names(content.get("show") is True),
+    "names": lambda live, _request, content: live.show_names(content.get("show") is True),
     "end": lambda live, *_: live.end(),
 }

@@ -6,8 +6,10 @@ from attnviz.classroom.live_class import CLOSED, OPEN, REVEALED, LiveClass, Poll
 from attnviz.classroom.question import Answer, Question
 from attnviz.classroom.results import Results, answer_distance, is_right
 from attnviz.formatting import number
+from attnviz.language import _, current_language
 from attnviz.ui.addresses import address
 from attnviz.ui.classroom.result_charts import result_charts
+from attnviz.ui.request_language import KEY
 
 Json = dict[str, Any]
 
@@ -81,8 +83,11 @@ def result_state(live: LiveClass, poll: Poll | None) -> Json | None:
     return {
         "sentences": results.sentences(with_truth=poll.phase == REVEALED),
         "charts": [
-            {"title": title, "address": class_address(live.code, f"chart/{stamp}/{number}")}
-            for number, (title, _) in enumerate(result_charts(results, revealed=poll.phase == REVEALED))
+            {
+                "title": title,
+                "address": f"{class_address(live.code, f'chart/{stamp}/{number}')}?{KEY}={current_language()}",
+            }
+            for number, (title, _chart) in enumerate(result_charts(results, revealed=poll.phase == REVEALED))
         ],
     }
 
@@ -101,5 +106,10 @@ def own_sentence(question: Question, answer: Answer) -> str:
     """Returns a sentence about the quality of an answer; no text if nothing is right or wrong."""
     if question.points:
         distance = answer_distance(question, answer)
-        return "" if distance is None else f"Your guess is {number(distance)} from the attention (0 is the same)."
-    return {True: "Your answer was right.", False: "Your answer was another one.", None: ""}[is_right(question, answer)]
+        return (
+            ""
+            if distance is None
+            else _("Your guess is {distance} from the attention (0 is the same).").format(distance=number(distance))
+        )
+    sentences = {True: _("Your answer was right."), False: _("Your answer was another one."), None: ""}
+    return sentences[is_right(question, answer)]

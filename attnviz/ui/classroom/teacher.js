@@ -1,5 +1,6 @@
 // The teacher's panel at the foot of each page: the code, who is here, the poll and its result, questions of the room.
 
+import { _, plural } from "../../chart/words.js";
 import { element } from "../elements.js";
 import { openPage } from "../navigation/links.js";
 import { button } from "./ballot.js";
@@ -65,7 +66,7 @@ export class TeacherPanel {
   #tell(status) {
     this.root.dataset.status = status;
     if (status === "ended") location.reload(); // the page without a class
-    this.status.textContent = status === "lost" ? "Connection lost. Trying again …" : "";
+    this.status.textContent = status === "lost" ? _("Connection lost. Trying again …") : "";
   }
 
   /** @param {string} what @param {object} [content] */
@@ -87,16 +88,16 @@ export class TeacherPanel {
   #draw() {
     const { panel, room } = this;
     if (!panel) return;
-    const here = room ? (room.participants === 1 ? "1 is here" : `${room.participants} are here`) : "";
+    const here = room ? plural("{count} is here", "{count} are here", room.participants) : "";
     const unread = room?.messages.filter((one) => !one.read).length ?? 0;
     const code = button(panel.code, "class-code", () => this.#showCode());
-    code.title = "Show the code to the room";
+    code.title = _("Show the code to the room");
     this.bar.replaceChildren(
       code,
       element("span", "class-here", here),
-      this.#menu("ask", "Ask"),
-      this.#menu("messages", unread ? `Questions (${unread})` : "Questions"),
-      this.#menu("more", "More"),
+      this.#menu("ask", _("Ask")),
+      this.#menu("messages", unread ? _("Questions ({unread})", { unread }) : _("Questions")),
+      this.#menu("more", _("More")),
       this.status,
     );
     this.#drawList();
@@ -126,29 +127,29 @@ export class TeacherPanel {
         await this.#send("ask", { question });
       }),
     );
-    return [...all, button("A question of your own …", "class-item", () => this.#write())];
+    return [...all, button(_("A question of your own …"), "class-item", () => this.#write())];
   }
 
   #write() {
     const form = element("form", "class-own");
-    const ask = field("Question", "What do you expect?", 200);
-    const options = [1, 2, 3, 4].map((number) => field(`Answer ${number}`, `Answer ${number}${number > 2 ? ", or nothing" : ""}`, 80));
+    const ask = field(_("Question"), _("What do you expect?"), 200);
+    const options = [1, 2, 3, 4].map((number) => field(_("Answer {number}", { number }), number > 2 ? _("Answer {number}, or nothing", { number }) : _("Answer {number}", { number }), 80));
     const right = element("select");
-    right.setAttribute("aria-label", "Right");
-    right.append(new Option("No answer is right or wrong", ""), ...[1, 2, 3, 4].map((number) => new Option(`Answer ${number} is right`, String(number - 1))));
+    right.setAttribute("aria-label", _("The right answer"));
+    right.append(new Option(_("No answer is right or wrong"), ""), ...[1, 2, 3, 4].map((number) => new Option(_("Answer {number} is right", { number }), String(number - 1))));
     const problem = element("p", "class-error");
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const columns = options.map(({ value }) => value.trim());
       const chosen = right.value === "" ? "" : columns[Number(right.value)];
       const texts = columns.filter(Boolean);
-      if (!ask.value.trim() || texts.length < 2) return void (problem.textContent = "Write a question and two answers or more.");
-      if (right.value !== "" && !chosen) return void (problem.textContent = "The right answer is empty.");
+      if (!ask.value.trim() || texts.length < 2) return void (problem.textContent = _("Write a question and two answers or more."));
+      if (right.value !== "" && !chosen) return void (problem.textContent = _("The right answer is empty."));
       const truth = chosen ? texts.map((text) => (text === chosen ? 1 : 0)) : [];
       this.#toggle("");
       await this.#send("ask", { question: { ask: ask.value.trim(), rows: [""], columns: texts, picks: 1, truth } });
     });
-    const send = element("button", "class-main", "Ask");
+    const send = element("button", "class-main", _("Ask"));
     form.append(ask, ...options, right, problem, send);
     this.list.replaceChildren(form);
     ask.focus();
@@ -156,15 +157,15 @@ export class TeacherPanel {
 
   #messages() {
     const messages = this.room?.messages ?? [];
-    if (!messages.length) return [element("p", "class-note", "Nobody has asked anything yet.")];
+    if (!messages.length) return [element("p", "class-note", _("Nobody has asked anything yet."))];
     return messages.map(({ id, text, link, name, read }) => {
       const item = element("div", read ? "class-item class-read" : "class-item");
-      const open = button("Open", "class-main", () => {
+      const open = button(_("Open"), "class-main", () => {
         this.#send("read", { id });
         this.#toggle("");
         openPage(window, `${link}${location.search.includes("present=1") ? `${link.includes("?") ? "&" : "?"}present=1` : ""}`);
       });
-      item.append(element("p", "", text || "Look at this."), element("span", "class-note", name), open);
+      item.append(element("p", "", text || _("Look at this.")), element("span", "class-note", name), open);
       return item;
     });
   }
@@ -172,14 +173,14 @@ export class TeacherPanel {
   #more() {
     const address = this.panel?.address ?? "";
     const showsNames = this.room?.showsNames ?? false;
-    const names = button(showsNames ? "Hide the nicknames" : "Show the nicknames", "class-item", () => this.#send("names", { show: !showsNames }));
-    const end = button("End the class and delete it …", "class-item", () => this.#end());
-    return [names, file("Answers as CSV", `${address}/answers.csv`), file("Class as a lesson file", `${address}/lesson.toml`), end];
+    const names = button(showsNames ? _("Hide the nicknames") : _("Show the nicknames"), "class-item", () => this.#send("names", { show: !showsNames }));
+    const end = button(_("End the class and delete it …"), "class-item", () => this.#end());
+    return [names, file(_("Answers as CSV"), `${address}/answers.csv`), file(_("Class as a lesson file"), `${address}/lesson.toml`), end];
   }
 
   #end() {
-    const question = element("p", "", "Everything of this class is deleted: answers, nicknames, questions. Save the answers first if you want to keep them.");
-    this.list.replaceChildren(question, button("End and delete", "class-main", () => this.#send("end")), button("Cancel", "", () => this.#toggle("")));
+    const question = element("p", "", _("Everything of this class is deleted: answers, nicknames, questions. Save the answers first if you want to keep them."));
+    this.list.replaceChildren(question, button(_("End and delete"), "class-main", () => this.#send("end")), button(_("Cancel"), "", () => this.#toggle("")));
   }
 
   // The poll -------------------------------------------------------------------------------------------------------
@@ -194,24 +195,32 @@ export class TeacherPanel {
     if (!poll) return;
     const { phase, round, question } = poll;
     const head = element("div", "class-head");
-    const fold = button(this.folded ? "Unfold" : "Fold", "class-fold", () => {
+    const fold = button(this.folded ? _("Unfold") : _("Fold"), "class-fold", () => {
       this.folded = !this.folded;
       this.#draw();
     });
     head.append(element("h2", "", question.ask), fold);
     const count = element("p", "class-count");
-    count.append(element("strong", "", String(answers)), ` of ${participants} have answered${round > 1 ? ", second vote" : ""}`);
+    const told = round > 1 ? _("{answers} of {participants} have answered, second vote") : _("{answers} of {participants} have answered");
+    count.append(
+      ...told.split(/(\{\w+\})/).map((part) => (part === "{answers}" ? element("strong", "", String(answers)) : part.replace("{participants}", String(participants)))),
+    );
     const meter = element("progress");
     Object.assign(meter, { max: Math.max(participants, answers, 1), value: answers });
     const bar = element("div", "class-bar");
     /** @param {string} text @param {string} what @param {string} [look] */
     const act = (text, what, look = "") => bar.append(button(text, look, () => this.#send(what)));
-    if (phase === "open") act("Show what the room thinks", "close", "class-main");
-    if (phase !== "revealed") act("Reveal", "reveal", phase === "closed" ? "class-main" : "");
-    if (phase === "closed" && round === 1) act("Vote again", "vote-again");
-    act("Done", "dismiss", phase === "revealed" ? "class-main" : "");
+    if (phase === "open") act(_("Show what the room thinks"), "close", "class-main");
+    if (phase !== "revealed") act(_("Reveal"), "reveal", phase === "closed" ? "class-main" : "");
+    if (phase === "closed" && round === 1) act(_("Vote again"), "vote-again");
+    act(_("Done"), "dismiss", phase === "revealed" ? "class-main" : "");
     this.root.toggleAttribute("data-folded", this.folded);
-    this.poll.replaceChildren(head, count, meter, this.results.root, bar);
+    const vote = element("div", "class-vote");
+    vote.append(count, meter, bar);
+    // Who has no phone reads the options here.
+    const isList = phase === "open" && !question.numeric && question.rows.length === 1;
+    const options = element("p", "class-choices", isList ? question.columns.join(" · ") : "");
+    this.poll.replaceChildren(head, ...(isList ? [options] : []), this.results.root, vote);
     this.results.show(result ?? null);
   }
 
@@ -225,10 +234,10 @@ export class TeacherPanel {
     const picture = element("div", "class-qr");
     picture.innerHTML = panel.qr; // ours
     const link = element("p", "class-join", panel.join.replace(/^https?:\/\//, ""));
-    const close = button("Begin", "class-main", () => dialog.close());
+    const close = button(_("Begin"), "class-main", () => dialog.close());
     const text = element("div");
-    text.append(element("p", "class-note", "Join the class: scan, or open"), link, element("p", "class-code", panel.code), close);
-    if (panel.local) text.append(element("p", "class-error", "Only this computer reaches this address. To let phones in, start attnviz with: attnviz --class."));
+    text.append(element("p", "class-note", _("Join the class: scan, or open")), link, element("p", "class-code", panel.code), close);
+    if (panel.local) text.append(element("p", "class-error", _("Only this computer reaches this address. To let phones in, start attnviz with: attnviz --class.")));
     dialog.append(picture, text);
     dialog.addEventListener("close", () => dialog.remove());
     overPage(dialog);

@@ -12,14 +12,16 @@ from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 
 from attnviz.classroom.live_class import LiveClass, View
 from attnviz.classroom.store import UnknownClass
+from attnviz.language import _, current_language
 from attnviz.ui import hosting, presentation, quantities, scripts
 from attnviz.ui.addresses import address
 from attnviz.ui.classroom import questions
-from attnviz.ui.classroom.page_recorder import PageRecorder, recording
+from attnviz.ui.classroom.page_recorder import PageRecorder, compressed, recording
 from attnviz.ui.classroom.routes import TEACHER, classes, teacher_key
 from attnviz.ui.classroom.states import class_address
 from attnviz.ui.html import Markup, element
 from attnviz.ui.link_state import link_parameters
+from attnviz.ui.request_language import KEY
 
 LARGEST = 8 << 20  # bytes of what a page has drawn
 
@@ -62,7 +64,7 @@ def start_button(page: str) -> Markup:
     return element(
         "form",
         element("input", type="hidden", name="back", value=_link(page, keep_presenting=True)),
-        element("button", "Start a class"),
+        element("button", _("Start a class")),
         action=address("/class/start"), method="post", class_="attnviz-start-class",
     )  # fmt: skip
 
@@ -70,7 +72,7 @@ def start_button(page: str) -> Markup:
 def _publish(live: LiveClass, recorder: PageRecorder, page: str, title: str) -> None:
     contents = recorder.contents()
     if len(contents) > LARGEST:
-        contents = PageRecorder().contents()
+        contents = compressed([{"kind": "text", "text": _("This page is too large for phones: look at the screen.")}])
     try:
         view = View(_link(page), title, contents)
     except ValueError:  # the link is too long for a class: of a lesson whose text it holds
@@ -79,8 +81,9 @@ def _publish(live: LiveClass, recorder: PageRecorder, page: str, title: str) -> 
 
 
 def _link(page: str, keep_presenting: bool = False) -> str:
-    """Returns the page and its parameters, as a reader opens it."""
-    parameters = [one for one in link_parameters() if keep_presenting or one != presentation.PRESENTING]
+    """Returns the page and its parameters, as a reader opens it, in a language of their own."""
+    of_teacher = (presentation.PRESENTING, (KEY, current_language()))
+    parameters = [one for one in link_parameters() if keep_presenting or one not in of_teacher]
     return f"{page}{'?' if parameters else ''}{urlencode(parameters)}"
 
 

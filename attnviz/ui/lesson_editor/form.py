@@ -6,6 +6,7 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.language import N_, _
 from attnviz.lessons.lesson_files import ENGLISH, MOST_STEPS, parse_table
 from attnviz.lessons.lesson_tables import NEW_STEP, Place, lesson_steps, step_places, with_steps
 from attnviz.lessons.lesson_text import Table, table_text
@@ -15,7 +16,7 @@ from attnviz.ui.markdown import plain
 
 StepEntry = tuple[Table, Place | None, int]  # a step, its place, and the number of its widgets
 LONGEST_TITLE = 90  # characters of a question above its form
-LANGUAGES = "The code of the language that you write in, such as en, de, fr or pt-BR."
+LANGUAGES = N_("The code of the language that you write in, such as en, de, fr or pt-BR.")
 
 
 def edit_lesson(draft: Draft, table: Table) -> tuple[Table, list[DeltaGenerator]]:
@@ -23,20 +24,20 @@ def edit_lesson(draft: Draft, table: Table) -> tuple[Table, list[DeltaGenerator]
     fields = Fields(f"lesson-{draft.edition}", table)
     title, language = st.columns([0.8, 0.2], gap="small")
     with title:
-        fields.line("title", "Title")
+        fields.line("title", _("Title"))
     with language:
-        fields.line("language", "Language", otherwise=ENGLISH, help=LANGUAGES)
-    fields.line("about", "In one sentence: what there is to see")
+        fields.line("language", _("Language"), otherwise=ENGLISH, help=_(LANGUAGES))
+    fields.line("about", _("In one sentence: what there is to see"))
     steps, places = lesson_steps(table), step_places(table)
     keys = draft.step_keys(len(steps))
     shown = [_show_step(draft, *one, number) for number, one in enumerate(zip(steps, places, keys, strict=True))]
     st.button(
-        "Add a step", key=f"add-step-{draft.edition}", icon=":material/add:", disabled=len(steps) >= MOST_STEPS,
+        _("Add a step"), key=f"add-step-{draft.edition}", icon=":material/add:", disabled=len(steps) >= MOST_STEPS,
         on_click=_change_steps, args=(draft, _add),
     )  # fmt: skip
-    changed = [step for step, _, _ in shown], [place for _, place, _ in shown]
+    changed = [step for step, _place, _slot in shown], [place for _step, place, _slot in shown]
     edited = with_steps(fields.table, *changed) if changed != (steps, places) else fields.table
-    return edited, [slot for _, _, slot in shown]
+    return edited, [slot for _step, _place, slot in shown]
 
 
 def _show_step(
@@ -44,20 +45,20 @@ def _show_step(
 ) -> tuple[Table, Place | None, DeltaGenerator]:
     """Draws the form of one step; returns the step, its place, and a container above it."""
     ask = " ".join(str(step.get("ask", "")).split())
-    name = f"{ask[:LONGEST_TITLE]}{'…' * (len(ask) > LONGEST_TITLE)}" or "A new question"
+    name = f"{ask[:LONGEST_TITLE]}{'…' * (len(ask) > LONGEST_TITLE)}" or _("A new question")
     prefix = f"lesson-{draft.edition}-{key}"
     before = step_places(parse_table(draft.text))[:number]
     opened = next((one for one in reversed(before) if one), None)
     with st.expander(f"**{number + 1}** · {plain(name)}", expanded=not step.get("answer"), key=f"{prefix}-fold"):
         with st.container(horizontal=True, gap="xsmall", key=f"step-tools-{key}"):
             for icon, about, change, off in (
-                ("arrow_upward", "Move up", _move_up, number == 0),
-                ("arrow_downward", "Move down", _move_down, number + 1 == len(draft.steps)),
-                ("content_copy", "Duplicate", _duplicate, len(draft.steps) >= MOST_STEPS),
-                ("delete", "Remove", _remove, False),
+                ("arrow_upward", N_("Move up"), _move_up, number == 0),
+                ("arrow_downward", N_("Move down"), _move_down, number + 1 == len(draft.steps)),
+                ("content_copy", N_("Duplicate"), _duplicate, len(draft.steps) >= MOST_STEPS),
+                ("delete", N_("Remove"), _remove, False),
             ):
                 st.button(
-                    "", key=f"{prefix}-{about}", icon=f":material/{icon}:", help=about, type="tertiary",
+                    "", key=f"{prefix}-{about}", icon=f":material/{icon}:", help=_(about), type="tertiary",
                     disabled=off, on_click=_change_steps, args=(draft, partial(change, number=number)),
                 )  # fmt: skip
             slot = st.container(width="content")
@@ -74,8 +75,10 @@ def _change_steps(draft: Draft, change: Callable[[list[StepEntry], Draft], None]
     steps = lesson_steps(table)
     every = [*zip(steps, step_places(table), draft.step_keys(len(steps)), strict=True)]
     change(every, draft)
-    draft.steps = [key for _, _, key in every]
-    draft.text = table_text(with_steps(table, [step for step, _, _ in every], [place for _, place, _ in every]))
+    draft.steps = [key for _step, _place, key in every]
+    draft.text = table_text(
+        with_steps(table, [step for step, _place, _key in every], [place for _step, place, _key in every])
+    )
     st.session_state[TEXT] = draft.text
 
 
@@ -84,7 +87,7 @@ def _add(steps: list[StepEntry], draft: Draft) -> None:
 
 
 def _duplicate(steps: list[StepEntry], draft: Draft, number: int) -> None:
-    step, place, _ = steps[number]
+    step, place, _key = steps[number]
     steps.insert(number + 1, (dict(step), place, draft.new_step()))
 
 

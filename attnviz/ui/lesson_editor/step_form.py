@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from attnviz.language import N_, _, plural
 from attnviz.lessons.checks import Condition, NumberCheck, Quantities, Tap, find_quantity, token_weights
 from attnviz.lessons.lesson_files import CHECKS, MOST_TAPS
 from attnviz.lessons.lesson_tables import LONGEST_ADDRESS, Place, page_address, parse_address
@@ -17,15 +18,15 @@ from attnviz.ui.page_pictures import page_content
 LONGEST = 2000  # characters of a text
 NO_CHECK = "none"
 KINDS = {
-    NO_CHECK: "No check: the answer is revealed",
-    "choose": "Choose one of several texts",
-    "tap": "Tap the words with the largest weights",
-    "number": "Write a number that the page computes",
-    "reach": "Change the page until something holds",
+    NO_CHECK: N_("No check: the answer is revealed"),
+    "choose": N_("Choose one of several texts"),
+    "tap": N_("Tap the words with the largest weights"),
+    "number": N_("Write a number that the page computes"),
+    "reach": N_("Change the page until something holds"),
 }
-ADDRESS_HELP = "Set the page up as you want it, and copy the address from the browser."
-CONDITION_HELP = "A quantity, then <, > or =, then a number or another quantity."
-HOLDS_HELP = "What your answer says of this state, one condition a line; it is checked here."
+ADDRESS_HELP = N_("Set the page up as you want it, and copy the address from the browser.")
+CONDITION_HELP = N_("A quantity, then <, > or =, then a number or another quantity.")
+HOLDS_HELP = N_("What your answer says of this state, one condition a line; it is checked here.")
 
 
 @dataclass
@@ -71,63 +72,80 @@ def edit_step(prefix: str, step: Table, place: Place | None, opened: Place | Non
     `opened` is the place of the steps before, which a step without a place continues; None for the first step.
     """
     fields = Fields(prefix, step)
-    fields.text("ask", "Question")
-    fields.text("answer", "Answer, which is shown when it is found or revealed")
+    fields.text("ask", _("Question"))
+    fields.text("answer", _("Answer, which is shown when it is found or revealed"))
     place = _edit_place(prefix, place, opened)
     begins = place or opened
     content = page_content(*begins) if begins else None
     numbers = content.quantities if content else None
     _edit_check(fields, prefix, numbers)
-    fields.lines("holds", "The answer relies on", help=HOLDS_HELP, placeholder="weight of animal = 0.68")
+    fields.lines("holds", _("The answer relies on"), help=_(HOLDS_HELP), placeholder="weight of animal = 0.68")
     problems = mistakes(fields.table, numbers, stays=place is None)
     for mistake in problems:
         st.warning(plain(mistake), icon=":material/rule:")
     if numbers is not None and fields.table.get("holds") and place and not problems:
-        st.caption("✓ All of this holds where the step opens.")
+        st.caption(_("✓ All of this holds where the step opens."))
     return fields.table, place
 
 
 def _edit_place(prefix: str, place: Place | None, opened: Place | None) -> Place | None:
     """Draws the widgets of the page that a step opens; returns the page and its state, or None if it stays."""
     if opened and st.checkbox(
-        "The page stays as the reader has left it", place is None, key=f"{prefix}-stays",
-        help="Without it, the step opens a page in a state of its own.",
+        _("The page stays as the reader has left it"), place is None, key=f"{prefix}-stays",
+        help=_("Without it, the step opens a page in a state of its own."),
     ):  # fmt: skip
         return None
     shown = place or opened
     assert shown
     written = page_address(shown)
     typed = st.text_input(
-        "Address of the page", written, LONGEST_ADDRESS, key=f"{prefix}-address", help=ADDRESS_HELP,
+        _("Address of the page"), written, LONGEST_ADDRESS, key=f"{prefix}-address", help=_(ADDRESS_HELP),
         placeholder="https://…/explore?layer=encoder+3&pinned=10+·+it",
     )  # fmt: skip
     if typed != written:
         try:
             shown = parse_address(typed)
         except ValueError as problem:
-            st.error(plain(f"{problem} The step still opens {shown[0].capitalize()}."))
-    link = element("a", f"Open {shown[0].capitalize()} ↗", href=address(f"/{page_address(shown)}"), target="_blank")
-    st.html(element("p", f"{shown[0].capitalize()}, {_count(shown)}. ", link, class_="attnviz-note attnviz-place-link"))
+            st.error(
+                plain(
+                    _("{problem} The step still opens {page}.").format(problem=problem, page=_(shown[0].capitalize()))
+                )
+            )
+    link = element(
+        "a",
+        _("Open {page} ↗").format(page=_(shown[0].capitalize())),
+        href=address(f"/{page_address(shown)}"),
+        target="_blank",
+    )
+    st.html(
+        element("p", f"{_(shown[0].capitalize())}, {_count(shown)}. ", link, class_="attnviz-note attnviz-place-link")
+    )
     return shown
 
 
 def _count(place: Place) -> str:
-    count = len({name for name, _ in place[1]})
-    return f"with {count} setting{'s' * (count > 1)} of its own" if count else "as it begins"
+    count = len({name for name, _value in place[1]})
+    own = plural("with {count} setting of its own", "with {count} settings of its own", count).format(count=count)
+    return own if count else _("as it begins")
 
 
 def _edit_check(fields: Fields, prefix: str, numbers: Quantities | None) -> None:
     """Draws the kind of the check and its own widgets."""
     kind = next((name for name in CHECKS if name in fields.table), NO_CHECK)
     chosen = st.selectbox(
-        "How the answer is checked", list(KINDS), list(KINDS).index(kind), key=f"{prefix}-check",
-        format_func=lambda name: KINDS[name],
+        _("How the answer is checked"), list(KINDS), list(KINDS).index(kind), key=f"{prefix}-check",
+        format_func=lambda name: _(KINDS[name]),
     )  # fmt: skip
     if chosen != kind:
         for name in (kind, "right"):
             if name in fields.table:
                 fields.set(name, None)
-        start = {"choose": ["Yes", "No"], "tap": 1, "number": _first(numbers), "reach": f"{_first(numbers)} > 0.5"}
+        start = {
+            "choose": [_("Yes"), _("No")],
+            "tap": 1,
+            "number": _first(numbers),
+            "reach": f"{_first(numbers)} > 0.5",
+        }
         if chosen in start:
             fields.set(chosen, start[chosen])
     match chosen:
@@ -135,24 +153,26 @@ def _edit_check(fields: Fields, prefix: str, numbers: Quantities | None) -> None
             _edit_choice(fields, prefix)
         case "tap":
             shown = int(fields.table["tap"])  # type: ignore[call-overload]
-            count = st.number_input("How many words", min(shown, 1), max(shown, MOST_TAPS), shown, key=f"{prefix}-tap")
+            count = st.number_input(
+                _("How many words"), min(shown, 1), max(shown, MOST_TAPS), shown, key=f"{prefix}-tap"
+            )
             if count != shown:
                 fields.set("tap", count)
         case "number":
             _edit_quantity(fields, prefix, numbers)
         case "reach":
-            fields.line("reach", "What has to hold", help=CONDITION_HELP, placeholder="largest weight < 0.25")
+            fields.line("reach", _("What has to hold"), help=_(CONDITION_HELP), placeholder="largest weight < 0.25")
 
 
 def _edit_choice(fields: Fields, prefix: str) -> None:
-    options = fields.lines("choose", "Texts to choose from, one a line")
+    options = fields.lines("choose", _("Texts to choose from, one a line"))
     if not options:
         fields.set("choose", [])
     shown = fields.table.get("right")
     if not options:
         return
     index = options.index(shown) if shown in options else 0
-    right = st.selectbox("Right is", options, index, key=f"{prefix}-right-{len(options)}")
+    right = st.selectbox(_("Right is"), options, index, key=f"{prefix}-right-{len(options)}")
     if right != shown:
         fields.set("right", right)
 
@@ -160,12 +180,14 @@ def _edit_choice(fields: Fields, prefix: str) -> None:
 def _edit_quantity(fields: Fields, prefix: str, numbers: Quantities | None) -> None:
     """Draws a menu of what the page computes, in which another name can be written; a field where that is not known."""
     if not numbers:
-        fields.line("number", "Name of the quantity", help="The preview says what the page has, if it has another one.")
+        fields.line(
+            "number", _("Name of the quantity"), help=_("The preview says what the page has, if it has another one.")
+        )
         return
     shown = str(fields.table["number"])
     options = [*dict.fromkeys([*numbers, shown])]
     name = st.selectbox(
-        "Quantity", options, options.index(shown), key=f"{prefix}-number", accept_new_options=True,
+        _("Quantity"), options, options.index(shown), key=f"{prefix}-number", accept_new_options=True,
         format_func=lambda one: f"{one} = {numbers[one]:.2f}" if one in numbers else one,
     )  # fmt: skip
     if name and name != shown:
@@ -189,20 +211,26 @@ def mistakes(step: Table, numbers: Quantities | None, *, stays: bool) -> list[st
             case "tap":
                 count = len(token_weights(numbers))
                 if count < Tap(int(step["tap"])).count:  # type: ignore[call-overload]
-                    problems.append(f"This page has {count} words with a weight to tap. Pin a query there.")
+                    problems.append(
+                        _("This page has {count} words with a weight to tap. Pin a query there.").format(count=count)
+                    )
             case "number":
                 find_quantity(NumberCheck(str(step["number"])).quantity, numbers)
             case "reach":
                 reached = Condition.parse(str(step["reach"])).is_right(None, numbers)
                 if reached and not stays:
-                    problems.append("This holds already when the step opens: the reader has nothing to do.")
+                    problems.append(_("This holds already when the step opens: the reader has nothing to do."))
     except ValueError as problem:
         problems.append(str(problem))
     for text in step.get("holds", []):  # type: ignore[attr-defined]
         try:
             condition = Condition.parse(str(text))
             if not condition.is_right(None, numbers) and not stays:
-                problems.append(f"“{text}” does not hold: {condition.quantity} is {numbers[condition.quantity]:.2f}.")
+                problems.append(
+                    _("“{text}” does not hold: {quantity} is {number}.").format(
+                        text=text, quantity=condition.quantity, number=f"{numbers[condition.quantity]:.2f}"
+                    )
+                )
         except ValueError as problem:
             problems.append(str(problem))
     return problems

@@ -8,6 +8,7 @@ import re
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.language import N_, _, plural
 from attnviz.lessons.lesson_files import LARGEST, Lesson, decode, parse_lesson, parse_table
 from attnviz.lessons.lesson_tables import NEW_LESSON, can_be_edited
 from attnviz.lessons.lesson_text import IN_LINK, lesson_text, table_text, text_in_link
@@ -22,8 +23,8 @@ from attnviz.ui.lesson_strip import shipped_lessons
 from attnviz.ui.markdown import plain
 
 UPLOAD, UPLOAD_PROBLEM = "lesson-upload", "lesson upload refused"
-LINE = re.compile(r"(?:Line |at line )([0-9]+)")
-TOO_LONG = "This lesson is too long for a link: it stays in this session alone. Download its file to keep it."
+LINE = re.compile(r"(?:(?:Line|Zeile) |at line )([0-9]+)")
+TOO_LONG = N_("This lesson is too long for a link: it stays in this session alone. Download its file to keep it.")
 
 
 def is_writing() -> bool:
@@ -33,10 +34,12 @@ def is_writing() -> bool:
 
 def show() -> None:
     """Draws the editor."""
-    heading("Write a lesson", "Pages as you set them up, and your questions about them. The link keeps what you write.")
+    heading(
+        _("Write a lesson"),
+        _("Pages as you set them up, and your questions about them. The link keeps what you write."),
+    )
     notes = st.container()
     draft = _draft(notes)
-    lesson_draft.take_typed_text(draft)
     actions = st.container(horizontal=True, vertical_alignment="center", gap="small", key="lesson-actions")
     left, right = st.columns([0.6, 0.4], gap="large")
     with left:
@@ -46,12 +49,12 @@ def show() -> None:
         _show_text(draft, lesson, problem)
     for number, slot in enumerate(slots if lesson else (), 1):
         assert lesson
-        link = element("a", "Preview this step", href=address(f"/{lesson.link(number)}"))
+        link = element("a", _("Preview this step"), href=address(f"/{lesson.link(number)}"))
         slot.html(element("nav", link, class_="attnviz-links"))
     with actions:
         _show_actions(draft, lesson)
     if draft.name == IN_SESSION:
-        notes.info(TOO_LONG)
+        notes.info(_(TOO_LONG))
     lesson_draft.show_in_link(draft)
 
 
@@ -59,6 +62,7 @@ def _draft(notes: DeltaGenerator) -> Draft:
     """Returns the draft, with the text of the link if that is another one; or as it was, if the link has none."""
     draft = lesson_draft.current()
     if draft and lesson_draft.is_linked(draft):
+        lesson_draft.take_typed_text(draft)
         return draft
     try:
         return lesson_draft.begin(_opened_text(lesson_draft.linked_name()))
@@ -77,7 +81,7 @@ def _opened_text(name: str) -> str:
         return text_in_link(name)
     files = {lesson.name: lesson for lesson in shipped_lessons()[0]}
     if name not in files:
-        raise ValueError(f"There is no lesson “{name:.60}” to copy.")
+        raise ValueError(_("There is no lesson “{name}” to copy.").format(name=f"{name:.60}"))
     return lesson_text(files[name])
 
 
@@ -98,7 +102,7 @@ def _show_form(draft: Draft) -> list[DeltaGenerator]:
         table = {"title": 0}
     if not can_be_edited(table):
         st.info(
-            "The text of the file has a mistake. Mend it there, and the form comes back.", icon=":material/edit_off:"
+            _("The text of the file has a mistake. Mend it there, and the form comes back."), icon=":material/edit_off:"
         )
         return []
     edited, slots = edit_lesson(draft, table)
@@ -111,15 +115,17 @@ def _show_text(draft: Draft, lesson: Lesson | None, problem: str) -> None:
     st.session_state[TEXT] = draft.text
     with st.container(key="lesson-file"):
         st.html(_verdict(draft.text, lesson, problem))
-        st.text_area("The file of this lesson", key=TEXT, height=560, max_chars=LARGEST)
-        st.caption("The form and the file are the same lesson: change either.")
+        st.text_area(_("The file of this lesson"), key=TEXT, height=560, max_chars=LARGEST)
+        st.caption(_("The form and the file are the same lesson: change either."))
 
 
 def _verdict(text: str, lesson: Lesson | None, problem: str) -> Markup:
     """Returns whether the text is a lesson, or its mistake with the line that it is about."""
     if lesson:
         count = sum(bool(step.ask) for step in lesson.steps)
-        sentence = f"A whole lesson, with {count} question{'' if count == 1 else 's'}."
+        sentence = plural(
+            "A whole lesson, with {count} question.", "A whole lesson, with {count} questions.", count
+        ).format(count=count)
         return element("p", sentence, class_="attnviz-verdict attnviz-solved", role="status")
     place, lines = LINE.search(problem), text.splitlines()
     number = int(place[1]) if place else 0
@@ -129,31 +135,31 @@ def _verdict(text: str, lesson: Lesson | None, problem: str) -> Markup:
 
 
 def _show_actions(draft: Draft, lesson: Lesson | None) -> None:
-    preview = element("span", "Preview", class_="attnviz-off", aria_disabled="true")
+    preview = element("span", _("Preview"), class_="attnviz-off", aria_disabled="true")
     if lesson:
-        preview = element("a", "Preview", href=address(f"/{lesson.link()}"), class_="attnviz-main")
+        preview = element("a", _("Preview"), href=address(f"/{lesson.link()}"), class_="attnviz-main")
     st.html(element("nav", preview, class_="attnviz-links"), width="content")
     st.download_button(
-        "Download",
+        _("Download"),
         draft.text,
         f"{lesson_draft.file_stem(lesson)}.toml",
         "application/toml",
         icon=":material/download:",
         on_click="ignore",
     )
-    with st.popover("Upload", icon=":material/upload:"):
-        st.file_uploader("A lesson file, at most 64 KB", key=UPLOAD, max_upload_size=1, on_change=_upload)
+    with st.popover(_("Upload"), icon=":material/upload:"):
+        st.file_uploader(_("A lesson file, at most 64 KB"), key=UPLOAD, max_upload_size=1, on_change=_upload)
         if refusal := st.session_state.get(UPLOAD_PROBLEM):
             st.error(plain(refusal))
     if lesson:
-        with st.popover("Link", icon=":material/link:"):
+        with st.popover(_("Link"), icon=":material/link:"):
             if lesson.name == IN_SESSION:
-                st.caption(TOO_LONG)
+                st.caption(_(TOO_LONG))
             else:
-                st.caption("Who opens this link gets the lesson. Nothing of it is kept on the server.")
-                st.code(f"{_app_address()}/{lesson.link()}", language=None, wrap_lines=True)
-    ways = [element("a", "Handout", href=handout_address(lesson))] if lesson else []
-    ways.append(element("a", "All lessons", href=address("/lessons")))
+                st.caption(_("Who opens this link gets the lesson. Nothing of it is kept on the server."))
+                st.code(f"{_app_address()}/{lesson.link()}", language=None)
+    ways = [element("a", _("Handout"), href=handout_address(lesson))] if lesson else []
+    ways.append(element("a", _("All lessons"), href=address("/lessons")))
     st.html(element("nav", *ways, class_="attnviz-links"), width="content")
 
 
@@ -166,7 +172,9 @@ def _upload() -> None:
         text = decode(file.getvalue() if file.size <= LARGEST else bytes(LARGEST + 1))
         parse_lesson("upload", text)
     except ValueError as problem:
-        st.session_state[UPLOAD_PROBLEM] = f"{file.name:.60} is not taken. {problem}"
+        st.session_state[UPLOAD_PROBLEM] = _("{name} is not taken. {problem}").format(
+            name=f"{file.name:.60}", problem=problem
+        )
         return
     draft = lesson_draft.begin(text)
     st.session_state[TEXT] = draft.text

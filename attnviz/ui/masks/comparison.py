@@ -11,6 +11,7 @@ from attnviz.analysis.head_maps import HeadChoice
 from attnviz.classroom.question import Question, cells_question
 from attnviz.formatting import visible
 from attnviz.inputs import Inputs
+from attnviz.language import _
 from attnviz.lessons.checks import Quantities, rows_quantities
 from attnviz.mechanism import Mechanism
 from attnviz.ui.color_range import largest_weight
@@ -66,7 +67,7 @@ class Comparison(MaskPair):
     def question(self) -> Question:
         """Returns the question which cells B loses. Raises ValueError if it loses none, or if there are too many."""
         before, after = self.allowed
-        ask = "Which cells does B lose that A has?"
+        ask = _("Which cells does B lose that A has?")
         return cells_question(ask, self.maps[0].query_tokens, self.maps[0].key_tokens, before & ~after)
 
     @property

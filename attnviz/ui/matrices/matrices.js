@@ -2,6 +2,7 @@
 // it was computed from lights up, and the line above writes its sum out. All texts, sums and links between numbers come
 // from Python; here they are only shown. Texts go in as textContent only.
 
+import { _ } from "../../chart/words.js";
 import { header, symbol } from "./dom.js";
 import { element } from "../elements.js";
 import { normalizedNumber } from "./edit.js";
@@ -176,7 +177,7 @@ export class Matrices {
       if (matrix.queries) {
         const button = element("button", "", name.textContent);
         button.type = "button";
-        button.title = "Follow this query";
+        button.title = _("Follow this query");
         button.tabIndex = -1;
         button.onclick = () => this.report("query", i);
         name.replaceChildren(button);
@@ -271,7 +272,7 @@ export class Matrices {
     const stage = stages[this.stage];
     this.root.dataset.stage = stage.name;
     this.title.textContent = stage.title;
-    this.count.textContent = `${this.stage + 1} of ${stages.length}`;
+    this.count.textContent = _("{number} of {count}", { number: this.stage + 1, count: stages.length });
     this.caption.textContent = stage.caption;
     const names = stages.map((one) => one.name);
     for (const element of this.formula.querySelectorAll("[data-part]")) {
@@ -334,7 +335,7 @@ export class Matrices {
   play() {
     this.isPlaying = true;
     this.root.dataset.playing = "true";
-    this.buttons.play.textContent = "Pause";
+    this.buttons.play.textContent = _("Pause");
     const last = () => this.stage === this.data.stages.length - 1;
     if (last()) this.turn(0);
     const on = () => {
@@ -351,7 +352,7 @@ export class Matrices {
     clearTimeout(this.timer);
     this.isPlaying = false;
     this.root.dataset.playing = "false";
-    this.buttons.play.textContent = "Play";
+    this.buttons.play.textContent = _("Play");
     this.reportStage();
   }
 
@@ -420,7 +421,7 @@ export class Matrices {
     input.inputMode = "text"; // a keyboard of numbers has no minus on some phones
     const exact = this.#matrix(name)?.exact[row][column] ?? "";
     input.value = exact;
-    input.setAttribute("aria-label", `${name}, row ${row + 1}, column ${column + 1}`);
+    input.setAttribute("aria-label", _("{name}, row {row}, column {column}", { name, row: row + 1, column: column + 1 }));
     cell.append(input); // over the number, so that nothing moves
     input.select();
     const leave = () => {
@@ -432,7 +433,7 @@ export class Matrices {
       if (text === exact) return leave();
       if (text === null) {
         input.setAttribute("aria-invalid", "true");
-        return this.refuse("Write a number, such as 0.5. An empty field brings back the computed number.");
+        return this.refuse(_("Write a number, such as 0.5. An empty field brings back the computed number."));
       }
       leave();
       this.report("edit", { matrix: name, row, column, text });

@@ -86,7 +86,7 @@ def _show_score(
 ) -> int | None:
     """Draws the menu of the key and the bars of one score; returns the position of the key."""
     inputs, mechanism = selection.layer.inputs, selection.mechanism
-    st.markdown("#### Which dimensions made the score?")
+    st.markdown(f"#### {_('Which dimensions made the score?')}")
     menu, bars = st.columns([0.32, 0.68], gap="medium")
     names = selection.key_names
     with menu:

@@ -2,6 +2,7 @@
 // the query is dragged in the plane, everything is computed here; else the numbers are Python's. Texts go in as
 // textContent only.
 
+import { _ } from "../../chart/words.js";
 import { number } from "../../chart/number.js";
 import { project } from "../../chart/projection.js";
 import { arrange } from "./layout.js";
@@ -109,7 +110,7 @@ export class Network {
       this.#edge(`product-${i}`, stored[i], end, { width: 1 + 9 * share, opacity: 0.2 + 0.8 * share, color: colors[i] });
     });
     const projected = projects && score.kind === "bilinear" ? [[{ text: "qW", bold: true }, ...pair(project(score.matrix, query))]] : [];
-    this.#node("query", inputs[0], QUERY, this.#input("query", query, projected));
+    this.#node("query", inputs[0], QUERY, this.#input(_("query"), query, projected));
     words.forEach((word, i) => {
       this.#node(`key-${i}`, inputs[i + 1], colors[i], this.#input(word, keys[i]));
       this.#node(`similarity-${i}`, compared[i], colors[i], [[{ text: short(similarities[i]) }]]);
@@ -117,13 +118,13 @@ export class Network {
       const [value, product] = [{ text: `× ${plain(values[i])}` }, { text: `= ${short(products[i])}`, bold: true }];
       this.#node(`value-${i}`, stored[i], colors[i], isTall ? [[value], [product]] : [[value, product]]);
     });
-    this.#node("result", end, "currentColor", [[{ text: result === null ? "nothing" : short(result), bold: true }]], 0.06, "network-result");
+    this.#node("result", end, "currentColor", [[{ text: result === null ? _("nothing") : short(result), bold: true }]], 0.06, "network-result");
     this.#heads([
-      ["query and keys", projects ? "q, qW and k" : "q and k"],
-      ["similarity s", formulas.similarity],
-      ["weight a", formulas.weight],
-      ["value v", "a × v"],
-      ["result", "a₁v₁ + a₂v₂ + …"],
+      [_("query and keys"), projects ? _("q, qW and k") : _("q and k")],
+      [_("similarity s"), formulas.similarity],
+      [_("weight a"), formulas.weight],
+      [_("value v"), "a × v"],
+      [_("result"), "a₁v₁ + a₂v₂ + …"],
     ]);
   }
 
@@ -150,7 +151,7 @@ export class Network {
       this.#edge(`weight-${i}`, weighed[i], stored[i], style(weights[i], most.weights));
       this.#edge(`product-${i}`, stored[i], end, style(weights[i], most.weights));
     });
-    this.#node("query", inputs[0], QUERY, this.#input("query", query));
+    this.#node("query", inputs[0], QUERY, this.#input(_("query"), query));
     words.forEach((word, i) => {
       this.#node(`key-${i}`, inputs[i + 1], colors[i], this.#input(word, keys[i]));
       this.#node(`similarity-${i}`, compared[i], colors[i], [[{ text: short(similarities[i]) }]]);
@@ -159,11 +160,11 @@ export class Network {
     });
     this.#node("result", end, "currentColor", [[{ text: "1", bold: true }]], 0.06, "network-result");
     this.#heads([
-      ["∂ query, keys", "along x, y"],
-      ["∂ similarity", ""],
-      ["∂ weight", "= value"],
-      ["∂ value", "= weight"],
-      ["∂ result", ""],
+      [_("∂ query, keys"), _("along x, y")],
+      [_("∂ similarity"), ""],
+      [_("∂ weight"), _("= value")],
+      [_("∂ value"), _("= weight")],
+      [_("∂ result"), ""],
     ]);
   }
 

@@ -44,7 +44,7 @@ def choose_path(notes: DeltaGenerator) -> PathSelection:
         )
         if missing := model == MODELS[1] and not is_installed():
             notes.info(
-                plain(_("{not_installed} Until then, this is the translator.").format(not_installed=NOT_INSTALLED))
+                plain(_("{not_installed} Until then, this is the translator.").format(not_installed=_(NOT_INSTALLED)))
             )
         selection = _choose_translation(notes) if missing or model == MODELS[0] else _choose_text(notes)
     return _choose_depth(selection)

@@ -1,5 +1,6 @@
 // One layer: a lane for each sublayer, read from left to right; a panel for each part, its rows the tokens.
 
+import { _ } from "../../chart/words.js";
 import { context, curve, drawCells, setSymbol, svg } from "./dom.js";
 import { element } from "../elements.js";
 import { panelWidths } from "./layout.js";
@@ -29,8 +30,8 @@ export class LayerView {
     this.open = open;
     this.say = say;
     this.caption = picture.heads
-      ? `Head ${picture.head} of ${picture.heads} is shown. Each row is a word. Point at a row to see where it comes from; click a part to go in.`
-      : "Each row is a word, each part a matrix. Point at a row to see where it comes from; click a part to go in.";
+      ? _("Head {head} of {heads} is shown. Each row is a word. Point at a row to see where it comes from; click a part to go in.", { head: picture.head ?? 0, heads: picture.heads })
+      : _("Each row is a word, each part a matrix. Point at a row to see where it comes from; click a part to go in.");
     /** @type {Drawn[]} */
     this.drawn = [];
     /** @type {{ to: Drawn, shape: Element }[]} */
@@ -42,7 +43,7 @@ export class LayerView {
     host.replaceChildren(this.host);
     this.computed = this.drawn.filter(({ panel }) => !panel.entering);
     this.steps = this.computed.map(({ panel, lane }) => ({ title: `${picture.lanes[lane].title}: ${panel.title}`, caption: panel.caption }));
-    if (picture.next) this.steps.push({ title: "Next word", caption: `${picture.next.caption} ${picture.next.sentence}` });
+    if (picture.next) this.steps.push({ title: _("Next word"), caption: `${picture.next.caption} ${picture.next.sentence}` });
     if (!room.vertical) for (const lane of this.host.querySelectorAll(".path-panels")) this.#connect(/** @type {HTMLElement} */ (lane));
   }
 
@@ -314,23 +315,23 @@ export class LayerView {
    * @param {number} column
    */
   #sentence({ panel, lane }, row, column) {
-    const token = panel.rows[row];
+    const [token, key] = [panel.rows[row], panel.columns[column]];
     if (panel.kind === "weights") {
       const weight = panel.cells[row][column];
-      if (weight === null) return `“${token}” may not look at “${panel.columns[column]}”.`;
-      return `“${token}” gives ${written(weight)} of its attention to “${panel.columns[column]}”, from their score.`;
+      if (weight === null) return _("“{token}” may not look at “{key}”.", { token, key });
+      return _("“{token}” gives {weight} of its attention to “{key}”, from their score.", { token, key, weight: written(weight) });
     }
     if (panel.kind === "scores") {
-      if (panel.cells[row][column] === null) return `The mask hides “${panel.columns[column]}” from “${token}”: the score is −∞.`;
-      return `The score of “${token}” and “${panel.columns[column]}”: the query of the one times the key of the other.`;
+      if (panel.cells[row][column] === null) return _("The mask hides “{key}” from “{token}”: the score is −∞.", { token, key });
+      return _("The score of “{token}” and “{key}”: the query of the one times the key of the other.", { token, key });
     }
-    if (panel.entering) return `“${token}” as it comes in.`;
+    if (panel.entering) return _("“{token}” as it comes in.", { token });
     const sources = panel.sources.map((name) => {
       const source = this.picture.lanes[lane].panels.find((other) => other.name === name);
-      return source ? `“${source.title}”` : name;
+      return source ? _("“{text}”", { text: source.title }) : name;
     });
-    const from = sources.length ? `from ${sources.join(" and ")}` : "looked up";
-    return `${panel.title} of “${token}”: ${panel.shape.split(" × ")[1]} numbers, ${from}. ${panel.caption}`;
+    const from = sources.length ? _("from {parts}", { parts: sources.join(_(" and ")) }) : _("looked up");
+    return `${_("{title} of “{token}”: {count} numbers, {from}.", { title: panel.title, token, count: panel.shape.split(" × ")[1], from })} ${panel.caption}`;
   }
 }
 

@@ -1,5 +1,6 @@
 // The whole model: stages from left to right (down on a phone), attention as lines whose widths are weights.
 
+import { _ } from "../../chart/words.js";
 import { context, curve, drawCells, setBox, svg } from "./dom.js";
 import { element } from "../elements.js";
 import { modelLayout, rowAt } from "./layout.js";
@@ -10,7 +11,7 @@ const FAINT = 0.1; // the opacity of what is still to come
 const DOTS = 10; // that run along the lines of a step
 
 export class ModelView {
-  caption = "Every bar is a vector, a row of numbers: blue above 0, brown below. Lines are attention, the mean of all heads. Click a layer to go in.";
+  caption = _("Every bar is a vector, a row of numbers: blue above 0, brown below. Lines are attention, the mean of all heads. Click a layer to go in.");
 
   /**
    * @param {HTMLElement} host
@@ -26,7 +27,7 @@ export class ModelView {
     this.layout = modelLayout(picture, room);
     this.closed = new AbortController();
     this.steps = picture.stages.map(({ title, caption }, i) => ({ title: this.#frameTitle(i) + title, caption }));
-    if (picture.next) this.steps.push({ title: "Next word", caption: `${picture.next.caption} ${picture.next.sentence}` });
+    if (picture.next) this.steps.push({ title: _("Next word"), caption: `${picture.next.caption} ${picture.next.sentence}` });
     const { layout } = this;
     this.host = element("div", room.vertical ? "path-model path-down" : "path-model");
     Object.assign(this.host.style, { width: `${layout.width}px`, height: `${layout.height}px` });
@@ -88,7 +89,8 @@ export class ModelView {
   /** @param {number} stage */
   #frameTitle(stage) {
     const frame = this.picture.frames.find((one) => one.first <= stage && stage <= one.last);
-    return frame && this.picture.stages[frame.first].kind !== "embedding" && frame.title !== "Memory" ? `${frame.about}, ` : `${frame?.about.split(" ")[0] ?? ""}, `;
+    const { kind, stack } = this.picture.stages[stage];
+    return `${kind === "embedding" ? this.picture.bands.find((one) => one.stack === stack)?.title : frame?.about}, `;
   }
 
   /** @param {(name: string) => void} open */
@@ -98,8 +100,8 @@ export class ModelView {
       button.type = "button";
       button.dataset.open = frame.open;
       button.append(element("span", "", frame.title));
-      button.setAttribute("aria-label", `${frame.title}: open ${frame.about.toLowerCase()}`);
-      button.title = `Open ${frame.about.toLowerCase()}`;
+      button.setAttribute("aria-label", _("{title}: open {part}", { title: frame.title, part: frame.about }));
+      button.title = _("Open {part}", { part: frame.about });
       button.onclick = () => open(frame.open);
       return setBox(button, this.layout.frames[i]);
     });
@@ -191,10 +193,10 @@ export class ModelView {
     if (!this.picture.next) return null;
     const box = element("div", "path-outcome");
     setBox(box, this.layout.next);
-    const button = element("button", "path-open", "All scores");
+    const button = element("button", "path-open", _("All scores"));
     button.type = "button";
     button.dataset.open = "output";
-    button.title = "Open the scores of the next word";
+    button.title = _("Open the scores of the next word");
     button.onclick = () => open("output");
     const table = nextWordTable(this.picture.next, draw);
     table.querySelector(".path-actions")?.append(button);
@@ -228,14 +230,14 @@ export class ModelView {
     const band = this.picture.bands.find(({ stack }) => stack === one.stack);
     const token = band?.tokens[row] ?? "";
     if (!one.weights) {
-      if (one.kind === "embedding") return `“${token}” at position ${row}: its learned vector, and that of its position.`;
-      if (one.kind === "memory") return `The memory of “${token}”: its last vector, normalized.`;
-      return `“${token}” after the MLP: its vector from the left, and what the MLP adds to it.`;
+      if (one.kind === "embedding") return _("“{token}” at position {row}: its learned vector, and that of its position.", { token, row });
+      if (one.kind === "memory") return _("The memory of “{token}”: its last vector, normalized.", { token });
+      return _("“{token}” after the MLP: its vector from the left, and what the MLP adds to it.", { token });
     }
     const keys = one.kind === "cross" ? this.picture.bands[0].tokens : (band?.tokens ?? []);
     const weights = one.weights[row].map((weight, key) => ({ weight: weight ?? 0, key })).sort((a, b) => b.weight - a.weight);
-    const some = weights.filter(({ weight }) => weight > 0).slice(0, 3).map(({ weight, key }) => `${written(weight)} to “${keys[key]}”`);
-    return `“${token}” gives ${some.join(", ")} (mean of all heads), and takes as much of their values.`;
+    const some = weights.filter(({ weight }) => weight > 0).slice(0, 3).map(({ weight, key }) => _("{weight} to “{key}”", { weight: written(weight), key: keys[key] }));
+    return _("“{token}” gives {shares} (mean of all heads), and takes as much of their values.", { token, shares: some.join(", ") });
   }
 }
 

@@ -1,5 +1,6 @@
 // The next word: its candidates as bars, and the one that is drawn.
 
+import { _ } from "../../chart/words.js";
 import { element } from "../elements.js";
 
 /**
@@ -10,11 +11,11 @@ import { element } from "../elements.js";
 export function nextWordTable(next, draw, scores = false) {
   const box = element("div", "path-next");
   const table = element("table");
-  const caption = element("caption", "", `Next word, temperature ${next.temperature}`);
+  const caption = element("caption", "", _("Next word, temperature {temperature}", { temperature: next.temperature }));
   table.append(caption);
   if (scores) {
     const head = element("tr");
-    head.append(...["word", "logit", "probability"].map((text) => {
+    head.append(...[_("word"), _("logit"), _("probability")].map((text) => {
       const cell = element("th", "", text);
       cell.scope = "col";
       return cell;
@@ -35,7 +36,7 @@ export function nextWordTable(next, draw, scores = false) {
     body.append(row);
   }
   const others = element("tr", "path-others");
-  const name = element("th", "", `${next.others} others`);
+  const name = element("th", "", _("{count} others", { count: next.others }));
   name.scope = "row";
   const track = element("td", "path-track");
   const bar = element("span");
@@ -43,9 +44,9 @@ export function nextWordTable(next, draw, scores = false) {
   track.append(bar);
   others.append(name, ...(scores ? [element("td")] : []), track, element("td", "path-share", next.rest < 0.005 ? "< 0.01" : next.rest.toFixed(2)));
   body.append(others);
-  const again = element("button", "path-again-button", "Draw again");
+  const again = element("button", "path-again-button", _("Draw again"));
   again.type = "button";
-  again.title = "Draw the next word with another random number";
+  again.title = _("Draw the next word with another random number");
   again.onclick = draw;
   const actions = element("p", "path-actions");
   actions.append(again);

@@ -1,5 +1,7 @@
 // What a number of a part was computed from: its operands, and a sentence.
 
+import { _ } from "../../chart/words.js";
+
 /** @typedef {import("./types").PartPicture} PartPicture */
 
 /**
@@ -106,19 +108,19 @@ export function sentence(part, row, column) {
       return `${start}${sources.map((one) => term(one.values?.[row][column] ?? 0)).join(" + ")} = ${written(value)}`;
     case "concat": {
       const size = width(part, 0);
-      return `${start}number ${(column % size) + 1} of head ${Math.floor(column / size)} = ${written(value)}`;
+      return `${start}${_("number {number} of head {head}", { number: (column % size) + 1, head: Math.floor(column / size) })} = ${written(value)}`;
     }
     case "softmax": {
       const scores = sourceRow(0);
       const score = scores[column];
-      const [key, query] = [result.columns[column], token];
-      if (score === null) return `“${query}” may not look at “${key}”: its score is −∞, so its weight is 0.`;
+      const key = result.columns[column];
+      if (score === null) return _("“{token}” may not look at “{key}”: its score is −∞, so its weight is 0.", { token, key });
       const total = scores.reduce((/** @type {number} */ sum, one) => sum + (one === null ? 0 : Math.exp(one)), 0);
-      return `“${query}” gives ${written(value)} of its attention to “${key}”: e^${written(score)} / ${written(total)}, the sum over the row`;
+      return _("“{token}” gives {weight} of its attention to “{key}”: e^{score} / {total}, the sum over the row", { token, key, weight: written(value), score: written(score), total: written(total) });
     }
     case "scores": {
       const [query, key] = [sourceRow(0), sources[1].values?.[column] ?? []];
-      if (value === null) return `“${token}” may not look at “${result.columns[column]}”: the mask makes the score −∞.`;
+      if (value === null) return _("“{token}” may not look at “{key}”: the mask makes the score −∞.", { token, key: result.columns[column] });
       const dot = query.reduce((/** @type {number} */ sum, one, i) => sum + Number(one) * Number(key[i]), 0);
       return `${start}q · k / √${query.length} = ${written(dot)} / ${written(Math.sqrt(query.length))} = ${written(value)}`;
     }
@@ -140,12 +142,12 @@ export function sentence(part, row, column) {
       const [{ rows }] = operands(part, row, column);
       const numbers = (sources[0].values?.[rows[0]] ?? []).map(Number);
       const bias = part.bias ? ` + b ${term(part.bias[column])}` : "";
-      const made = part.function ? `, after ${part.function === "relu" ? "ReLU" : "GELU"}: ` : " = ";
+      const made = part.function ? _(", after {activation}: ", { activation: part.function === "relu" ? "ReLU" : "GELU" }) : " = ";
       const weights = part.weight?.values?.map((one) => one[column]);
-      if (!weights) return `${start}${numbers.length} products of this row with learned weights${bias}${made}${written(value)}`;
+      if (!weights) return `${start}${_("{count} products of this row with learned weights", { count: numbers.length })}${bias}${made}${written(value)}`;
       const products = numbers.map((one, i) => one * weights[i]);
       const parts = largest(products, (i) => `${written(numbers[i])} · ${term(weights[i])}`, 2);
-      return `${start}${parts.join(" + ")} + … (${numbers.length} products)${bias}${made}${written(value)}`;
+      return `${start}${parts.join(" + ")} + … (${_("{count} products", { count: numbers.length })})${bias}${made}${written(value)}`;
     }
     default:
       return `${start}${written(value)}, ${result.about}`;

@@ -1,6 +1,7 @@
 // One part: the matrices that it is computed from and its numbers. The pointer or the arrow keys choose a number; what
 // it was computed from is framed, and said in a sentence.
 
+import { _ } from "../../chart/words.js";
 import { context, setSymbol } from "./dom.js";
 import { element } from "../elements.js";
 import { nextWordTable } from "./next_word.js";
@@ -26,7 +27,7 @@ export class PartView {
     this.palette = palette;
     this.open = open;
     this.say = say;
-    this.caption = `${picture.caption} Point at a number to see where it comes from.`;
+    this.caption = `${picture.caption} ${_("Point at a number to see where it comes from.")}`;
     /** @type {Grid[]} */
     this.grids = [];
     this.cursor = [0, 0];
@@ -40,7 +41,7 @@ export class PartView {
     this.steps = picture.result.rows.map((row, i) => {
       const values = picture.result.values?.[i] ?? [];
       const best = values.indexOf(Math.max(...values.map((one) => one ?? -Infinity)));
-      return { title: `Row ${i + 1}, “${row}”`, caption: `${sentence(picture, i, best)}.`, column: best };
+      return { title: _("Row {number}, “{token}”", { number: i + 1, token: row }), caption: `${sentence(picture, i, best)}.`, column: best };
     });
     if (picture.operation === "input") this.steps = [];
     this.host = element("div", room.vertical ? "path-part path-down" : "path-part");
@@ -60,7 +61,7 @@ export class PartView {
     if (picture.sources.length) flow.append(element("span", "path-sign", arrow(picture)));
     flow.append(this.#matrix(picture.result, -2, room.width * this.shares.result));
     const links = element("nav", "path-links");
-    links.setAttribute("aria-label", "More about this head");
+    links.setAttribute("aria-label", _("More about this head"));
     links.append(
       ...picture.links.map(({ title, address }) => {
         const link = element("a", "", title);
@@ -101,15 +102,15 @@ export class PartView {
   #matrix(matrix, index, most) {
     const figure = this.#figure(matrix.symbol, matrix.about, matrix.shape);
     if (index >= 0 && matrix.name !== this.picture.result.name && this.picture.operation !== "concat") {
-      const link = element("button", "path-go", "where from?");
+      const link = element("button", "path-go", _("where from?"));
       link.type = "button";
       link.dataset.open = matrix.name;
-      link.setAttribute("aria-label", `where from? Open ${matrix.symbol.replace(/[_^]/g, "")}, ${matrix.about}`);
+      link.setAttribute("aria-label", _("where from? Open {symbol}, {about}", { symbol: matrix.symbol.replace(/[_^]/g, ""), about: matrix.about }));
       link.onclick = () => this.open(matrix.name);
       figure.querySelector("figcaption")?.append(link);
     }
     if (!matrix.values) {
-      figure.append(element("span", "path-large", `${matrix.shape} numbers: too many to be drawn`));
+      figure.append(element("span", "path-large", _("{shape} numbers: too many to be drawn", { shape: matrix.shape })));
       return figure;
     }
     const { letter } = this.room;
@@ -155,7 +156,7 @@ export class PartView {
   #weight(weight) {
     const figure = this.#figure(weight.symbol, weight.about, weight.shape);
     if (!weight.values) {
-      figure.append(element("span", "path-large", `${weight.shape} learned numbers: too many to be drawn`));
+      figure.append(element("span", "path-large", _("{shape} learned numbers: too many to be drawn", { shape: weight.shape })));
       return figure;
     }
     const [rows, columns] = [weight.values.length, weight.values[0].length];
@@ -217,7 +218,7 @@ export class PartView {
     if (index === -2) {
       canvas.tabIndex = 0;
       canvas.setAttribute("role", "img");
-      canvas.setAttribute("aria-label", `${picture.result.about}: ${picture.result.shape} numbers. The arrow keys go from number to number.`);
+      canvas.setAttribute("aria-label", _("{about}: {shape} numbers. The arrow keys go from number to number.", { about: picture.result.about, shape: picture.result.shape }));
       canvas.onkeydown = (event) => this.#key(event);
     }
     canvas.onpointermove = (event) => {
@@ -239,7 +240,7 @@ export class PartView {
     }
     const value = written(grid.values[row][column]);
     const source = this.picture.sources[grid.index];
-    const name = grid.index < 0 ? `A learned number, ${this.picture.weight?.symbol.replace(/[_^]/g, "")}[${row + 1}, ${column + 1}]` : `${source.symbol.replace(/[_^]/g, "")}[${source.rows[row]}, ${source.columns[column] ?? column + 1}]`;
+    const name = grid.index < 0 ? `${_("A learned number")}, ${this.picture.weight?.symbol.replace(/[_^]/g, "")}[${row + 1}, ${column + 1}]` : `${source.symbol.replace(/[_^]/g, "")}[${source.rows[row]}, ${source.columns[column] ?? column + 1}]`;
     this.say(`${name} = ${value}`);
   }
 

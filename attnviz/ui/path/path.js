@@ -1,6 +1,7 @@
 // The path through a model at three depths: the whole model, one layer, one part. A click goes in, the trail or Escape
 // goes out; steps go by hand or by themselves. What is open belongs to Python, the step to this side.
 
+import { _, plural } from "../../chart/words.js";
 import { isDark, palette } from "./colors.js";
 import { element } from "../elements.js";
 import { LayerView } from "./layer_view.js";
@@ -142,7 +143,7 @@ export class Path {
 
   #trail() {
     const picture = /** @type {import("./types").AnyPicture} */ (this.picture);
-    const crumbs = [{ open: "", title: "Whole model" }, ...picture.trail];
+    const crumbs = [{ open: "", title: _("Whole model") }, ...picture.trail];
     this.trail.replaceChildren(
       ...crumbs.flatMap(({ open, title }, i) => {
         const between = i ? [element("span", "path-between", "›")] : [];
@@ -153,7 +154,7 @@ export class Path {
         }
         const button = element("button", "", title);
         button.type = "button";
-        button.title = "Go out (Escape)";
+        button.title = _("Go out (Escape)");
         button.onclick = () => this.#open(open);
         return [...between, button];
       }),
@@ -164,11 +165,11 @@ export class Path {
     const { heads, head } = /** @type {import("./types").AnyPicture} */ (this.picture);
     this.heads.hidden = !heads;
     this.heads.replaceChildren(
-      element("span", "", "Head"),
+      element("span", "", _("Head")),
       ...Array.from({ length: heads }, (_, i) => {
         const button = element("button", i === head ? "path-chosen-head" : "", String(i));
         button.type = "button";
-        button.setAttribute("aria-label", `Head ${i}`);
+        button.setAttribute("aria-label", _("Head {head}", { head: i }));
         button.setAttribute("aria-pressed", String(i === head));
         button.onclick = () => this.report("head", i);
         return button;
@@ -213,12 +214,12 @@ export class Path {
     const still = this.motion.matches;
     this.view?.reveal(player.step, still ? 1 : player.share);
     const name = player.step === null ? "" : String(player.step);
-    this.playButton.textContent = player.isPlaying ? "Pause" : "Play";
+    this.playButton.textContent = player.isPlaying ? _("Pause") : _("Play");
     this.root.dataset.playing = String(player.isPlaying);
     if (this.root.dataset.stage === name && this.shown === this.view) return;
     this.root.dataset.stage = name;
     this.shown = this.view;
-    this.count.textContent = player.count ? player.step === null ? `${player.count} ${player.count === 1 ? "step" : "steps"}` : `${player.step + 1} / ${player.count}` : "";
+    this.count.textContent = player.count ? player.step === null ? plural("{count} step", "{count} steps", player.count) : `${player.step + 1} / ${player.count}` : "";
     /** @type {HTMLElement} */ (this.root.querySelector(".path-player")).hidden = !player.count;
     this.#say("");
     // The sentence that changes under the pointer would be too much to be read aloud.

@@ -7,7 +7,7 @@ import streamlit as st
 from attnviz.analysis.head_maps import head_map
 from attnviz.figures.sentences import cell_sentence
 from attnviz.formatting import visible
-from attnviz.language import N_, _
+from attnviz.language import N_, _, current_language
 from attnviz.models.minilm import is_installed
 from attnviz.sources import Pretrained
 from attnviz.sources.source import Opening
@@ -54,7 +54,8 @@ def show_picture() -> None:
 
 def show_ways() -> None:
     """Draws what attention is in a sentence, and a card for each of three people."""
-    first = shipped_lessons()[0][0]
+    lessons = shipped_lessons()[0]
+    first = next((one for one in lessons if one.language == current_language()), lessons[0])
     ways = (
         (
             _("I am new"),

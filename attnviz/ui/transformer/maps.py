@@ -21,6 +21,7 @@ from attnviz.ui.chart import chart
 
 SHORT: dict[Use, str] = {"encoder": N_("Encoder"), "decoder": N_("Decoder"), "cross": N_("Encoder–decoder")}
 HEAD_NAME = N_("Layer #, head #")  # an option of menus
+HEAD_PARTS = N_("Layer #"), N_("head #")
 HEAD_NAMES = tuple(f"Layer {layer}, head {head}" for layer in range(LAYERS) for head in range(HEADS))
 # In these heads of the shipped weights adjectives look at their noun, and the word before "pas" at "ne".
 NOUNS = {"scaled dot": 7, "dot": 4, "general": 7, "additive": 7}

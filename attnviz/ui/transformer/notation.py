@@ -166,7 +166,7 @@ def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
         every, width = getattr(module, role).weight.shape
         own = every // inputs.heads
         code = f"attention.{role}.weight[{own} * i : {own} * (i + 1)].T"
-        add(_("{role} weight").format(role=role), f"W_i^{letter}", (D, d), (width, own), "learned", code)
+        add(f"{role} weight", f"W_i^{letter}", (D, d), (width, own), _("learned"), code)
     for role, letter, length, d in (("query", "Q", n, "d_k"), ("key", "K", m, "d_k"), ("value", "V", m, "d_v")):
         shape = getattr(inputs, role)[0].shape
         about = {"query": _("queries of a head"), "key": _("its keys"), "value": _("its values")}[role]
@@ -181,17 +181,17 @@ def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
             _("learned, one for all heads"),
             f"attention.similarity.{name}",
         )
-    add("raw", SCORES[type(this.score)], (n, m), done.raw[0].shape, "scores", "done.raw[i]")
+    add("raw", SCORES[type(this.score)], (n, m), done.raw[0].shape, _("scores"), "done.raw[i]")
     if this.masked:
         about = _("the mask: no word sees one after it")
         add("allowed", "M", (n, m), done.allowed[0].shape, about, "done.allowed[i]")
     joined, output = done.output.transpose(0, 1).flatten(1), module.output.weight.T
     call = f"attention(vectors, forward_pass{', memory' if query != memory else ''})"
-    add("weights", r"\mathrm{softmax}(\ldots)", (n, m), done.weights[0].shape, "weights", "done.weights[i]")
+    add("weights", r"\mathrm{softmax}(\ldots)", (n, m), done.weights[0].shape, _("weights"), "done.weights[i]")
     add("output", r"\mathrm{head}_i", (n, "d_v"), done.output[0].shape, _("values, by their weights"), "done.output[i]")
     code = "done.output.transpose(0, 1).flatten(1)"
     add("joined", r"\mathrm{Concat}(\ldots)", (n, "h d_v"), joined.shape, _("all heads side by side"), code)
-    add(_("output weight"), "W^O", ("h d_v", D), output.shape, "learned", "attention.output.weight.T")
+    add("output weight", "W^O", ("h d_v", D), output.shape, _("learned"), "attention.output.weight.T")
     shape = (len(joined), output.shape[1])
     add("result", r"\mathrm{MultiHead}(\ldots)", (n, D), shape, _("added to the input"), call)
     return rows
@@ -241,8 +241,8 @@ def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) ->
         scores = [box("raw", "S", kind="weights")]
     masked = " + M" if this.masked else ""
     source = "" if query == memory else _(", from {memory}").format(memory=memory)
-    weight = box(_("query weight"), "W", sub("i"), sup("Q"), kind="learned")
-    output_weight = box(_("output weight"), "W", sup("O"), kind="learned")
+    weight = box("query weight", "W", sub("i"), sup("Q"), kind="learned")
+    output_weight = box("output weight", "W", sup("O"), kind="learned")
     lines = (
         line(
             _("The queries of one head; its keys and values are made in the same way{source}").format(source=source),

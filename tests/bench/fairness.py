@@ -1,0 +1,112 @@
+"""make load: what one visitor can ask for, and how long another's light clicks take meanwhile.
+
+Two visitors of a page give every control its largest value, or the longest text that it takes, and go on to the next
+as soon as the page has answered; a third clicks cells of a small picture on Explore.
+"""
+
+import asyncio
+import os
+import random
+import statistics
+import tempfile
+import time
+import traceback
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.bench.load import LEFT_ALONE, WORDS
+from tests.support.browser import serving_process
+from tests.support.visitor import Visitor, visit
+
+PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer", "models")
+SECONDS = 20.0  # for each page
+THINKING = 0.2  # seconds between two light clicks
+LONG = " ".join(random.Random(0).choices(WORDS, k=400))
+LONGEST = 30.0  # seconds that a heavy visitor waits for an answer before it asks for something else
+
+
+async def measure(address: str, page: str, seconds: float = SECONDS) -> tuple[list[float], int, list[str]]:
+    """Returns the seconds of the light clicks, how much was asked for meanwhile, and the errors."""
+    end, asked, errors = time.perf_counter() + seconds, 0, list[str]()
+
+    async def ask(number: int) -> None:
+        nonlocal asked
+        chance = random.Random(number)
+        while time.perf_counter() < end:
+            try:
+                async with visit(address, page) as one:
+                    await asyncio.wait_for(one.run(), LONGEST)
+                    while time.perf_counter() < end:
+                        demand(one, chance)
+                        asked += 1
+                        try:
+                            await asyncio.wait_for(one.run(), min(LONGEST, max(0.1, end - time.perf_counter())))
+                        except TimeoutError:
+                            continue  # the next run replaces this one
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is counted
+                errors.append(traceback.format_exception_only(error)[-1].strip()[:200])
+
+    async with visit(address, "explore") as light:
+        await light.run()
+        heavy = [asyncio.create_task(ask(number)) for number in range(2)]
+        taken, row = [], 0
+        while time.perf_counter() < end:
+            await asyncio.sleep(THINKING)
+            row = (row + 1) % light.sizes["heatmap"][0]
+            light.click("heatmap", row, 0)
+            taken.append(await light.run())
+        await asyncio.gather(*heavy)
+    return taken, asked, errors
+
+
+def demand(one: Visitor, chance: random.Random) -> None:
+    """Gives one control of the page the value that takes most work, for its next run."""
+    names = [name for name in one.widgets if name[1] not in LEFT_ALONE and one.is_enabled(name)]
+    kind, label = chance.choice(names)
+    widget = one.widgets[kind, label]
+    match kind:
+        case "selectbox" if widget.options:
+            one.set(kind, label, chance.choice([name for name in widget.options if not name.startswith("—")]))
+        case "multiselect":
+            one.set(kind, label, [*widget.options][: widget.max_selections or None])
+        case "button_group" if widget.options:
+            one.set(kind, label, [chance.choice(widget.options).content])
+        case "checkbox":
+            one.set(kind, label, True)
+        case "number_input":
+            one.set(kind, label, widget.max if widget.has_max else 1000.0)
+        case "slider" if widget.options:
+            one.set(kind, label, [widget.options[-1]] * len(widget.default))
+        case "slider":
+            one.set(kind, label, [widget.max] * len(widget.default))
+        case "text_input" | "text_area":
+            one.set(kind, label, LONG[: widget.max_chars or None])
+        case "button":
+            one.set(kind, label, True)
+
+
+def fairness(pages: Sequence[str] = PAGES, seconds: float = SECONDS) -> None:
+    """Prints the times of light clicks while two visitors ask for the most that each page offers."""
+    from tests.bench.__main__ import table
+
+    print(f"Load of the machine: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores.")
+    columns = ("asked", "errors", "clicks", "p50 ms", "p95 ms", "max ms")
+    table("Light clicks on Explore, while two visitors of a page ask for the most that it offers", ("page", *columns))
+    with tempfile.TemporaryDirectory() as folder, serving_process(Path(folder) / "log") as (address, _):
+        asyncio.run(measure(address, "explore", 3.0))  # loads what is loaded once
+        for page in pages:
+            taken, asked, errors = asyncio.run(measure(address, page, seconds))
+            p95 = statistics.quantiles(taken, n=20, method="inclusive")[-1]
+            row = asked, len(errors), len(taken), *(1000 * one for one in (statistics.median(taken), p95, max(taken)))
+            print(f"{page:>12}" + "".join(f"{one:>12.0f}" for one in row))
+            for error in sorted({*errors})[:3]:
+                print(f"  {error}")
+
+
+if __name__ == "__main__":
+    parser = ArgumentParser("python -m tests.bench.fairness", description=__doc__)
+    parser.add_argument("pages", nargs="*", default=PAGES)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each page")
+    chosen = parser.parse_args()
+    fairness(chosen.pages, chosen.seconds)

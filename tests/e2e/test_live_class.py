@@ -1,0 +1,134 @@
+"""A class in real browsers: the teacher's screen, phones that follow, votes, and what goes wrong in a lecture hall."""
+
+import re
+import signal
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.browser import Browser, Explore
+from tests.support.classroom import ClassServer, Participant, Phone, Teacher, contexts
+
+LESSON = "lookup?lesson=03-similarities&present=1"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClassServer]:
+    server = ClassServer(tmp_path_factory.mktemp("classes")).start()
+    yield server
+    server.stop()
+    assert "Traceback" not in server.log.read_text()
+
+
+def test_a_class_goes_through_a_lesson_with_two_votes_and_a_server_that_is_killed(
+    browser: Browser, server: ClassServer
+) -> None:
+    troubles: list[str] = []
+    with contexts(browser.playwright, 2) as (laptop, pockets):
+        for context in (laptop, *pockets):
+            context.on("weberror", lambda error: troubles.append(str(error.error)))
+        teacher = Teacher(laptop.new_page(), server.address)
+        teacher.open(LESSON)
+        code = teacher.start_class()
+        first, second = (Phone(pocket.new_page(), server.address).join(code) for pocket in pockets)
+        others = [Participant(server.address, code) for _ in range(3)]
+        expect(teacher.here).to_have_text("5 are here")
+        expect(first.contents.locator("h1, h2").first).to_contain_text("Lookup")
+
+        teacher.page.get_by_role("link", name="Next →").click()
+        expect(second.contents).to_contain_text("Scaled dot product: divided by √2")
+        teacher.ask("This step: Scaled dot product")
+        first.vote("It falls")
+        second.vote("It grows")
+        for option, other in enumerate(others):
+            other.vote(option)
+        teacher.expect_answers(5, 5)
+
+        server.stop(signal.SIGKILL)
+        expect(first.status).to_have_attribute("data-status", "lost")
+        second.option("It falls").tap()
+        expect(second.said).to_contain_text("Nothing was sent")
+        server.start()
+        expect(first.status).to_have_attribute("data-status", "live")
+        teacher.expect_answers(5, 5)
+        second.vote("It falls")
+        teacher.press("Show what the room thinks")
+        expect(first.results.locator(".attnviz-chart[data-ready=true]")).to_have_count(1)
+        expect(first.ballot).to_have_count(0)
+
+        teacher.press("Vote again")
+        first.vote("It falls")
+        others[0].vote(2)
+        teacher.expect_answers(2, 5)
+        teacher.press("Reveal")
+        expect(first.results).to_contain_text("Your answer was right.")
+        teacher.press("Done")
+
+        teacher.choose_from("More", re.compile("End the class"))
+        teacher.press("End and delete")
+        expect(first.status).to_have_text("This class has ended.")
+        expect(teacher.page.locator(".attnviz-start-class")).to_be_visible()
+    assert not troubles
+
+
+def test_a_follower_explores_asks_and_comes_back(browser: Browser, server: ClassServer) -> None:
+    with contexts(browser.playwright, 1, "dark") as (laptop, (pocket,)):
+        teacher = Teacher(laptop.new_page(), server.address)
+        teacher.open("explore?head=Head+6&present=1")
+        code = teacher.start_class()
+        phone = Phone(pocket.new_page(), server.address).join(code)
+        expect(phone.contents.locator(".attnviz-chart[data-ready=true]").first).to_be_visible()
+
+        phone.page.get_by_role("link", name="Explore", exact=True).click()
+        own = Explore(phone.page, server.address).painted()
+        assert "head=Head+6" in phone.page.url
+        own.type("<b>One</b> cat.")
+        own.painted()
+        mine = phone.page.url
+        phone.page.get_by_role("button", name="Ask the teacher").click()
+        dialog = phone.page.locator("dialog[open]")
+        dialog.get_by_label("Your question").fill("Why is <i>this</i> one high?")
+        dialog.get_by_role("button", name="Send").click()
+        expect(dialog).to_contain_text("Sent.")
+        dialog.get_by_role("button", name="Close").click()
+        phone.page.get_by_role("link", name="Back to the class").click()
+        expect(phone.status).to_have_attribute("data-status", "live")
+        phone.page.get_by_role("link", name="Continue mine").click()
+        expect(phone.page).to_have_url(mine)
+
+        teacher.press("Questions")
+        message = teacher.panel.locator(".class-list")
+        expect(message).to_contain_text("Why is <i>this</i> one high?")
+        message.get_by_role("button", name="Open").click()
+        expect(teacher.page.get_by_label("Text", exact=True)).to_have_value("<b>One</b> cat.")
+        assert "present=1" in teacher.page.url
+
+
+def test_a_nickname_with_markup_is_text_and_is_shown_only_when_the_teacher_wants_it(
+    browser: Browser, server: ClassServer
+) -> None:
+    with contexts(browser.playwright, 2) as (laptop, pockets):
+        teacher = Teacher(laptop.new_page(), server.address)
+        teacher.open("steps?present=1")
+        code = teacher.start_class()
+        first, second = (Phone(pocket.new_page(), server.address).join(code) for pocket in pockets)
+        first.page.get_by_role("button", name="Name", exact=True).click()
+        dialog = first.page.locator("dialog[open]")
+        dialog.get_by_label("Nickname").fill("<img src=x onerror=alert(1)>")
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog).to_have_count(0)
+        names = second.page.locator(".class-names")
+        expect(names).to_be_empty()
+        teacher.choose_from("More", re.compile("Show the nicknames"))
+        expect(names).to_have_text("Here: <img src=x onerror=alert(1)>")
+        teacher.press("Hide the nicknames")
+        expect(names).to_be_empty()
+
+
+def test_a_code_that_is_none_is_said_and_the_form_stays(browser: Browser, server: ClassServer) -> None:
+    with contexts(browser.playwright, 1) as (_, (pocket,)):
+        page = pocket.new_page()
+        page.goto(f"{server.address}/class/zzzzz")
+        expect(page.get_by_role("alert")).to_contain_text("ZZZZZ")
+        expect(page.get_by_label("The code of your class")).to_be_focused()
