@@ -10,6 +10,7 @@ from attnviz.figures.chart_spec import Chart, PlainSpec, PointsSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import light_figure
 from attnviz.formatting import visible
+from attnviz.language import _
 
 MOST = 32  # keys that fit side by side with their names
 NUMBERED = 18  # bars, of which each has room for its number
@@ -60,7 +61,7 @@ def share_bars(series: Mapping[str, Float[np.ndarray, " options"]], options: Seq
         + ", ".join(f"{name} {shares[i]:.0%}".replace("%", " %") for name, shares in series.items())
         for i in positions
     )
-    figure = _grouped(drawn, [options[i] for i in positions], "share")
+    figure = _grouped(drawn, [options[i] for i in positions], _("share"))
     figure.update_layout(legend_font_size=LARGE, xaxis_tickfont_size=LARGE, yaxis_tickformat=".0%")
     if len(positions) * len(series) <= NUMBERED:  # the numbers stand on the bars, for the last row of a lecture hall
         for trace in figure.data:

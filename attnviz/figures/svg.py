@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from attnviz.figures.themes import MASKED, PAPER, TEXT, WEIGHTS
 from attnviz.formatting import number, visible
+from attnviz.language import _
 
 MOST = 48  # tokens along a side that can be read on paper
 LONGEST = 14  # characters of a token
@@ -127,7 +128,7 @@ def _colorbar(x: Pixels, largest: float, masked: bool) -> Markup:
     parts.append(_text(number(largest), x + 14 + len(scale) * 9, LETTER / 2 + 2, SMALL, "start"))
     if masked:
         parts.append(_rect(x + 160, 2, LETTER, LETTER, MASKED["light"]))
-        parts.append(_text("masked", x + 177, LETTER / 2 + 2, SMALL, "start"))
+        parts.append(_text(_("masked"), x + 177, LETTER / 2 + 2, SMALL, "start"))
     return Markup().join(parts)
 
 

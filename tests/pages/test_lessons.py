@@ -96,7 +96,7 @@ def test_every_step_opens_its_page_and_what_its_answer_relies_on_holds(
         assert not app.warning
         assert not app.toast  # nothing in the link was refused
         assert [one.value for one in app.subheader] == [step.page.capitalize()]
-        assert f"<p class='attnviz-ask' lang='en'>{step.ask}</p>" in html(app)
+        assert f"<p class='attnviz-ask' lang='{lesson.language}'>{step.ask}</p>" in html(app)
         assert "attnviz-solved" not in html(app)  # nobody has answered
         for parameter, value in lesson.steps[0].state if number == 1 else ():
             assert _shown(app.session_state[parameter]) == value
