@@ -91,13 +91,13 @@ export class Network {
     const [inputs, compared, weighed, stored, [end]] = layers;
     const largest = greatest(similarities);
     const heaviest = greatest(products);
-    words.forEach((_, i) => {
+    words.forEach((_none, i) => {
       const strength = Math.abs(similarities[i]) / largest;
       const dash = similarities[i] < 0 ? "5 4" : "none";
       const style = { width: 1 + 4 * strength, opacity: 0.3 + 0.7 * strength, dash };
       this.#edge(`query-${i}`, inputs[0], compared[i], { ...style, color: QUERY });
       this.#edge(`key-${i}`, inputs[i + 1], compared[i], { ...style, color: colors[i] });
-      words.forEach((_, j) => {
+      words.forEach((_none, j) => {
         const own = i === j;
         if (normalizer.kind === "uniform" || (normalizer.kind === "identity" && !own)) return;
         const share = weights[j];
@@ -141,13 +141,13 @@ export class Network {
       const strength = Math.abs(derivative) / largest;
       return { width: 1 + 6 * strength, opacity: 0.25 + 0.75 * strength, color: derivative > 0 ? RAISES : LOWERS, flows: true };
     };
-    words.forEach((_, i) => {
+    words.forEach((_none, i) => {
       // From a similarity on, it is the sign of its derivative that tells which way the result goes.
       const reaches = keys[i].some((part) => Math.abs(part) >= NOTHING) || query.some((part) => Math.abs(part) >= NOTHING);
       const back = style(reaches ? similarities[i] : 0, most.similarities);
       this.#edge(`query-${i}`, inputs[0], compared[i], back);
       this.#edge(`key-${i}`, inputs[i + 1], compared[i], back);
-      words.forEach((_, j) => this.#edge(`share-${j}-${i}`, compared[j], weighed[i], style(paths[i][j], most.paths)));
+      words.forEach((_none, j) => this.#edge(`share-${j}-${i}`, compared[j], weighed[i], style(paths[i][j], most.paths)));
       this.#edge(`weight-${i}`, weighed[i], stored[i], style(weights[i], most.weights));
       this.#edge(`product-${i}`, stored[i], end, style(weights[i], most.weights));
     });

@@ -32,8 +32,8 @@ export class ModelView {
     this.host = element("div", room.vertical ? "path-model path-down" : "path-model");
     Object.assign(this.host.style, { width: `${layout.width}px`, height: `${layout.height}px` });
     this.host.append(...this.#frames(open));
-    this.links = picture.stages.map((_, i) => this.#link(i));
-    this.columns = picture.stages.map((_, i) => this.#column(i, palette));
+    this.links = picture.stages.map((_none, i) => this.#link(i));
+    this.columns = picture.stages.map((_none, i) => this.#column(i, palette));
     this.rails = this.#rails();
     this.host.append(this.rails, ...this.links.map((one) => one.layer), ...this.columns, ...this.#texts());
     this.next = this.#next(open, draw);

@@ -39,7 +39,7 @@ export function operands(part, row, column) {
   const down = (matrix, j) => ({ matrix, rows: [0, height(part, matrix)], columns: [j, j + 1] });
   switch (part.operation) {
     case "add":
-      return part.sources.map((_, i) => cell(i, row, column));
+      return part.sources.map((_none, i) => cell(i, row, column));
     case "norm":
       return [whole(0, row), cell(-1, 0, column)];
     case "softmax":
@@ -85,7 +85,7 @@ function height(part, matrix) {
  * @param {number} count
  */
 function largest(terms, say, count) {
-  const order = terms.map((_, i) => i).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
+  const order = terms.map((_none, i) => i).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
   return order.slice(0, count).map(say);
 }
 

@@ -166,7 +166,7 @@ export class Path {
     this.heads.hidden = !heads;
     this.heads.replaceChildren(
       element("span", "", _("Head")),
-      ...Array.from({ length: heads }, (_, i) => {
+      ...Array.from({ length: heads }, (_none, i) => {
         const button = element("button", i === head ? "path-chosen-head" : "", String(i));
         button.type = "button";
         button.setAttribute("aria-label", _("Head {head}", { head: i }));
