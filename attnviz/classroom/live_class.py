@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode
 
 from attnviz.app_files import PAGES
 from attnviz.classroom.question import Answer, Question, parse_answer
@@ -21,6 +22,7 @@ from attnviz.language import N_, _
 ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # without letters and digits that look alike: 0 O, 1 I L
 CODE_LENGTH = 5
 MOST_PARTICIPANTS = 500
+OF_THE_SENDER = ("lang", "present", "write")  # parameters of links
 MOST_POLLS = 100
 MOST_MESSAGES = 200
 MOST_OWN_MESSAGES = 20  # of one participant
@@ -201,7 +203,7 @@ class LiveClass:
         nickname = plain_line(text, LONGEST_NICKNAME, NICKNAME_TOO_LONG)
         self._check_joined(participant)
         value = nickname.encode() or None
-        self._write({NICKNAMES: {participant: value}}, None, MOST_PARTICIPANTS, is_shared=False)
+        self._write({NICKNAMES: {participant: value}}, None, MOST_PARTICIPANTS, is_shared=self.shows_names)
         return nickname
 
     def nickname(self, participant: str) -> str:
@@ -356,6 +358,7 @@ class LiveClass:
         if not line:
             raise ValueError(_("The question has no words yet. Write what you want to know."))
         check_link(link)
+        link = _page_link(link)
         self._check_joined(participant)
         sender = hashlib.sha256(f"{self.code} {participant}".encode()).hexdigest()[:12]
         own = sum(name.startswith(sender) for name in self.store.read(self.code, MESSAGES))
@@ -500,6 +503,13 @@ def check_link(link: str) -> None:
                 "A link is the name of a page and its state, such as explore?head=Head+1, of at most {most} characters."
             ).format(most=grouped(LONGEST_LINK))
         )
+
+
+def _page_link(link: str) -> str:
+    """Returns a link without what is about its sender: the teacher opens it in her own language and her own draft."""
+    page, _mark, query = link.partition("?")
+    kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name not in OF_THE_SENDER]
+    return f"{page}?{urlencode(kept)}" if kept else page
 
 
 def plain_line(text: str, longest: int, too_long: str) -> str:

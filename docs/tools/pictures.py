@@ -77,7 +77,7 @@ PICTURES = (
 )
 VIEWER = "notebook"  # the viewer of notebooks, without the app
 CLASS, PHONE = "class", "class-phone"  # a vote, on the teacher's screen and on a phone
-NAMES = [*(one.name for one in PICTURES), VIEWER, CLASS]
+NAMES = [*(one.name for one in PICTURES), VIEWER, CLASS, PHONE]
 
 
 def take(browser: Browser, address: str, one: Picture) -> Image.Image:
@@ -157,7 +157,7 @@ def main() -> None:
             write(take(browser, address, one), one.name)
         if VIEWER in names:
             write(take_viewer(browser, Path(folder)), VIEWER)
-        if CLASS in names:
+        if {CLASS, PHONE} & {*names}:
             for name, image in take_class(tools, Path(folder)).items():
                 write(image, name)
         browser.close()

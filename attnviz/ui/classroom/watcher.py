@@ -2,8 +2,12 @@
 
 import asyncio
 import logging
+import signal
+import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
 
 from anyio import to_thread
 
@@ -25,6 +29,11 @@ class Watcher:
         self._versions: Mapping[str, Versions] = {}
         self._looked = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
+        self.is_stopping = False
+
+    def stop(self) -> None:
+        """Ends what the listeners hear, as an open stream would keep the server from stopping."""
+        self.is_stopping = True
 
     async def listen(self, code: str) -> AsyncIterator[Versions]:
         """Yields the version of a class at once, after each change and as a sign of life, until the class has ended."""
@@ -33,7 +42,7 @@ class Watcher:
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._look())
             known = await self._version(code, None)
-            while known is not None:
+            while known is not None and not self.is_stopping:
                 yield known
                 try:
                     known = await asyncio.wait_for(self._version(code, known), SIGN_OF_LIFE)
@@ -49,6 +58,8 @@ class Watcher:
         async with self._looked:
             while True:
                 await self._looked.wait()
+                if self.is_stopping:
+                    return known
                 if code in self._codes and ((version := self._versions.get(code)) != known or known is None):
                     return version
 
@@ -60,7 +71,30 @@ class Watcher:
             except StoreError as problem:  # it may come back; until then there is nothing new
                 _LOGGER.warning("The classes cannot be read: %s", problem)
             else:
-                async with self._looked:
-                    self._codes, self._versions = codes, versions
-                    self._looked.notify_all()
+                self._codes, self._versions = codes, versions
+            async with self._looked:
+                self._looked.notify_all()
             await asyncio.sleep(EVERY)
+
+
+@contextmanager
+def before_server_stops(stop: Callable[[], None]) -> Iterator[None]:
+    """Calls `stop` when the process is told to end, before the server waits for its connections."""
+    if threading.current_thread() is not threading.main_thread():  # which alone handles signals
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop()
+        handler = handlers[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+    for number in handlers:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
