@@ -28,6 +28,7 @@ from attnviz.ui.masks import (
 from attnviz.ui.masks.arrangement import choose_arrangement
 from attnviz.ui.masks.comparison import SIDES, Comparison, MaskPair, compare
 from attnviz.ui.menus import tab_names
+from attnviz.ui.page_runs import PageEnd
 
 heading(_("Masks"), _("What do two masks do to the same scores, and where do they disagree?"))
 
@@ -45,7 +46,7 @@ selection = replace(
 if places.show_locked(
     selection.layer, _("A mask would only hide some of them. Bring queries and keys to compare masks.")
 ):
-    st.stop()
+    raise PageEnd
 
 mechanisms = []
 for side, column in zip(SIDES, st.columns(2, gap="medium"), strict=True):

@@ -16,6 +16,7 @@ TOLERANCE = 0.0051  # numbers are read with two decimals
 OPERATORS = "<>="
 WEIGHT = "weight of "
 MOST_NAMES = 12  # in an error
+LONGEST_CONDITION = 300  # characters
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,12 @@ class Condition:
     @classmethod
     def parse(cls, text: str) -> "Condition":
         """Raises ValueError if the text is not a condition."""
-        match = re.fullmatch(rf"(.+?) ([{OPERATORS}]) (.+)", text.strip())
+        match = re.fullmatch(rf"(.+?) ([{OPERATORS}]) (.+)", text.strip()) if len(text) <= LONGEST_CONDITION else None
         if not match:
             raise ValueError(
-                _("“{text}” is not a condition; expected is, for example, “largest weight < 0.25”.").format(text=text)
+                _("“{text}” is not a condition; expected is, for example, “largest weight < 0.25”.").format(
+                    text=text[:LONGEST_CONDITION]
+                )
             )
         return cls(*match.groups())
 

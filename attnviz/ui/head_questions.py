@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from attnviz.analysis.head_metrics import First, HeadMetric, Previous, head_metrics
-from attnviz.analysis.work import heads_work, is_affordable
+from attnviz.analysis.work import heads_work, is_heavy
 from attnviz.classroom.question import Question, head_question
 from attnviz.language import N_, _
 from attnviz.ui import cache
@@ -28,14 +28,14 @@ def offer_head_questions(selection: Selection) -> None:
 
 
 def _question(selection: Selection, name: str, metric: HeadMetric) -> Question:
-    """Raises ValueError if the heads are too many, or no head has the metric."""
+    """Raises ValueError if the heads take long, as each run of a teacher asks, or no head has the metric."""
     layers, mechanisms = selection.layers, selection.mechanisms
     work = heads_work(layers, mechanisms)
-    if not is_affordable(work):
+    if is_heavy(work):
         raise ValueError(_("The metrics of all heads take too long."))
     metrics = cache.once(
-        lambda: head_metrics(layers, mechanisms=mechanisms, metrics=[metric]),
-        *("head question", selection.source, mechanisms, metric.name),
+        lambda: head_metrics(layers, mechanisms=mechanisms, metrics=[*QUESTIONS.values()]),
+        *("head questions", selection.source, mechanisms),
         work=work,
     )
     values = np.full((len(layers), max(layer.inputs.heads for layer in layers)), np.nan)

@@ -5,10 +5,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from streamlit.runtime.scriptrunner_utils.exceptions import ScriptControlException
+from streamlit.runtime.scriptrunner_utils.exceptions import ScriptControlException, StopException
 
 from attnviz.ui import metrics
 from attnviz.ui.logs import write_event
+
+
+class PageEnd(StopException):
+    """A page has no more to show; raised in the place of st.stop(), whose exception also ends a run that nobody waits
+    for."""
 
 
 @contextmanager
@@ -17,6 +22,8 @@ def observation(page: str) -> Iterator[None]:
     start, outcome, error = time.perf_counter(), "done", None
     try:
         yield
+    except PageEnd:
+        raise
     except ScriptControlException:
         outcome = "interrupted"
         raise

@@ -33,7 +33,7 @@ def test_a_class_goes_through_a_lesson_with_two_votes_and_a_server_that_is_kille
         code = teacher.start_class()
         first, second = (Phone(pocket.new_page(), server.address).join(code) for pocket in pockets)
         others = [Participant(server.address, code) for _ in range(3)]
-        expect(teacher.here).to_have_text("5 are here")
+        expect(teacher.here).to_have_text("5 have joined")
         expect(first.contents.locator("h1, h2").first).to_contain_text("Lookup")
 
         teacher.page.get_by_role("link", name="Next →").click()
@@ -118,11 +118,15 @@ def test_a_nickname_with_markup_is_text_and_is_shown_only_when_the_teacher_wants
         dialog.get_by_label("Nickname").fill("<img src=x onerror=alert(1)>")
         dialog.get_by_role("button", name="Save").click()
         expect(dialog).to_have_count(0)
+        first.page.get_by_role("button", name="Name", exact=True).click()
+        expect(dialog.get_by_label("Nickname")).to_have_value("<img src=x onerror=alert(1)>")
+        dialog.get_by_role("button", name="Cancel").click()
         names = second.page.locator(".class-names")
         expect(names).to_be_empty()
         teacher.choose_from("More", re.compile("Show the nicknames"))
         expect(names).to_have_text("Here: <img src=x onerror=alert(1)>")
-        teacher.press("Hide the nicknames")
+        expect(teacher.panel.locator(".class-names")).to_have_text("<img src=x onerror=alert(1)>")
+        teacher.choose_from("More", re.compile("Hide the nicknames"))
         expect(names).to_be_empty()
 
 
@@ -132,3 +136,21 @@ def test_a_code_that_is_none_is_said_and_the_form_stays(browser: Browser, server
         page.goto(f"{server.address}/class/zzzzz")
         expect(page.get_by_role("alert")).to_contain_text("ZZZZZ")
         expect(page.get_by_label("The code of your class")).to_be_focused()
+
+
+def test_what_the_teacher_types_stays_while_people_join(browser: Browser, server: ClassServer) -> None:
+    with contexts(browser.playwright, 1) as (laptop, (pocket,)):
+        teacher = Teacher(laptop.new_page(), server.address)
+        teacher.open("masks?mask-b=causal&present=1")
+        code = teacher.start_class()
+        teacher.choose_from("Ask", re.compile("of your own"))
+        form = teacher.panel.locator("form")
+        form.get_by_label("Question").fill("Which mask is this?")
+        phone = Phone(pocket.new_page(), server.address).join(code)
+        expect(teacher.here).to_have_text("1 has joined")
+        for number, answer in ((1, "Causal"), (2, "Full")):
+            form.get_by_label(f"Answer {number}", exact=True).fill(answer)
+        form.get_by_role("button", name="Ask").click()
+        phone.vote("Causal")
+        teacher.expect_answers(1, 1)
+        expect(teacher.poll).to_contain_text("Which mask is this?")

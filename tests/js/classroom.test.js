@@ -37,7 +37,7 @@ test("a table says the common first word of its columns once", () => {
 
 test("a link of a page begins below the folder of the first page", () => {
   assert.equal(pageLink(/** @type {any} */ ({ pathname: "/attn/masks", search: "?mask-b=band(2)" })), "masks?mask-b=band(2)");
-  assert.equal(pageLink(/** @type {any} */ ({ pathname: "/attn/", search: "" })), "start");
+  assert.equal(pageLink(/** @type {any} */ ({ pathname: "/attn/", search: "" })), "explore");
 });
 
 class Events extends EventTarget {

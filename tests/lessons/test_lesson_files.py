@@ -117,6 +117,8 @@ def test_a_lesson_without_steps_opens_its_page(tmp_path):
         ("tap = 2", 'tap = "x"', "Line 10: tap is 'x'; expected is a whole number."),
         ("number =", "reech =", "Line 15: Step 2 has reech; known are"),
         ('"largest weight < 0.25"', '"largest weight"', "Line 21: “largest weight” is not a condition;"),
+        # A long one is refused before it is matched, which would take seconds.
+        ('"largest weight < 0.25"', f'"{"a" + " < " * 20_000}"', "Line 21: “a <  < "),
         ('"sum of weights = 1"', '"x"', "Line 22: “x” is not a condition;"),
         ('right = "y"', 'right = "z"', "Line 29: right is “z”, which is not one of choose."),
         ('right = "y"', "", "Line 24: Step 4 needs both choose and right, or neither."),

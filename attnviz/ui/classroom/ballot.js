@@ -31,6 +31,9 @@ export class Ballot {
   /** @type {Record<number, number>} */
   chosen = {};
   message = "";
+  sending = false;
+  /** @type {Value} */
+  latest = {}; // what is to be sent
 
   /**
    * @param {Question} question
@@ -146,12 +149,21 @@ export class Ballot {
 
   /** @param {Value} value */
   async #submit(value) {
+    this.latest = value;
     this.#say(_("Sending …"));
+    if (this.sending) return; // one after the other, so that the last one counts
+    this.sending = true;
     try {
-      await this.send(this.question.picks ? Object.keys(value).map(Number) : value);
+      let sent;
+      do {
+        sent = this.latest;
+        await this.send(this.question.picks ? Object.keys(sent).map(Number) : sent);
+      } while (sent !== this.latest);
       this.#say(SENT);
     } catch (error) {
       this.#say(/** @type {Error} */ (error).message, true);
+    } finally {
+      this.sending = false;
     }
   }
 

@@ -63,11 +63,17 @@ export class Connection {
       } while (this.waits);
       if (this.source?.readyState === EventSource.CLOSED) this.listen();
     } catch {
-      this.tell("lost");
-      setTimeout(() => this.ended || this.read(), AGAIN);
+      this.readAgain();
     } finally {
       this.reading = false;
     }
+  }
+
+  /** Reads once more after a while, as something could not be read or shown. */
+  readAgain() {
+    this.seen = "";
+    this.tell("lost");
+    setTimeout(() => this.ended || this.read(), AGAIN);
   }
 
   /**

@@ -62,7 +62,7 @@ class Follower {
     this.names.textContent = state.names.length ? _("Here: {names}", { names: state.names.join(", ") }) : "";
     this.#showQuestion(state);
     this.outcome.hidden = !state.result;
-    this.drawing = this.drawing.then(() => this.#draw(state)).catch(() => this.tell("lost"));
+    this.drawing = this.drawing.then(() => this.#draw(state)).catch(() => this.connection.readAgain());
   }
 
   /** @param {State} state */
@@ -111,6 +111,7 @@ class Follower {
     const save = button(_("Save"), "class-main", async () => {
       try {
         await this.connection.send("nickname", { text: field.value });
+        if (this.state) this.state.nickname = field.value.trim();
         dialog.close();
       } catch (error) {
         problem.textContent = /** @type {Error} */ (error).message;

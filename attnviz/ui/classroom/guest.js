@@ -22,9 +22,9 @@ export function remember(code, address) {
   return sessionStorage.getItem(MINE);
 }
 
-/** The page of the app and its parameters, below the folder of the first page. @param {Location} location */
+/** The page of the app and its parameters, below the folder of the first page, which leads to Explore. @param {Location} location */
 export function pageLink(location) {
-  return (location.pathname.split("/").at(-1) || "start") + location.search;
+  return (location.pathname.split("/").at(-1) || "explore") + location.search;
 }
 
 /** Shows the way back to the class on a page of the app, if this tab takes part in one.

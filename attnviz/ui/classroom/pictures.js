@@ -18,7 +18,7 @@ import { element } from "../elements.js";
  */
 /** @typedef {Record<string, { module: string, html: string }>} Components by their names */
 
-const UNWANTED = "script, style, iframe, form, input, button, nav, object, embed, link, meta";
+const UNWANTED = "script, style, iframe, form, input, button, nav, object, embed, link, meta, template";
 const BASE = new URL("../../", import.meta.url);
 
 /** Shows the contents of a page, and keeps the pictures that stay. */
@@ -146,7 +146,9 @@ export class ResultView {
 async function load(chart, address) {
   if (chart.header) return;
   const response = await fetch(address);
-  if (response.ok) chart.show(unpack(new Uint8Array(await response.arrayBuffer())));
+  if (response.status === 404) return; // there is a newer one
+  if (!response.ok) throw new Error(await response.text());
+  chart.show(unpack(new Uint8Array(await response.arrayBuffer())));
 }
 
 /**
@@ -158,9 +160,15 @@ function clean(body) {
   const parsed = new DOMParser().parseFromString(body, "text/html").body;
   for (const unwanted of parsed.querySelectorAll(UNWANTED)) unwanted.remove();
   for (const one of parsed.querySelectorAll("*"))
-    for (const { name } of [...one.attributes]) if (name.startsWith("on")) one.removeAttribute(name);
+    for (const { name, value } of [...one.attributes])
+      if (name.startsWith("on") || (["href", "src"].includes(name) && !isWeb(value))) one.removeAttribute(name);
   made.append(...parsed.childNodes);
   return made;
+}
+
+/** @param {string} address */
+function isWeb(address) {
+  return URL.canParse(address, location.href) && /^https?:$/.test(new URL(address, location.href).protocol);
 }
 
 /** @param {string} text */

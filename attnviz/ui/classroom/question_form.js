@@ -17,9 +17,10 @@ export function overPage(dialog) {
  * @param {string} cell the sentence of a cell, or nothing
  */
 export function askTeacher(connection, link, cell) {
+  cell = cell.slice(0, MOST / 2);
   const dialog = element("dialog", "class-dialog");
   const field = element("textarea");
-  Object.assign(field, { maxLength: MOST, rows: 3, placeholder: _("Why is this one so high?") });
+  Object.assign(field, { maxLength: MOST - cell.length - 3, rows: 3, placeholder: _("Why is this one so high?") });
   field.setAttribute("aria-label", _("Your question"));
   const problem = element("p", "class-error");
   const send = button(_("Send"), "class-main", async () => {

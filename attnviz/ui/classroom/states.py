@@ -53,6 +53,7 @@ def teacher_state(live: LiveClass) -> Json:
     return {
         "participants": live.participants,
         "showsNames": live.shows_names,
+        "names": sorted(live.nicknames().values()) if live.shows_names else [],
         "poll": poll_state(poll),
         "answers": poll.counts[-1] if poll else 0,
         "result": result_state(live, poll),

@@ -20,19 +20,31 @@ export class TeacherPanel {
   room = null;
   /** @type {Connection | null} */
   connection = null;
-  open = ""; // the list that is open: questions to ask, messages, or more
+  open = ""; // the list that is open: questions to ask, a question of one's own, messages, more, or the end
   folded = false;
+  listed = ""; // what the list shows
+  polled = ""; // what the poll shows
 
   /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
     this.results = new ResultView();
     this.poll = element("section", "class-poll");
+    this.count = element("p", "class-count");
+    this.meter = element("progress");
     this.list = element("section", "class-list");
+    this.problem = element("p", "class-error");
+    this.problem.setAttribute("role", "alert");
+    this.names = element("p", "class-names");
     this.bar = element("div", "class-bar");
+    this.code = button("", "class-code", () => this.#showCode());
+    this.code.title = _("Show the code to the room");
+    this.here = element("span", "class-here");
     this.status = element("span", "class-status");
     this.status.setAttribute("role", "status");
-    root.append(this.poll, this.list, this.bar);
+    this.menus = new Map([["ask", _("Ask")], ["messages", _("Questions")], ["more", _("More")]].map(([name, text]) => [name, button(text, "", () => this.#toggle(name))]));
+    this.bar.append(this.code, this.here, ...this.menus.values(), this.status);
+    root.append(this.poll, this.list, this.problem, this.names, this.bar);
     this.keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && this.open && (event.stopPropagation(), this.#toggle(""));
     window.addEventListener("keydown", this.keys, true);
   }
@@ -69,65 +81,63 @@ export class TeacherPanel {
     this.status.textContent = status === "lost" ? _("Connection lost. Trying again …") : "";
   }
 
-  /** @param {string} what @param {object} [content] */
+  /** Sends what the teacher does, and closes the list once it is done. @param {string} what @param {object} [content] */
   async #send(what, content) {
     try {
       await this.connection?.send(what, content);
-      this.status.textContent = "";
+      this.problem.textContent = "";
+      this.#toggle("");
     } catch (error) {
-      this.status.textContent = /** @type {Error} */ (error).message;
+      this.problem.textContent = /** @type {Error} */ (error).message;
     }
   }
 
   /** @param {string} name */
   #toggle(name) {
-    this.open = this.open === name ? "" : name;
+    this.open = this.open === name ? "" : name; // no name closes it
     this.#draw();
   }
 
+  /** Shows what is new. Elements that stay are not made anew: a press or a text of the teacher may be under way. */
   #draw() {
     const { panel, room } = this;
     if (!panel) return;
-    const here = room ? plural("{count} is here", "{count} are here", room.participants) : "";
     const unread = room?.messages.filter((one) => !one.read).length ?? 0;
-    const code = button(panel.code, "class-code", () => this.#showCode());
-    code.title = _("Show the code to the room");
-    this.bar.replaceChildren(
-      code,
-      element("span", "class-here", here),
-      this.#menu("ask", _("Ask")),
-      this.#menu("messages", unread ? _("Questions ({unread})", { unread }) : _("Questions")),
-      this.#menu("more", _("More")),
-      this.status,
-    );
+    this.code.textContent = panel.code;
+    this.here.textContent = room ? plural("{count} has joined", "{count} have joined", room.participants) : "";
+    this.names.textContent = room?.names.join(", ") ?? "";
+    this.names.hidden = !this.names.textContent;
+    for (const [name, menu] of this.menus) menu.setAttribute("aria-expanded", String(this.open === name));
+    /** @type {HTMLElement} */ (this.menus.get("messages")).textContent = unread ? _("Questions ({unread})", { unread }) : _("Questions");
     this.#drawList();
     this.#drawPoll();
-  }
-
-  /** @param {string} name @param {string} text */
-  #menu(name, text) {
-    const made = button(text, "", () => this.#toggle(name));
-    made.setAttribute("aria-expanded", String(this.open === name));
-    return made;
   }
 
   // Lists ----------------------------------------------------------------------------------------------------------
 
   #drawList() {
-    this.list.hidden = !this.open;
-    const parts = { "": () => [], ask: () => this.#questions(), messages: () => this.#messages(), more: () => this.#more() };
-    this.list.replaceChildren(.../** @type {any} */ (parts)[this.open]());
+    const { panel, room, open } = this;
+    const shown = { ask: panel?.questions, messages: room?.messages, more: room?.showsNames };
+    const listed = open && JSON.stringify([open, /** @type {any} */ (shown)[open]]);
+    if (listed === this.listed) return;
+    this.listed = listed;
+    this.list.hidden = !open;
+    const parts = {
+      "": () => [],
+      ask: () => this.#questions(),
+      own: () => [this.#write()],
+      messages: () => this.#messages(),
+      more: () => this.#more(),
+      end: () => this.#end(),
+    };
+    this.list.replaceChildren(.../** @type {any} */ (parts)[open]());
+    this.list.querySelector("input")?.focus();
   }
 
   #questions() {
     const { questions = [] } = this.panel ?? {};
-    const all = questions.map(({ label, question }) =>
-      button(label, "class-item", async () => {
-        this.#toggle("");
-        await this.#send("ask", { question });
-      }),
-    );
-    return [...all, button(_("A question of your own …"), "class-item", () => this.#write())];
+    const all = questions.map(({ label, question }) => button(label, "class-item", () => this.#send("ask", { question })));
+    return [...all, button(_("A question of your own …"), "class-item", () => this.#toggle("own"))];
   }
 
   #write() {
@@ -146,13 +156,11 @@ export class TeacherPanel {
       if (!ask.value.trim() || texts.length < 2) return void (problem.textContent = _("Write a question and two answers or more."));
       if (right.value !== "" && !chosen) return void (problem.textContent = _("The right answer is empty."));
       const truth = chosen ? texts.map((text) => (text === chosen ? 1 : 0)) : [];
-      this.#toggle("");
       await this.#send("ask", { question: { ask: ask.value.trim(), rows: [""], columns: texts, picks: 1, truth } });
     });
     const send = element("button", "class-main", _("Ask"));
     form.append(ask, ...options, right, problem, send);
-    this.list.replaceChildren(form);
-    ask.focus();
+    return form;
   }
 
   #messages() {
@@ -162,10 +170,9 @@ export class TeacherPanel {
       const item = element("div", read ? "class-item class-read" : "class-item");
       const open = button(_("Open"), "class-main", () => {
         this.#send("read", { id });
-        this.#toggle("");
         openPage(window, `${link}${location.search.includes("present=1") ? `${link.includes("?") ? "&" : "?"}present=1` : ""}`);
       });
-      item.append(element("p", "", text || _("Look at this.")), element("span", "class-note", name), open);
+      item.append(element("p", "", text), element("span", "class-note", [name, link.split("?")[0]].filter(Boolean).join(" · ")), open);
       return item;
     });
   }
@@ -174,24 +181,33 @@ export class TeacherPanel {
     const address = this.panel?.address ?? "";
     const showsNames = this.room?.showsNames ?? false;
     const names = button(showsNames ? _("Hide the nicknames") : _("Show the nicknames"), "class-item", () => this.#send("names", { show: !showsNames }));
-    const end = button(_("End the class and delete it …"), "class-item", () => this.#end());
+    const end = button(_("End the class and delete it …"), "class-item", () => this.#toggle("end"));
     return [names, file(_("Answers as CSV"), `${address}/answers.csv`), file(_("Class as a lesson file"), `${address}/lesson.toml`), end];
   }
 
   #end() {
     const question = element("p", "", _("Everything of this class is deleted: answers, nicknames, questions. Save the answers first if you want to keep them."));
-    this.list.replaceChildren(question, button(_("End and delete"), "class-main", () => this.#send("end")), button(_("Cancel"), "", () => this.#toggle("")));
+    return [question, button(_("End and delete"), "class-main", () => this.#send("end")), button(_("Cancel"), "", () => this.#toggle(""))];
   }
 
   // The poll -------------------------------------------------------------------------------------------------------
 
   #drawPoll() {
     const { poll, result, participants = 0, answers = 0 } = this.room ?? {};
-    this.poll.hidden = !poll;
-    const hides = poll?.question.hides && poll.phase !== "revealed";
+    const hides = poll?.question.hides && poll.phase !== "revealed" && !this.folded;
     if (hides) document.documentElement.dataset.classHides = "true";
     else delete document.documentElement.dataset.classHides;
+    const sentence = (poll?.round ?? 1) > 1 ? _("{answers} of {participants} have answered, second vote") : _("{answers} of {participants} have answered");
+    this.count.replaceChildren(
+      ...sentence.split(/(\{\w+\})/).map((part) => (part === "{answers}" ? element("strong", "", String(answers)) : part.replace("{participants}", String(participants)))),
+    );
+    Object.assign(this.meter, { max: Math.max(participants, answers, 1), value: answers });
+    const polled = JSON.stringify([poll?.id, poll?.round, poll?.phase, this.folded]);
+    if (polled === this.polled) return;
+    this.polled = polled;
+    this.poll.hidden = !poll;
     this.root.dataset.phase = poll?.phase ?? "";
+    this.root.toggleAttribute("data-folded", this.folded);
     if (!poll) return;
     const { phase, round, question } = poll;
     const head = element("div", "class-head");
@@ -200,13 +216,6 @@ export class TeacherPanel {
       this.#draw();
     });
     head.append(element("h2", "", question.ask), fold);
-    const count = element("p", "class-count");
-    const told = round > 1 ? _("{answers} of {participants} have answered, second vote") : _("{answers} of {participants} have answered");
-    count.append(
-      ...told.split(/(\{\w+\})/).map((part) => (part === "{answers}" ? element("strong", "", String(answers)) : part.replace("{participants}", String(participants)))),
-    );
-    const meter = element("progress");
-    Object.assign(meter, { max: Math.max(participants, answers, 1), value: answers });
     const bar = element("div", "class-bar");
     /** @param {string} text @param {string} what @param {string} [look] */
     const act = (text, what, look = "") => bar.append(button(text, look, () => this.#send(what)));
@@ -214,9 +223,8 @@ export class TeacherPanel {
     if (phase !== "revealed") act(_("Reveal"), "reveal", phase === "closed" ? "class-main" : "");
     if (phase === "closed" && round === 1) act(_("Vote again"), "vote-again");
     act(_("Done"), "dismiss", phase === "revealed" ? "class-main" : "");
-    this.root.toggleAttribute("data-folded", this.folded);
     const vote = element("div", "class-vote");
-    vote.append(count, meter, bar);
+    vote.append(this.count, this.meter, bar);
     // Who has no phone reads the options here.
     const isList = phase === "open" && !question.numeric && question.rows.length === 1;
     const options = element("p", "class-choices", isList ? question.columns.join(" · ") : "");

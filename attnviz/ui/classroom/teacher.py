@@ -1,28 +1,31 @@
 """The teacher's side of a class: each run of a page is sent to the followers, and has the panel at its foot."""
 
 import json
+import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from urllib.parse import urlencode, urlsplit
 
 import segno
 import streamlit as st
-from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 
 from attnviz.classroom.live_class import LiveClass, View
-from attnviz.classroom.store import UnknownClass
+from attnviz.classroom.store import StoreError, UnknownClass
 from attnviz.language import _, current_language
 from attnviz.ui import hosting, presentation, quantities, scripts
-from attnviz.ui.addresses import address
+from attnviz.ui.addresses import FIRST_PAGE, address
 from attnviz.ui.classroom import questions
 from attnviz.ui.classroom.page_recorder import PageRecorder, compressed, recording
 from attnviz.ui.classroom.routes import TEACHER, classes, teacher_key
 from attnviz.ui.classroom.states import class_address
 from attnviz.ui.html import Markup, element
 from attnviz.ui.link_state import link_parameters
+from attnviz.ui.markdown import plain
+from attnviz.ui.page_runs import PageEnd
 from attnviz.ui.request_language import KEY
 
+_LOGGER = logging.getLogger(__name__)
 LARGEST = 8 << 20  # bytes of what a page has drawn
 
 
@@ -33,26 +36,32 @@ def taught_class() -> LiveClass | None:
         return None
     try:
         live = classes().open(cookie.partition(".")[0])
+        return live if live.is_teacher(teacher_key(cookie, live.code)) else None
     except UnknownClass:
         return None
-    return live if live.is_teacher(teacher_key(cookie, live.code)) else None
+    except StoreError as problem:  # the page is shown without the class
+        _LOGGER.warning("The classes cannot be read: %s", problem)
+        return None
 
 
 @contextmanager
 def lesson_run(page: str, title: str) -> Iterator[None]:
     """Sends what the block draws to the class that is taught here, and draws the teacher's panel below it."""
     live = taught_class()
-    with recording(live is not None) as recorder:
-        try:
-            yield
-            end: StopException | None = None
-        except StopException as stop:  # of a page that has no more to show
-            end = stop
-    if live and recorder:
-        _publish(live, recorder, page, title)
-        _show_panel(live)
-    questions.discard_questions()
-    quantities.discard()
+    end: PageEnd | None = None
+    try:
+        with recording(live is not None) as recorder:
+            try:
+                yield
+            except PageEnd as page_end:  # what is drawn so far is the page
+                end = page_end
+        if live and recorder:
+            with suppress(UnknownClass):  # it was ended in another tab
+                _publish(live, recorder, page, title)
+            _show_panel(live)
+    finally:
+        questions.discard_questions()
+        quantities.discard()
     if end:
         raise end
 
@@ -77,12 +86,16 @@ def _publish(live: LiveClass, recorder: PageRecorder, page: str, title: str) -> 
         view = View(_link(page), title, contents)
     except ValueError:  # the link is too long for a class: of a lesson whose text it holds
         view = View(page, title, contents)
-    live.publish(view)
+    try:
+        live.publish(view)
+    except StoreError as problem:
+        st.warning(plain(str(problem)))
 
 
 def _link(page: str, keep_presenting: bool = False) -> str:
     """Returns the page and its parameters, as a reader opens it, in a language of their own."""
     of_teacher = (presentation.PRESENTING, (KEY, current_language()))
+    page = "explore" if page in ("", FIRST_PAGE) else page  # the first page has no controls and no parameters
     parameters = [one for one in link_parameters() if keep_presenting or one not in of_teacher]
     return f"{page}{'?' if parameters else ''}{urlencode(parameters)}"
 

@@ -21,6 +21,7 @@ class Watcher:
     def __init__(self, versions: Callable[[Collection[str]], Mapping[str, Versions]]) -> None:
         self._read = versions
         self._listeners = Counter[str]()
+        self._codes: frozenset[str] = frozenset()  # of the last look
         self._versions: Mapping[str, Versions] = {}
         self._looked = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
@@ -40,25 +41,26 @@ class Watcher:
                     continue
         finally:
             self._listeners[code] -= 1
+            if not self._listeners[code]:
+                del self._listeners[code]
 
     async def _version(self, code: str, known: Versions | None) -> Versions | None:
         """Waits for a look at the store after which the version is another one than is `known`."""
         async with self._looked:
             while True:
                 await self._looked.wait()
-                if (version := self._versions.get(code)) != known or known is None:
+                if code in self._codes and ((version := self._versions.get(code)) != known or known is None):
                     return version
 
     async def _look(self) -> None:
         """Asks the store, until nobody listens any more."""
-        while codes := [code for code, count in self._listeners.items() if count > 0]:
+        while codes := frozenset(self._listeners):
             try:
                 versions = await to_thread.run_sync(self._read, codes)
             except StoreError as problem:  # it may come back; until then there is nothing new
                 _LOGGER.warning("The classes cannot be read: %s", problem)
             else:
                 async with self._looked:
-                    self._versions = versions
+                    self._codes, self._versions = codes, versions
                     self._looked.notify_all()
             await asyncio.sleep(EVERY)
-        self._listeners.clear()

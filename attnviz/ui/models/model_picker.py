@@ -25,6 +25,7 @@ from attnviz.ui.markdown import plain
 from attnviz.ui.models import download
 from attnviz.ui.models.model_source import ModelSource, UploadedPictureSource, load_model
 from attnviz.ui.models.text_box import choose_text, not_linked_note
+from attnviz.ui.page_runs import PageEnd
 
 ANOTHER = N_(
     "Any model of the [Hugging Face hub](https://huggingface.co/models) that transformers itself "
@@ -62,7 +63,7 @@ def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
         notes.info(plain(str(problem)))
         with notes:
             _offer_remedy(name)
-        st.stop()
+        raise PageEnd
     with place:
         chosen = _choose_input(name if problem is None else _last_model(), facts)
     with notes, st.spinner(_("Reading …"), show_time=True):

@@ -5,7 +5,7 @@
 const DIRECTIONS = { ArrowRight: "next", PageDown: "next", ArrowLeft: "previous", PageUp: "previous" };
 const FIELDS = "input, textarea, select, [contenteditable], [role=slider], [role=combobox], [role=tab], [role=application]";
 const STAYS = ':is([class*="st-key-play-"], [class*="st-key-present-control-"])';
-const OPEN = "[role=listbox], [role=dialog], [data-testid=stPopoverBody]";
+const OPEN = "[role=listbox], [role=dialog], dialog[open], [data-testid=stPopoverBody]";
 
 /**
  * @param {string} selector

@@ -1,0 +1,71 @@
+"""The teacher's run of a page: what is published, and what goes wrong without losing the page."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from attnviz.classroom.live_class import View
+from attnviz.classroom.store import StoreError, UnknownClass
+from attnviz.ui import page_runs
+from attnviz.ui.classroom import teacher
+from tests.support.app import contents, healthy, open_page
+
+
+class Live:
+    """A class that only remembers what is published, or refuses it."""
+
+    def __init__(self, problem: Exception | None = None) -> None:
+        self.views: list[View] = []
+        self.problem = problem
+
+    def publish(self, view: View) -> None:
+        if self.problem:
+            raise self.problem
+        self.views.append(view)
+
+
+@pytest.fixture
+def teach(monkeypatch: pytest.MonkeyPatch) -> Callable[[Live], Live]:
+    """Makes a class that of the runs that follow."""
+
+    def begin(live: Live) -> Live:
+        monkeypatch.setattr(teacher, "taught_class", lambda: live)
+        monkeypatch.setattr(teacher, "_show_panel", lambda live: None)
+        return live
+
+    return begin
+
+
+def test_a_run_publishes_the_page_with_its_state(teach: Callable[[Live], Live]) -> None:
+    live = teach(Live())
+    healthy(open_page("explore", pinned="6 · cross", present="1"))
+    assert live.views[-1].link == "explore?pinned=6+%C2%B7+cross"
+    assert live.views[-1].title == "Explore"
+
+
+def test_followers_of_the_first_page_explore(teach: Callable[[Live], Live]) -> None:
+    live = teach(Live())
+    healthy(open_page("start"))
+    assert live.views[-1].link == "explore"
+
+
+@pytest.mark.parametrize("problem", [UnknownClass("K7M2Q"), StoreError("The store of classes is full.")], ids=str)
+def test_a_page_is_shown_when_the_class_cannot_be_written(problem: Exception, teach: Callable[[Live], Live]) -> None:
+    teach(Live(problem))
+    assert "What does each token look at" in contents(healthy(open_page("explore")))
+
+
+def test_a_run_that_the_browser_has_ended_publishes_nothing_and_a_page_that_ends_early_does(
+    monkeypatch: pytest.MonkeyPatch, teach: Callable[[Live], Live]
+) -> None:
+    for ending, published in ((page_runs.StopException, 0), (page_runs.PageEnd, 1)):
+        live = teach(Live())
+
+        def end(*_: Any, ending: type[BaseException] = ending) -> None:
+            raise ending
+
+        with monkeypatch.context() as patches:
+            patches.setattr("attnviz.ui.head_charts.show", end)
+            open_page("explore")
+        assert len(live.views) == published
