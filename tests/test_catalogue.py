@@ -113,3 +113,17 @@ def test_no_message_is_put_together_before_it_is_looked_up() -> None:
                 case ast.Call(ast.Attribute(ast.Call(ast.Name("N_")), "format")):
                     wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}")
     assert not wrong
+
+
+def test_no_parameter_in_a_script_hides_the_function_of_words() -> None:
+    parameter = re.compile(
+        r"\((?:[\w\s,]*,\s*)?_\s*(?:,[^()]*)?\)\s*=>|(?<![\w.])_\s*=>|[\[{,]\s*_\s*[,\]}][^;()]*\]? ="
+    )
+    scripts = {file: file.read_text(encoding="utf-8") for file in (ROOT / "attnviz").rglob("*.js")}
+    wrong = [
+        file.name
+        for file, script in scripts.items()
+        if "import { _" in script
+        and parameter.search("\n".join(line for line in script.splitlines() if not line.startswith("import")))
+    ]
+    assert not wrong
