@@ -22,7 +22,8 @@ from attnviz import __version__, settings
 from attnviz.app_files import PACKAGE
 from attnviz.ui import hosting, housekeeping, logs, metrics, scripts, streamlit_speed, styles
 from attnviz.ui.addresses import OlderLinks, UnknownAddresses, address
-from attnviz.ui.classroom.routes import ClassRoutes
+from attnviz.ui.classroom.routes import ClassRoutes, end_streams
+from attnviz.ui.classroom.watcher import before_server_stops
 from attnviz.ui.health import HealthChecks, Readiness
 from attnviz.ui.static_files import PageElements, StaticFileCache, disable_nagle
 
@@ -80,16 +81,18 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
     transformers.logging.disable_progress_bar()
     housekeeping.load_example()
     housekeeping.import_pages()
-    freeing = asyncio.create_task(housekeeping.free_memory())
-    with metrics.serving():
+    tasks = [asyncio.create_task(task()) for task in (housekeeping.free_memory, housekeeping.delete_classes)]
+    with metrics.serving(), before_server_stops(end_streams):
         READINESS.is_ready = True
         logs.write_event("start", version=__version__)
         yield
         READINESS.is_ready = False
     logs.write_event("stop")
-    freeing.cancel()
-    with suppress(asyncio.CancelledError):
-        await freeing  # raises what it failed with
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with suppress(asyncio.CancelledError):
+            await task  # raises what it failed with
 
 
 app = st.App(

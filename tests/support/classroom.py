@@ -118,6 +118,7 @@ class Participant:
         self.address = f"{address}/class/{code}"
         self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
         self.opener.open(self.address, timeout=60).close()
+        self.state()
 
     def state(self) -> dict[str, Any]:
         with self.opener.open(f"{self.address}/state", timeout=60) as response:

@@ -27,11 +27,13 @@ from attnviz import settings
 from attnviz.app_files import ASSETS
 from attnviz.classroom.live_class import Classes, LiveClass, check_link
 from attnviz.classroom.question import Question
+from attnviz.classroom.report import answers_csv, class_lesson
 from attnviz.classroom.store import StoreError, UnknownClass, Versions
 from attnviz.classroom.stores import open_store
 from attnviz.language import _, current_language, language
 from attnviz.ui import hosting, scripts, styles
 from attnviz.ui.addresses import address
+from attnviz.ui.classroom.rate_limit import RateLimit
 from attnviz.ui.classroom.result_charts import packed_chart, result_charts
 from attnviz.ui.classroom.states import Json, class_address, closed_results, own_state, shared_state, teacher_state
 from attnviz.ui.classroom.watcher import Watcher
@@ -40,6 +42,10 @@ from attnviz.ui.request_language import request_language
 
 TEACHER, PARTICIPANT = "attnviz_teacher", "attnviz_participant"  # cookies
 LARGEST = 64 << 10  # bytes of a request
+POSTS = RateLimit(burst=30, per_second=5)  # of a participant, a teacher, or an address
+WRONG_CODES = RateLimit(burst=100, per_second=1)  # of an address, at which a whole school may be
+STARTS = RateLimit(burst=100, per_second=1 / 60)  # of an address
+MOST_LISTENERS = 1_000  # of a class
 KEEP = "private, max-age=86400, immutable"
 _FOLDER = Path(__file__).parent
 
@@ -55,6 +61,23 @@ def classes() -> Classes:
 @cache
 def _watcher() -> Watcher:
     return Watcher(lambda codes: classes().store.versions(codes))
+
+
+def delete_expired_classes() -> None:
+    """Deletes the classes whose hours are over, and what this process computed of any class."""
+    classes().delete_expired()
+    forget_results()
+
+
+def forget_results() -> None:
+    """Forgets what this process computed of classes; it is computed again when it is read."""
+    _shared.cache_clear()
+    _charts.cache_clear()
+
+
+def end_streams() -> None:
+    """Ends all streams of news, so that the server can stop; browsers come back to the next one."""
+    _watcher().stop()
 
 
 class _Refusal(Exception):
@@ -82,7 +105,7 @@ class ClassRoutes:
 def _routes() -> list[Route]:
     """Returns all routes of classes."""
     pages = {"": _follow, "state": _state, "picture/{stamp}": _picture, "chart/{stamp}/{number:int}": _chart}
-    of_teacher = {"panel": _panel}
+    of_teacher = {"panel": _panel, "answers.csv": _answers, "lesson.toml": _lesson}
     return [
         Route(address("/class"), _answered(_entrance)),
         Route(address("/class/start"), _start, methods=["POST"]),
@@ -114,6 +137,7 @@ def _posted(action: Action) -> Callable[[Request], Awaitable[Response]]:
 
     async def answer(request: Request) -> Response:
         try:
+            _check_rate(POSTS, request.cookies.get(PARTICIPANT) or request.cookies.get(TEACHER) or _client(request))
             _check_origin(request)
             content = json.loads(await _body(request))
             if not isinstance(content, dict):
@@ -148,14 +172,54 @@ def _sentence(problem: Exception) -> Response:
 
 
 def _class(request: Request) -> LiveClass:
-    return classes().open(request.path_params["code"])
+    return _open_class(request, request.path_params["code"])
+
+
+def _open_class(request: Request, code: str) -> LiveClass:
+    """Returns a class, unless too many wrong codes have come from the address of somebody who is in no class."""
+    if WRONG_CODES.is_spent(_client(request)) and not _cookie_of_participant(request):
+        raise _too_often()
+    try:
+        return classes().open(code)
+    except UnknownClass:
+        WRONG_CODES.take(_client(request))
+        raise
+
+
+def _client(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _check_rate(limit: RateLimit, name: str) -> None:
+    if not limit.take(name):
+        raise _too_often()
+
+
+def _too_often() -> _Refusal:
+    return _Refusal(429, _("That is too often. Wait a minute, and try again."))
+
+
+def _cookie_of_participant(request: Request) -> str:
+    """Returns the participant of a browser; no text if it is none yet."""
+    name = request.cookies.get(PARTICIPANT, "")
+    return name if re.fullmatch(r"[0-9a-f]{32}", name) else ""
 
 
 def _participant(request: Request) -> str:
-    name = request.cookies.get(PARTICIPANT, "")
-    if not re.fullmatch(r"[0-9a-f]{32}", name):
-        raise _Refusal(403, _("Open the page of the class first; your browser must keep its cookie."))
-    return name
+    if name := _cookie_of_participant(request):
+        return name
+    raise _Refusal(403, _("Open the page of the class first; your browser must keep its cookie."))
+
+
+def class_of_teacher(cookie: str) -> LiveClass | None:
+    """Returns the class of a teacher's cookie; None if there is none or it has ended. Raises StoreError."""
+    if not cookie:
+        return None
+    try:
+        live = classes().open(cookie.partition(".")[0])
+        return live if live.is_teacher(teacher_key(cookie, live.code)) else None
+    except UnknownClass:
+        return None
 
 
 def _check_teacher(live: LiveClass, request: Request) -> None:
@@ -218,7 +282,7 @@ def _entrance(request: Request) -> Response:
     problem = ""
     if "code" in request.query_params:
         try:
-            live = classes().open(request.query_params["code"])
+            live = _open_class(request, request.query_params["code"])
             return RedirectResponse(class_address(live.code), 303)
         except UnknownClass as unknown:
             problem = str(unknown)
@@ -230,14 +294,18 @@ def _entrance(request: Request) -> Response:
 
 
 async def _start(request: Request) -> Response:
-    """Starts a class, and leads back to the page where it was started, whose run then belongs to the teacher."""
+    """Starts a class, unless this browser teaches one already, and leads back to the page where it was started, whose
+    run then belongs to the teacher."""
     try:
         _check_origin(request)
         form = parse_qs((await _body(request)).decode("utf-8", "replace"))
+        response = RedirectResponse(address(f"/{_page_or_start(form.get('back', [''])[0])}"), 303)
+        if await to_thread.run_sync(class_of_teacher, request.cookies.get(TEACHER, "")):
+            return response
+        _check_rate(STARTS, _client(request))
         teaching = await to_thread.run_sync(classes().start)
     except (_Refusal, ValueError, StoreError) as problem:
         return _sentence(problem)
-    response = RedirectResponse(address(f"/{_page_or_start(form.get('back', [''])[0])}"), 303)
     _cookie(response, TEACHER, f"{teaching.code}.{teaching.key}", address("/"))
     return response
 
@@ -251,15 +319,12 @@ def _page_or_start(link: str) -> str:
 
 
 def _follow(request: Request) -> Response:
-    """The page of a follower, who is a participant from now on."""
+    """The page of a follower, who joins when its script reads the class: previews of a link join nothing."""
     try:
         live = _class(request)
     except UnknownClass:
         return RedirectResponse(f"{address('/class')}?code={quote(request.path_params['code'])}", 303)
-    participant = request.cookies.get(PARTICIPANT, "")
-    if not re.fullmatch(r"[0-9a-f]{32}", participant):
-        participant = secrets.token_hex(16)
-    live.join(participant)
+    participant = _cookie_of_participant(request) or secrets.token_hex(16)
     described = {
         "address": class_address(live.code),
         "app": address("/"),
@@ -283,13 +348,16 @@ async def _events(request: Request) -> Response:
     part = "panel" if request.query_params.get("part") == "panel" else "state"
     try:
         live = await to_thread.run_sync(_class, request)
+        if _watcher().count(live.code) >= MOST_LISTENERS:
+            raise _Refusal(503, _("Too many people listen to this class."))
     except (_Refusal, ValueError, StoreError) as problem:
         return _sentence(problem)
 
     async def news() -> AsyncIterator[str]:
         async for version in _watcher().listen(live.code):
             yield f"data: {_version(version, part)}\n\n"
-        yield "event: ended\ndata: ended\n\n"
+        if not _watcher().is_stopping:
+            yield "event: ended\ndata: ended\n\n"
 
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(news(), media_type="text/event-stream", headers=headers)
@@ -302,8 +370,10 @@ def _version(versions: Versions, part: str) -> str:
 
 def _state(request: Request) -> Response:
     live = _class(request)
+    participant = _participant(request)
+    live.join(participant)
     version = _version(live.version, "state")
-    own = own_state(live, request.cookies.get(PARTICIPANT, ""))
+    own = own_state(live, participant)
     return _fresh({"version": version, **_shared(live.code, version, current_language()), **own})
 
 
@@ -317,6 +387,23 @@ def _panel(request: Request) -> Response:
     live = _class(request)
     _check_teacher(live, request)
     return _fresh({"version": _version(live.version, "panel"), **teacher_state(live)})
+
+
+def _answers(request: Request) -> Response:
+    live = _class(request)
+    _check_teacher(live, request)
+    return _file("\ufeff" + answers_csv(live), f"answers-{live.code}.csv", "text/csv")  # by its mark, Excel reads UTF-8
+
+
+def _lesson(request: Request) -> Response:
+    live = _class(request)
+    _check_teacher(live, request)
+    return _file(class_lesson(live), f"class-{live.code}.toml", "application/toml")
+
+
+def _file(text: str, name: str, media_type: str) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+    return Response(text.encode(), media_type=media_type, headers=headers)
 
 
 def _fresh(content: Json) -> Response:
@@ -372,6 +459,11 @@ def _read(live: LiveClass, request: Request, content: Json) -> None:
     live.mark_read(str(content.get("id")))
 
 
+def _end(live: LiveClass, request: Request, content: Json) -> None:
+    live.end()
+    forget_results()
+
+
 ACTIONS: dict[str, Action] = {"answer": _answer, "nickname": _nickname, "message": _message}
 TEACHER_ACTIONS: dict[str, Action] = {
     "ask": _ask,
@@ -381,5 +473,5 @@ TEACHER_ACTIONS: dict[str, Action] = {
     "dismiss": lambda live, *_: live.dismiss(),
     "read": _read,
     "names": lambda live, _request, content: live.show_names(content.get("show") is True),
-    "end": lambda live, *_: live.end(),
+    "end": _end,
 }

@@ -17,7 +17,7 @@ from attnviz.ui import hosting, presentation, quantities, scripts
 from attnviz.ui.addresses import FIRST_PAGE, address
 from attnviz.ui.classroom import questions
 from attnviz.ui.classroom.page_recorder import PageRecorder, compressed, recording
-from attnviz.ui.classroom.routes import TEACHER, classes, teacher_key
+from attnviz.ui.classroom.routes import TEACHER, class_of_teacher
 from attnviz.ui.classroom.states import class_address
 from attnviz.ui.html import Markup, element
 from attnviz.ui.link_state import link_parameters
@@ -32,13 +32,8 @@ LARGEST = 8 << 20  # bytes of what a page has drawn
 def taught_class() -> LiveClass | None:
     """Returns the class that the visitor of this run teaches, or None."""
     cookie = st.context.cookies.get(TEACHER, "")
-    if not isinstance(cookie, str) or not cookie:  # Streamlit's AppTest has no request, and so no text
-        return None
-    try:
-        live = classes().open(cookie.partition(".")[0])
-        return live if live.is_teacher(teacher_key(cookie, live.code)) else None
-    except UnknownClass:
-        return None
+    try:  # Streamlit's AppTest has no request, and so no text
+        return class_of_teacher(cookie) if isinstance(cookie, str) else None
     except StoreError as problem:  # the page is shown without the class
         _LOGGER.warning("The classes cannot be read: %s", problem)
         return None

@@ -35,6 +35,10 @@ class Watcher:
         """Ends what the listeners hear, as an open stream would keep the server from stopping."""
         self.is_stopping = True
 
+    def count(self, code: str) -> int:
+        """Returns the number of those who listen to a class."""
+        return self._listeners[code]
+
     async def listen(self, code: str) -> AsyncIterator[Versions]:
         """Yields the version of a class at once, after each change and as a sign of life, until the class has ended."""
         self._listeners[code] += 1
