@@ -80,16 +80,18 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
     transformers.logging.disable_progress_bar()
     housekeeping.load_example()
     housekeeping.import_pages()
-    freeing = asyncio.create_task(housekeeping.free_memory())
+    tasks = [asyncio.create_task(task()) for task in (housekeeping.free_memory, housekeeping.delete_classes)]
     with metrics.serving():
         READINESS.is_ready = True
         logs.write_event("start", version=__version__)
         yield
         READINESS.is_ready = False
     logs.write_event("stop")
-    freeing.cancel()
-    with suppress(asyncio.CancelledError):
-        await freeing  # raises what it failed with
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with suppress(asyncio.CancelledError):
+            await task  # raises what it failed with
 
 
 app = st.App(

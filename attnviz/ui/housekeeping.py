@@ -1,8 +1,10 @@
-"""Memory of the server: what is loaded before the first visitor, and what is freed while nobody's page runs."""
+"""What the server keeps: what is loaded before the first visitor, what is freed while nobody's page runs, and the
+classes that are deleted when their hours are over."""
 
 import asyncio
 import ctypes
 import gc
+import logging
 from importlib import import_module
 from pkgutil import walk_packages
 
@@ -13,8 +15,12 @@ from attnviz.models.minilm import is_installed, minilm
 from attnviz.models.model_cache import shared_cache
 from attnviz.text import EXAMPLE
 from attnviz.ui import cache, jobs, scheduling
+from attnviz.ui.classroom import routes
 
 EVERY = 5.0  # seconds
+EVERY_CLASS = 600.0  # seconds between two looks for classes whose hours are over
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def import_pages() -> None:
@@ -51,6 +57,16 @@ async def free_memory() -> None:
             if count < last:
                 await asyncio.to_thread(return_memory)
             last = count
+
+
+async def delete_classes() -> None:
+    """Deletes the classes whose hours are over: now, and again and again."""
+    while True:
+        try:
+            await asyncio.to_thread(routes.delete_expired_classes)
+        except (ValueError, ImportError) as problem:  # the store may come back
+            _LOGGER.warning("Classes whose hours are over cannot be deleted: %s", problem)
+        await asyncio.sleep(EVERY_CLASS)
 
 
 def free_results() -> None:

@@ -27,6 +27,7 @@ from attnviz import settings
 from attnviz.app_files import ASSETS
 from attnviz.classroom.live_class import Classes, LiveClass, check_link
 from attnviz.classroom.question import Question
+from attnviz.classroom.report import answers_csv, class_lesson
 from attnviz.classroom.store import StoreError, UnknownClass, Versions
 from attnviz.classroom.stores import open_store
 from attnviz.language import _, current_language, language
@@ -57,6 +58,18 @@ def _watcher() -> Watcher:
     return Watcher(lambda codes: classes().store.versions(codes))
 
 
+def delete_expired_classes() -> None:
+    """Deletes the classes whose hours are over, and what this process computed of any class."""
+    classes().delete_expired()
+    forget_results()
+
+
+def forget_results() -> None:
+    """Forgets what this process computed of classes; it is computed again when it is read."""
+    _shared.cache_clear()
+    _charts.cache_clear()
+
+
 class _Refusal(Exception):
     """A request that is refused, with a status and a sentence."""
 
@@ -82,7 +95,7 @@ class ClassRoutes:
 def _routes() -> list[Route]:
     """Returns all routes of classes."""
     pages = {"": _follow, "state": _state, "picture/{stamp}": _picture, "chart/{stamp}/{number:int}": _chart}
-    of_teacher = {"panel": _panel}
+    of_teacher = {"panel": _panel, "answers.csv": _answers, "lesson.toml": _lesson}
     return [
         Route(address("/class"), _answered(_entrance)),
         Route(address("/class/start"), _start, methods=["POST"]),
@@ -142,7 +155,7 @@ def _sentence(problem: Exception) -> Response:
             return PlainTextResponse(str(problem), 404)
         case StoreError():
             return PlainTextResponse(str(problem), 503)
-        case json.JSONDecodeError() | RecursionError():
+        case json.JSONDecodeError() | UnicodeDecodeError() | RecursionError():
             return PlainTextResponse(_("What was sent is not JSON."), 400)
     return PlainTextResponse(str(problem), 400)
 
@@ -319,6 +332,23 @@ def _panel(request: Request) -> Response:
     return _fresh({"version": _version(live.version, "panel"), **teacher_state(live)})
 
 
+def _answers(request: Request) -> Response:
+    live = _class(request)
+    _check_teacher(live, request)
+    return _file("\ufeff" + answers_csv(live), f"answers-{live.code}.csv", "text/csv")  # by its mark, Excel reads UTF-8
+
+
+def _lesson(request: Request) -> Response:
+    live = _class(request)
+    _check_teacher(live, request)
+    return _file(class_lesson(live), f"class-{live.code}.toml", "application/toml")
+
+
+def _file(text: str, name: str, media_type: str) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+    return Response(text.encode(), media_type=media_type, headers=headers)
+
+
 def _fresh(content: Json) -> Response:
     return JSONResponse(content, headers={"cache-control": "no-store"})
 
@@ -372,6 +402,11 @@ def _read(live: LiveClass, request: Request, content: Json) -> None:
     live.mark_read(str(content.get("id")))
 
 
+def _end(live: LiveClass, request: Request, content: Json) -> None:
+    live.end()
+    forget_results()
+
+
 ACTIONS: dict[str, Action] = {"answer": _answer, "nickname": _nickname, "message": _message}
 TEACHER_ACTIONS: dict[str, Action] = {
     "ask": _ask,
@@ -381,5 +416,5 @@ TEACHER_ACTIONS: dict[str, Action] = {
     "dismiss": lambda live, *_: live.dismiss(),
     "read": _read,
     "names": lambda live, _request, content: live.show_names(content.get("show") is True),
-    "end": lambda live, *_: live.end(),
+    "end": _end,
 }

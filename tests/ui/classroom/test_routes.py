@@ -1,0 +1,180 @@
+"""What the routes of a class answer to its teacher, to participants and to bad input."""
+
+import asyncio
+import csv
+import io
+import sqlite3
+import time
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.testclient import TestClient
+
+from attnviz.classroom.live_class import View
+from attnviz.classroom.question import text_question
+from attnviz.classroom.stores import open_store
+from attnviz.lessons.lesson_files import parse_lesson
+from attnviz.ui import housekeeping
+from attnviz.ui.classroom import routes
+from attnviz.ui.classroom.states import class_address
+
+HOST = "http://testserver"
+
+
+@pytest.fixture
+def classes(tmp_path, monkeypatch):
+    opened = routes.Classes(open_store(f"sqlite://{tmp_path}/classes.sqlite3"))
+    monkeypatch.setattr(routes, "classes", lambda: opened)
+    return opened
+
+
+@pytest.fixture
+def teaching(classes):
+    return classes.start()
+
+
+@pytest.fixture
+def live(classes, teaching):
+    return classes.open(teaching.code)
+
+
+def browser(teaching=None) -> TestClient:
+    """A browser of its own; with a class, its teacher's."""
+    client = TestClient(Starlette(middleware=[Middleware(routes.ClassRoutes)]))
+    if teaching:
+        client.cookies.set(routes.TEACHER, f"{teaching.code}.{teaching.key}")
+    return client
+
+
+def follower(live) -> TestClient:
+    client = browser()
+    assert client.get(class_address(live.code)).status_code == 200
+    return client
+
+
+def vote(client: TestClient, live, poll: str, value: object, **options):
+    content = {"poll": poll, "round": 1, "value": value}
+    return client.post(class_address(live.code, "answer"), json=content, **options)
+
+
+def test_the_teacher_takes_the_answers_and_the_lesson_home(live, teaching) -> None:
+    live.publish(View("explore?head=Head+1", "Explore", b"1"))
+    poll = live.ask(text_question("Which?", ["A", "B"], "B"))
+    assert vote(follower(live), live, poll, [1]).status_code == 200
+    table = browser(teaching).get(class_address(live.code, "answers.csv"))
+    assert table.headers["content-disposition"] == f'attachment; filename="answers-{live.code}.csv"'
+    (row,) = csv.DictReader(io.StringIO(table.content.decode("utf-8-sig"), newline=""))
+    assert (row["answer"], row["right"], row["nickname"]) == ("B", "yes", "")
+    lesson = browser(teaching).get(class_address(live.code, "lesson.toml"))
+    assert "attachment" in lesson.headers["content-disposition"]
+    assert [step.ask for step in parse_lesson("class", lesson.text).steps] == ["Which?"]
+
+
+def test_a_class_without_questions_gives_a_sentence_for_its_lesson(live, teaching) -> None:
+    answer = browser(teaching).get(class_address(live.code, "lesson.toml"))
+    assert (answer.status_code, answer.text[:25]) == (400, "No question of this class")
+
+
+@pytest.mark.parametrize("path", ["answers.csv", "lesson.toml", "panel"])
+def test_only_the_teacher_of_this_class_reads_what_is_hers(live, classes, path) -> None:
+    for client in (follower(live), browser(classes.start())):
+        answer = client.get(class_address(live.code, path))
+        assert (answer.status_code, answer.text) == (403, "Only who has started the class may do this.")
+
+
+def test_a_second_teacher_does_not_command_the_first_class_but_a_second_tab_does(live, classes, teaching) -> None:
+    second = browser(classes.start())
+    for path in routes.TEACHER_ACTIONS:
+        assert second.post(class_address(live.code, path), json={}).status_code == 403
+    assert classes.open(live.code)
+    for tab in (browser(teaching), browser(teaching)):
+        assert tab.post(class_address(live.code, "names"), json={"show": True}).status_code == 200
+
+
+@pytest.mark.parametrize("code", ["K7M2", "AAAAA", "<b>x", "K" * 10_000, "%00", "ÄÖÜßé"])
+def test_a_code_that_is_none_leads_to_the_entrance_which_says_so(classes, code) -> None:
+    answer = browser().get(routes.address("/class"), params={"code": code})
+    assert answer.status_code == 404
+    assert "There is no class" in answer.text
+    assert "<b>x" not in answer.text
+
+
+def test_many_guesses_from_one_phone_are_one_answer(live) -> None:
+    poll = live.ask(text_question("Which?", ["A", "B"], "B"))
+    phone = follower(live)
+    for number in range(50):
+        assert vote(phone, live, poll, [number % 2]).status_code == 200
+    assert live.poll().counts == (1,)
+    assert [one.counts for one in live.polls()[0].rounds[0].values()] == [((1, 1),)]
+
+
+def test_a_vote_for_a_question_that_has_ended_is_refused_with_a_sentence(live) -> None:
+    poll, phone = live.ask(text_question("Which?", ["A", "B"], "B")), follower(live)
+    live.close()
+    assert "This vote has ended." in vote(phone, live, poll, [0]).text
+    live.ask(text_question("Another?", ["A", "B"], "B"))
+    answer = vote(phone, live, poll, [0])
+    assert (answer.status_code, answer.text[:24]) == (400, "This question has ended.")
+
+
+def test_a_nickname_is_short_and_plain_text(live) -> None:
+    phone, address = follower(live), class_address(live.code, "nickname")
+    answer = phone.post(address, json={"text": "a" * 10_000})
+    assert (answer.status_code, "at most 40 characters" in answer.text) == (400, True)
+    assert phone.post(address, json={"text": "<img src=x>"}).status_code == 200
+    assert [*live.nicknames().values()] == ["<img src=x>"]
+    state = phone.get(class_address(live.code, "state"))
+    assert state.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("body", [b"", b"no JSON", b"[]", b"[" * 50_000, b"\xff"])
+def test_what_is_no_json_object_is_refused_with_a_sentence(live, body) -> None:
+    answer = follower(live).post(class_address(live.code, "answer"), content=body)
+    assert answer.status_code == 400
+    assert answer.text.endswith(".")
+
+
+def test_what_is_too_large_or_from_another_site_is_refused(live) -> None:
+    poll, phone = live.ask(text_question("Which?", ["A", "B"], "B")), follower(live)
+    assert phone.post(class_address(live.code, "answer"), content=b" " * (routes.LARGEST + 1)).status_code == 413
+    assert vote(phone, live, poll, [0], headers={"origin": "https://elsewhere.example"}).status_code == 403
+    assert live.poll().counts == (0,)
+    assert vote(phone, live, poll, [0], headers={"origin": HOST}).status_code == 200
+
+
+def test_one_button_deletes_all_of_a_class(live, teaching, tmp_path) -> None:
+    poll = live.ask(text_question("Which?", ["A", "B"], "B"))
+    vote(follower(live), live, poll, [1])
+    assert browser(teaching).post(class_address(live.code, "end"), json={}).status_code == 200
+    assert kept(tmp_path) == [0, 0]
+
+
+def test_the_server_deletes_a_class_when_its_hours_are_over(live, classes, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(housekeeping, "EVERY_CLASS", 0.001)
+    now = time.time()
+
+    async def until(wanted: list[int]) -> None:
+        deleting = asyncio.create_task(housekeeping.delete_classes())
+        async with asyncio.timeout(30):
+            while kept(tmp_path) != wanted and not deleting.done():
+                await asyncio.sleep(0.001)
+        deleting.cancel()
+        await asyncio.gather(deleting, return_exceptions=True)
+
+    before = kept(tmp_path)
+    monkeypatch.setattr(time, "time", lambda: now + 3600 * classes.hours - 60)
+    routes.delete_expired_classes()
+    assert kept(tmp_path) == before != [0, 0]
+    monkeypatch.setattr(time, "time", lambda: now + 3600 * classes.hours + 60)
+    asyncio.run(until([0, 0]))
+    assert kept(tmp_path) == [0, 0]
+
+
+def kept(folder) -> list[int]:
+    """The classes and the values in the file."""
+    connection = sqlite3.connect(folder / "classes.sqlite3")
+    try:
+        return [connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("classes", "class_values")]
+    finally:
+        connection.close()
