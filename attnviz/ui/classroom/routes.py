@@ -166,7 +166,7 @@ def _sentence(problem: Exception) -> Response:
             return PlainTextResponse(str(problem), 404)
         case StoreError():
             return PlainTextResponse(str(problem), 503)
-        case json.JSONDecodeError() | RecursionError():
+        case json.JSONDecodeError() | UnicodeDecodeError() | RecursionError():
             return PlainTextResponse(_("What was sent is not JSON."), 400)
     return PlainTextResponse(str(problem), 400)
 
