@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser import Browser, Explore
-from tests.support.classroom import ClassServer, Participant, Phone, Teacher, contexts, start_class
+from tests.support.classroom import ClassServer, HeadlessTeacher, Participant, Phone, Teacher, contexts
 
 LESSON = "lookup?lesson=03-similarities&present=1"
 
@@ -18,7 +18,7 @@ LESSON = "lookup?lesson=03-similarities&present=1"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClassServer]:
     server = ClassServer(tmp_path_factory.mktemp("classes")).start()
     yield server
-    with urllib.request.urlopen(f"{server.address}/class/{start_class(server.address)}/events", timeout=60) as stream:
+    with urllib.request.urlopen(f"{HeadlessTeacher(server.address).address}/events", timeout=60) as stream:
         assert stream.readline().startswith(b"data: ")
         server.stop()  # which does not wait for who still listens
     assert "Traceback" not in server.log.read_text()

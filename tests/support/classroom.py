@@ -24,9 +24,10 @@ PHONE = {"width": 390, "height": 844}
 class ClassServer:
     """A process of the app with a store of classes; it may be killed and started again at the same address."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
-        self.log, self.port = folder / "log", free_port()
-        self.address = f"http://127.0.0.1:{self.port}"
+    def __init__(self, folder: Path, base_path: str = "", **environment: str) -> None:
+        self.port, self.base_path = free_port(), base_path
+        self.log = folder / f"log {self.port}"
+        self.address = f"http://127.0.0.1:{self.port}{base_path}"
         store = {"ATTNVIZ_CLASS_STORE": str(folder / "classes.sqlite3")}
         self.environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | store | environment
         self.process: subprocess.Popen[bytes] | None = None
@@ -34,6 +35,7 @@ class ClassServer:
     def start(self) -> Self:
         command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true"]
         command += [f"--server.port={self.port}", "--server.address=127.0.0.1", "--server.fileWatcherType=none"]
+        command += [f"--server.baseUrlPath={self.base_path}"]
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=out, env=self.environment)
         deadline = time.monotonic() + 60
@@ -133,12 +135,28 @@ class Participant:
         ).close()
 
 
-def start_class(address: str) -> str:
-    """Starts a class without a browser; returns its code."""
-    cookies = CookieJar()
-    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(cookies))
-    opener.open(f"{address}/class/start", b"", timeout=60).close()
-    return next(str(cookie.value).partition(".")[0] for cookie in cookies if cookie.name == "attnviz_teacher")
+class HeadlessTeacher:
+    """Who has started a class, without a browser."""
+
+    def __init__(self, address: str) -> None:
+        cookies = CookieJar()
+        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(cookies))
+        self.opener.open(f"{address}/class/start", b"", timeout=60).close()
+        cookie = next(str(cookie.value) for cookie in cookies if cookie.name == "attnviz_teacher")
+        self.code = cookie.partition(".")[0]
+        self.address = f"{address}/class/{self.code}"
+
+    def panel(self) -> dict[str, Any]:
+        with self.opener.open(f"{self.address}/panel", timeout=60) as response:
+            return dict(json.load(response))
+
+    def do(self, action: str, **content: object) -> None:
+        """Does what a button of the panel does, such as close."""
+        request = urllib.request.Request(f"{self.address}/{action}", json.dumps(content).encode())
+        self.opener.open(request, timeout=60).close()
+
+    def ask(self, ask: str, *options: str) -> None:
+        self.do("ask", question={"ask": ask, "rows": [""], "columns": options, "picks": 1, "truth": []})
 
 
 @contextmanager
