@@ -66,7 +66,7 @@ class Results:
         before = self.rounds[0] if len(self.rounds) > 1 and self.rounds[0].answers else None
         if self.question.right is not None:
             sentences.append(_("The answer is {number}.").format(number=format_number(self.question.right)))
-        if last.share_right is not None:
+        if last.share_right is not None and self.question.picks <= 1:  # of several picks hardly anybody has them all
             sentence = plural("{share} of the answers is right", "{share} of the answers are right", last.answers)
             earlier = (
                 _("; before the discussion it was {share}").format(share=percent(before.share_right or 0, 2))
@@ -75,7 +75,7 @@ class Results:
             )
             sentences.append(f"{sentence.format(share=percent(last.share_right, 2))}{earlier}.")
         elif last.distance is not None:
-            sentence = _("Half of the class is within {distance} of the attention")
+            sentence = _("Half of the class is within {distance} of the truth")
             earlier = (
                 _("; before the discussion it was {share}").format(share=format_number(before.distance or 0))
                 if before

@@ -105,12 +105,12 @@ def closed_results(live: LiveClass, stamp: str) -> tuple[Results, bool] | None:
 
 def own_sentence(question: Question, answer: Answer) -> str:
     """Returns a sentence about the quality of an answer; no text if nothing is right or wrong."""
-    if question.points:
+    if question.points or question.picks > 1:
         distance = answer_distance(question, answer)
         return (
             ""
             if distance is None
-            else _("Your guess is {distance} from the attention (0 is the same).").format(distance=number(distance))
+            else _("Your guess is {distance} from the truth (0 is the same).").format(distance=number(distance))
         )
-    sentences = {True: _("Your answer was right."), False: _("Your answer was another one."), None: ""}
+    sentences = {True: _("Your answer was right."), False: _("Your answer was not right."), None: ""}
     return sentences[is_right(question, answer)]
