@@ -120,7 +120,7 @@ def test_a_lesson_from_its_first_word_to_paper(browser: Browser, address: str, t
     for width, height in ((8.27, 11.69), (8.5, 11)):  # A4, Letter
         pages = offline.pdf(width=f"{width}in", height=f"{height}in")
         assert pages.count(b"/Type /Page\n") in (3, 4)
-    offline.context.close()
+    offline.close()
 
 
 def test_the_editor_fits_a_phone(browser: Browser, address: str) -> None:

@@ -145,9 +145,11 @@ def opened(
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on("console", lambda message: troubles.append(message.text) if _trouble(message) else None)
     page.on("request", lambda request: None if _own(request.url, address) else troubles.append(request.url))
-    yield (kind or Explore)(page, address)
-    page.evaluate("localStorage.clear()")
-    page.close()
+    try:
+        yield (kind or Explore)(page, address)
+        page.evaluate("localStorage.clear()")
+    finally:
+        page.close()
     assert not troubles, troubles
 
 

@@ -58,7 +58,7 @@ def _show_step(
                 ("delete", N_("Remove"), _remove, False),
             ):
                 st.button(
-                    "", key=f"{prefix}-{about}", icon=f":material/{icon}:", help=_(about), type="tertiary",
+                    _(about), key=f"{prefix}-{about}", icon=f":material/{icon}:", type="tertiary",
                     disabled=off, on_click=_change_steps, args=(draft, partial(change, number=number)),
                 )  # fmt: skip
             slot = st.container(width="content")
