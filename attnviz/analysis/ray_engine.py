@@ -2,13 +2,11 @@
 
 import logging
 import os
-import signal
 import socket
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import islice
@@ -44,9 +42,9 @@ class Ray:
 
     `address` is that of Ray: host:port on a machine of the cluster, ray://host:port elsewhere, or auto. `shared` is
     sent once; a task has one CPU and one thread, and `gpus` GPUs, by default one if `shared` has tensors on a GPU. A
-    task whose machine or process is lost is done again by Ray. Closing the iterator of `map` cancels its tasks. `map`
-    raises ImportError without Ray, ConnectionError if the cluster is not reached, and ClusterError if it cannot do a
-    task.
+    task whose machine or process is lost is done again by Ray. Closing the iterator of `map` begins no further task.
+    `map` raises ImportError without Ray, ConnectionError if the cluster is not reached, and ClusterError if it cannot
+    do a task.
     """
 
     address: str = "auto"
@@ -71,21 +69,18 @@ class Ray:
         resource, share = ("GPU", gpus) if gpus else ("CPU", 1)
         compute = ray.remote(_compute).options(name=function.__name__, num_cpus=1, num_gpus=gpus)
         sent = ray.put(shared)
+        # No task is cancelled: ray.cancel ends this process when a reply comes of a task that waited to be sent ("Check
+        # failed" in CompletePendingTask, Ray 2.60). The few in flight end by themselves.
         remaining, running = iter(tasks), deque[Any]()
-        try:
-            while True:
-                most = AHEAD * max(1, int(ray.cluster_resources().get(resource, 0)) // share)  # machines come and go
-                running.extend(
-                    compute.remote(function, sent, task) for task in islice(remaining, max(0, most - len(running)))
-                )
-                if not running:
-                    return
-                yield _result(running[0])
-                running.popleft()
-        finally:
-            for task in running:
-                with suppress(ray.exceptions.RayError, ConnectionError):
-                    ray.cancel(task)
+        while True:
+            most = AHEAD * max(1, int(ray.cluster_resources().get(resource, 0)) // share)  # machines come and go
+            running.extend(
+                compute.remote(function, sent, task) for task in islice(remaining, max(0, most - len(running)))
+            )
+            if not running:
+                return
+            yield _result(running[0])
+            running.popleft()
 
 
 def connect(address: str = "auto") -> None:
@@ -171,8 +166,6 @@ def _check_reachable(address: str) -> None:
 
 def _compute(function: Callable[[Any, Any], Any], shared: Any, task: Any) -> Any:
     torch.set_num_threads(1)
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as where a shell began Ray in the background
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # by which Ray cancels a task
     return function(shared, task)
 
 
