@@ -19,6 +19,7 @@ from docs.tools.catalogue import (
     of_scripts,
     path,
     read,
+    syntax_tree,
 )  # fmt: skip
 
 # What no person reads: selectors, names of classes, fonts, errors for developers.
@@ -106,7 +107,7 @@ def test_no_message_is_put_together_before_it_is_looked_up() -> None:
     """An f-string or a formatted text is in no catalogue; and a local variable called _ hides the function."""
     wrong = []
     for file in (file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(syntax_tree(file)):
             match node:
                 case ast.Call(ast.Name("_" | "N_" | "plural"), [ast.JoinedStr() | ast.BinOp(), *_]):
                     wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}")

@@ -11,6 +11,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
@@ -33,6 +34,7 @@ from attnviz.ui.widgets import help_text, settings, title
 ROOT = Path(__file__).parents[2]
 STACKS = ("encoder", "decoder", "layer", "vision")  # after which layers are named
 FOLDERS = ("attnviz", "pages")
+TRIES = 10
 _TEXT = r'("(?:[^"\\\n]|\\.)*")'
 SCRIPT_MESSAGE = re.compile(rf"(?<![\w.])_\(\s*{_TEXT}")
 SCRIPT_PLURAL = re.compile(rf"(?<![\w.])plural\(\s*{_TEXT},\s*{_TEXT}")
@@ -43,7 +45,7 @@ def extracted() -> Catalog:
     """Returns a catalogue of all messages of the code, and of what follows from its classes: names, help, labels."""
     catalog = Catalog(project=DOMAIN, version=__version__, charset="utf-8")
     for file in sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
-        for message in marked_messages(ast.parse(file.read_text(encoding="utf-8"))):
+        for message in marked_messages(syntax_tree(file)):
             catalog.add(message, locations=[(file.relative_to(ROOT).as_posix(), 0)])
     for message, place in class_messages():
         catalog.add(message, locations=[(place, 0)])
@@ -53,6 +55,15 @@ def extracted() -> Catalog:
     for message, place in script_messages():
         catalog.add(message, locations=[(place, 0)])
     return catalog
+
+
+def syntax_tree(file: Path) -> ast.Module:
+    """Returns the syntax tree of a file. Raises SyntaxError."""
+    text = file.read_text(encoding="utf-8")
+    for _attempt in range(TRIES):
+        with suppress(SystemError):  # of Python 3.11, while another thread parses (gh-106905)
+            return ast.parse(text)
+    return ast.parse(text)
 
 
 def marked_messages(tree: ast.Module) -> Iterator[str | tuple[str, str]]:
