@@ -33,12 +33,10 @@ class PageRecorder:
         path = tuple(message.metadata.delta_path)
         if message.WhichOneof("type") != "delta" or path[:1] != (MAIN,):
             return
-        match message.delta.WhichOneof("type"):
-            case "new_element":
-                self._drawn = {place: drawn for place, drawn in self._drawn.items() if place[: len(path)] != path}
-                self._drawn[path] = message.delta.new_element
-            case "add_block":
-                self._drawn[path] = message.delta.add_block
+        kind = message.delta.WhichOneof("type")
+        if kind in ("new_element", "add_block"):
+            self._drawn = {place: drawn for place, drawn in self._drawn.items() if place[: len(path)] != path}
+            self._drawn[path] = getattr(message.delta, kind)
 
     def contents(self) -> bytes:
         """Returns what was drawn as compressed JSON: a list of nodes, blocks with `children`."""
@@ -94,13 +92,13 @@ def _plain(markdown: str) -> str:
 
 
 @contextmanager
-def recording(is_on: bool) -> Iterator[PageRecorder | None]:
-    """Records what is drawn within the block, if it `is_on`."""
+def recording(recorder: PageRecorder | None) -> Iterator[None]:
+    """Adds what is drawn within the block to a recorder, if there is one."""
     context = get_script_run_ctx(suppress_warning=True)
-    if not is_on or context is None:
-        yield None
+    if recorder is None or context is None:
+        yield
         return
-    recorder, send = PageRecorder(), context.enqueue
+    send = context.enqueue
 
     def enqueue(message: ForwardMsg) -> None:
         recorder.add(message)
@@ -108,6 +106,6 @@ def recording(is_on: bool) -> Iterator[PageRecorder | None]:
 
     context.enqueue = enqueue  # type: ignore[method-assign,assignment]
     try:
-        yield recorder
+        yield
     finally:
         del context.enqueue

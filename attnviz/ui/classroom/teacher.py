@@ -5,10 +5,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BytesIO
+from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import segno
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from attnviz.classroom.live_class import LiveClass, View
 from attnviz.classroom.store import StoreError, UnknownClass
@@ -27,6 +29,15 @@ from attnviz.ui.request_language import KEY
 
 _LOGGER = logging.getLogger(__name__)
 LARGEST = 8 << 20  # bytes of what a page has drawn
+_DRAWN = "page of the class"  # in the session of a teacher
+
+
+class _Drawn(NamedTuple):
+    """What the last run of a whole page has drawn, and which page it is."""
+
+    recorder: PageRecorder
+    page: str
+    title: str
 
 
 def taught_class() -> LiveClass | None:
@@ -43,22 +54,34 @@ def taught_class() -> LiveClass | None:
 def lesson_run(page: str, title: str) -> Iterator[None]:
     """Sends what the block draws to the class that is taught here, and draws the teacher's panel below it."""
     live = taught_class()
+    drawn = st.session_state[_DRAWN] = _Drawn(PageRecorder(), page, title) if live else None
     end: PageEnd | None = None
     try:
-        with recording(live is not None) as recorder:
+        with recording(drawn and drawn.recorder):
             try:
                 yield
             except PageEnd as page_end:  # what is drawn so far is the page
                 end = page_end
-        if live and recorder:
-            with suppress(UnknownClass):  # it was ended in another tab
-                _publish(live, recorder, page, title)
+        if live and drawn:
+            _publish(live, drawn)
             _show_panel(live)
     finally:
         questions.discard_questions()
         quantities.discard()
     if end:
         raise end
+
+
+@contextmanager
+def lesson_fragment() -> Iterator[None]:
+    """Sends what the block draws in a run of a fragment, in its place on the page, to the class that is taught here."""
+    context = get_script_run_ctx(suppress_warning=True)
+    drawn: _Drawn | None = st.session_state.get(_DRAWN) if context and context.fragment_ids_this_run else None
+    live = taught_class() if drawn else None
+    with recording(drawn.recorder if drawn and live else None), st.container():
+        yield
+    if live and drawn:
+        _publish(live, drawn)
 
 
 def start_button(page: str) -> Markup:
@@ -73,16 +96,17 @@ def start_button(page: str) -> Markup:
     )  # fmt: skip
 
 
-def _publish(live: LiveClass, recorder: PageRecorder, page: str, title: str) -> None:
-    contents = recorder.contents()
+def _publish(live: LiveClass, drawn: _Drawn) -> None:
+    contents = drawn.recorder.contents()
     if len(contents) > LARGEST:
         contents = compressed([{"kind": "text", "text": _("This page is too large for phones: look at the screen.")}])
     try:
-        view = View(_link(page), title, contents)
+        view = View(_link(drawn.page), drawn.title, contents)
     except ValueError:  # the link is too long for a class: of a lesson whose text it holds
-        view = View(page, title, contents)
+        view = View(drawn.page, drawn.title, contents)
     try:
-        live.publish(view)
+        with suppress(UnknownClass):  # it was ended in another tab
+            live.publish(view)
     except StoreError as problem:
         st.warning(plain(str(problem)))
 

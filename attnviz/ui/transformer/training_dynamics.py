@@ -16,6 +16,7 @@ from attnviz.translator.train import LOG_EVERY
 from attnviz.translator.weights import TEST_SENTENCES
 from attnviz.ui import html, play_slider
 from attnviz.ui.chart import chart
+from attnviz.ui.classroom import teacher
 from attnviz.ui.menus import chosen_option, names_of
 from attnviz.ui.transformer import maps, training
 from attnviz.ui.transformer.controls import TransformerSelection
@@ -67,6 +68,7 @@ def show(selection: TransformerSelection) -> None:
     st.fragment(_show, run_every=1.0 if busy else None)(selection.translation, busy)
 
 
+@teacher.lesson_fragment()
 def _show(translation: Translation, busy: bool) -> None:
     if busy and not training.is_busy():
         st.rerun()  # the last time that it runs by the clock

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.ui.classroom import teacher
-from attnviz.ui.classroom.page_recorder import PageRecorder, recording
+from attnviz.ui.classroom.page_recorder import PageRecorder
 from tests.support.app import open_page
 
 
@@ -34,9 +34,9 @@ def test_headings_and_sentences_are_recorded_and_controls_are_not() -> None:
     def script() -> None:
         import streamlit as st
 
-        from attnviz.ui.classroom.page_recorder import recording
+        from attnviz.ui.classroom.page_recorder import PageRecorder, recording
 
-        with recording(True) as recorder:
+        with recording(recorder := PageRecorder()):
             st.header("A *head*")
             st.text_input("Text")
             st.button("Press")
@@ -66,9 +66,9 @@ def test_what_is_drawn_again_at_a_place_is_recorded_once() -> None:
     def script() -> None:
         import streamlit as st
 
-        from attnviz.ui.classroom.page_recorder import recording
+        from attnviz.ui.classroom.page_recorder import PageRecorder, recording
 
-        with recording(True) as recorder:
+        with recording(recorder := PageRecorder()):
             place = st.empty()
             with place.container():
                 st.html("<p>one</p>")
@@ -77,11 +77,6 @@ def test_what_is_drawn_again_at_a_place_is_recorded_once() -> None:
         st.session_state["contents"] = recorder.contents()
 
     assert [node["body"] for node in recorded(script)] == ["<p>three</p>"]
-
-
-def test_nothing_is_recorded_without_a_class() -> None:
-    with recording(False) as recorder:
-        assert recorder is None
 
 
 @pytest.mark.parametrize(
