@@ -431,9 +431,13 @@ class LiveClass:
         stored = self.store.read(self.code, _answers(number, round_))
         return {name: Answer.from_json(value.decode()) for name, value in stored.items()}
 
-    def _check_joined(self, participant: str) -> None:
+    def has_joined(self, participant: str) -> bool:
+        """Returns whether a participant is in. Raises ValueError for what is no id of one."""
         check_participant(participant)
-        if self.store.get(self.code, PARTICIPANTS, participant) is None:
+        return self.store.get(self.code, PARTICIPANTS, participant) is not None
+
+    def _check_joined(self, participant: str) -> None:
+        if not self.has_joined(participant):
             self.join(participant)
 
     def _write(

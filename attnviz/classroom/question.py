@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -101,10 +101,6 @@ class Question:
         """Returns the name of an option, with its row if there are several."""
         row, column = divmod(index, len(self.columns))
         return f"{self.rows[row]} → {self.columns[column]}" if len(self.rows) > 1 else self.columns[column]
-
-    def without_truth(self) -> "Question":
-        """Returns the question as participants get it before the answer is revealed."""
-        return replace(self, truth=(), right=None)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))

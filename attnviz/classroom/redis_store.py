@@ -173,7 +173,7 @@ class RedisStore:
 
 
 def _keys(code: str) -> list[str]:
-    """The keys of a class: its versions, and the set of its sections. Braces keep it on one machine of a cluster."""
+    """The keys of a class: its versions, and the set of its sections."""
     return [f"attnviz:{{{code}}}", f"attnviz:{{{code}}}:sections"]
 
 

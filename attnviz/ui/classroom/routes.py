@@ -42,7 +42,8 @@ from attnviz.ui.request_language import request_language
 
 TEACHER, PARTICIPANT = "attnviz_teacher", "attnviz_participant"  # cookies
 LARGEST = 64 << 10  # bytes of a request
-POSTS = RateLimit(burst=30, per_second=5)  # of a participant, a teacher, or an address
+POSTS = RateLimit(burst=30, per_second=5)  # of a participant, a teacher, or an address without either
+POSTS_OF_ADDRESS = RateLimit(burst=2_000, per_second=300)  # at which a whole school may be; cookies can be made up
 WRONG_CODES = RateLimit(burst=100, per_second=1)  # of an address, at which a whole school may be
 STARTS = RateLimit(burst=100, per_second=1 / 60)  # of an address
 MOST_LISTENERS = 1_000  # of a class
@@ -137,7 +138,8 @@ def _posted(action: Action) -> Callable[[Request], Awaitable[Response]]:
 
     async def answer(request: Request) -> Response:
         try:
-            _check_rate(POSTS, request.cookies.get(PARTICIPANT) or request.cookies.get(TEACHER) or _client(request))
+            _check_rate(POSTS_OF_ADDRESS, _client(request))
+            _check_rate(POSTS, _cookie_of_participant(request) or _key_of_teacher(request) or _client(request))
             _check_origin(request)
             content = json.loads(await _body(request))
             if not isinstance(content, dict):
@@ -176,14 +178,21 @@ def _class(request: Request) -> LiveClass:
 
 
 def _open_class(request: Request, code: str) -> LiveClass:
-    """Returns a class, unless too many wrong codes have come from the address of somebody who is in no class."""
-    if WRONG_CODES.is_spent(_client(request)) and not _cookie_of_participant(request):
-        raise _too_often()
+    """Returns a class, unless too many wrong codes have come from the address of somebody who is not in it; codes that
+    are right and wrong get the same answer then."""
     try:
-        return classes().open(code)
+        live = classes().open(code)
     except UnknownClass:
-        WRONG_CODES.take(_client(request))
+        _check_rate(WRONG_CODES, _client(request))
         raise
+    if WRONG_CODES.is_spent(_client(request)) and not _is_in(live, request):
+        raise _too_often()
+    return live
+
+
+def _is_in(live: LiveClass, request: Request) -> bool:
+    participant = _cookie_of_participant(request)
+    return bool(participant and live.has_joined(participant)) or _is_teacher(live, request)
 
 
 def _client(request: Request) -> str:
@@ -205,6 +214,11 @@ def _cookie_of_participant(request: Request) -> str:
     return name if re.fullmatch(r"[0-9a-f]{32}", name) else ""
 
 
+def _key_of_teacher(request: Request) -> str:
+    """Returns a teacher's cookie, no longer than one is; it may be of no class."""
+    return request.cookies.get(TEACHER, "")[:64]
+
+
 def _participant(request: Request) -> str:
     if name := _cookie_of_participant(request):
         return name
@@ -222,8 +236,12 @@ def class_of_teacher(cookie: str) -> LiveClass | None:
         return None
 
 
+def _is_teacher(live: LiveClass, request: Request) -> bool:
+    return live.is_teacher(teacher_key(request.cookies.get(TEACHER, ""), live.code))
+
+
 def _check_teacher(live: LiveClass, request: Request) -> None:
-    if not live.is_teacher(teacher_key(request.cookies.get(TEACHER, ""), live.code)):
+    if not _is_teacher(live, request):
         raise _Refusal(403, _("Only who has started the class may do this."))
 
 

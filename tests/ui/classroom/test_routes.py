@@ -25,7 +25,7 @@ HOST = "http://testserver"
 
 @pytest.fixture
 def classes(tmp_path, monkeypatch):
-    for name in ("POSTS", "WRONG_CODES", "STARTS"):
+    for name in ("POSTS", "POSTS_OF_ADDRESS", "WRONG_CODES", "STARTS"):
         monkeypatch.setattr(routes, name, RateLimit(100, 0))
     opened = routes.Classes(open_store(f"sqlite://{tmp_path}/classes.sqlite3"))
     monkeypatch.setattr(routes, "classes", lambda: opened)
@@ -121,13 +121,29 @@ def test_a_flood_of_one_phone_is_refused_and_another_phone_is_not(live, monkeypa
     assert vote(follower(live), live, poll, [1]).status_code == 200
 
 
-def test_who_guesses_codes_has_to_wait_and_who_is_in_a_class_has_not(live, monkeypatch) -> None:
+def test_who_guesses_codes_has_to_wait_and_who_is_in_a_class_has_not(live, teaching, monkeypatch) -> None:
     monkeypatch.setattr(routes, "WRONG_CODES", RateLimit(3, 0))
     phone, guesser = follower(live), browser()
     answers = [guesser.get(routes.address("/class"), params={"code": "AAAAA"}).status_code for _ in range(5)]
     assert answers == [404, 404, 404, 429, 429]
     assert guesser.get(class_address(live.code)).status_code == 429
-    assert phone.get(class_address(live.code, "state")).status_code == 200
+    for client in (phone, browser(teaching)):
+        assert client.get(class_address(live.code)).status_code == 200
+
+
+def test_a_cookie_that_is_made_up_gets_round_no_limit(live, monkeypatch) -> None:
+    monkeypatch.setattr(routes, "WRONG_CODES", RateLimit(3, 0))
+    monkeypatch.setattr(routes, "POSTS_OF_ADDRESS", RateLimit(3, 0))
+
+    def guess(code: str, number: int, path: str) -> int:
+        guesser = browser()
+        guesser.cookies.set(routes.PARTICIPANT, f"{number:032x}")
+        address = class_address(code, path)
+        return (guesser.post(address, json={}) if path == "answer" else guesser.get(address)).status_code
+
+    assert [guess(live.code, number, "answer") for number in range(5)] == [400, 400, 400, 429, 429]
+    codes = [guess(code, number, "state") for number, code in enumerate(["AAAAA"] * 4 + [live.code])]
+    assert codes == [404, 404, 404, 429, 429]
 
 
 def test_a_preview_of_the_link_is_no_participant(live) -> None:
