@@ -3,29 +3,34 @@
 import { translate } from "./words.js";
 
 /**
- * Returns a function that gives the view of a component's element, made by the first call, and how to remove it.
+ * Returns a Streamlit component: a function that shows data in the view of an element, made by the first call.
  *
  * Streamlit calls a component again with each change of its data or of the theme, and what it returned when the
- * component is removed. It also calls what an earlier call returned if that call ends after the next has begun: then
- * the view stays.
+ * component is removed. Of two calls that it has begun, the earlier may come last; then Streamlit calls what that one
+ * returned: while the element is in the page, the view stays, and shows what it has shown before.
  * @template {{ close(): void }} View
+ * @template {{ parentElement: Element }} Component
  * @param {string} selector of the component's root
  * @param {new (root: HTMLElement) => View} Kind
+ * @param {(view: View, component: Component) => void} show
  */
-export function mounts(selector, Kind) {
-  /** @type {WeakMap<HTMLElement, { view: View, calls: number }>} */
+export function mounts(selector, Kind, show) {
+  /** @type {WeakMap<HTMLElement, { view: View, shown: Component[] }>} */
   const mounted = new WeakMap();
-  return (/** @type {Element} */ parentElement) => {
-    const root = /** @type {HTMLElement} */ (parentElement.querySelector(selector));
+  return (/** @type {Component} */ component) => {
+    const root = /** @type {HTMLElement} */ (component.parentElement.querySelector(selector));
     if (!mounted.has(root)) translate(root);
-    const mount = mounted.get(root) ?? { view: new Kind(root), calls: 0 };
+    const mount = mounted.get(root) ?? { view: new Kind(root), shown: [] };
     mounted.set(root, mount);
-    const call = ++mount.calls;
-    const remove = () => {
-      if (call !== mount.calls) return;
-      mounted.delete(root);
-      mount.view.close();
+    mount.shown = [...mount.shown.slice(-1), component];
+    show(mount.view, component);
+    return () => {
+      if (!root.isConnected) {
+        if (mounted.delete(root)) mount.view.close();
+      } else if (mount.shown.length > 1 && mount.shown[1] === component) {
+        mount.shown.pop();
+        show(mount.view, mount.shown[0]);
+      }
     };
-    return { view: mount.view, remove };
   };
 }

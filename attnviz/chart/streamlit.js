@@ -4,12 +4,9 @@ import { Chart } from "./chart.js";
 import { mounts } from "./mounts.js";
 import { unpack } from "./payload.js";
 
-const mounted = mounts(".attnviz-chart", Chart);
+/** @typedef {{ data: Uint8Array, parentElement: Element, setTriggerValue: import("./types").Report }} Component */
 
-/** @param {{ data: Uint8Array, parentElement: Element, setTriggerValue: import("./types").Report }} component */
-export default function ({ data, parentElement, setTriggerValue }) {
-  const { view, remove } = mounted(parentElement);
+export default mounts(".attnviz-chart", Chart, (view, /** @type {Component} */ { data, setTriggerValue }) => {
   view.report = setTriggerValue;
   view.show(unpack(data));
-  return remove;
-}
+});

@@ -4,22 +4,56 @@ import { test } from "node:test";
 import { mounts } from "../../attnviz/chart/mounts.js";
 
 class View {
-  isClosed = false;
+  closed = 0;
+  /** @type {string[]} */
+  shown = [];
   close() {
-    this.isClosed = true;
+    this.closed += 1;
   }
 }
 
-test("a call that ends after the next has begun removes nothing, the last one does", () => {
-  const root = { querySelectorAll: () => [] };
-  const element = /** @type {any} */ ({ querySelector: () => root });
-  const mounted = mounts(".root", View);
-  const first = mounted(element);
-  const second = mounted(element);
-  first.remove();
-  assert.equal(second.view, first.view);
-  assert.equal(second.view.isClosed, false);
-  second.remove();
-  assert.equal(second.view.isClosed, true);
-  assert.notEqual(mounted(element).view, first.view);
+/** @type {View[]} */
+const views = [];
+const component = mounts(
+  ".root",
+  class extends View {
+    constructor() {
+      super();
+      views.push(this);
+    }
+  },
+  (view, /** @type {{ parentElement: Element, data: string }} */ { data }) => view.shown.push(data),
+);
+
+function element() {
+  const root = { querySelectorAll: () => [], isConnected: true };
+  return { root, parentElement: /** @type {any} */ ({ querySelector: () => root }) };
+}
+
+test("a view stays while its element is in the page, whatever call ends, and is closed once", () => {
+  const { root, parentElement } = element();
+  const ends = [component({ parentElement, data: "1" }), component({ parentElement, data: "2" })];
+  const view = views.at(-1);
+  for (const end of ends) end();
+  assert.equal(view?.closed, 0);
+  root.isConnected = false;
+  for (const end of ends) end();
+  assert.equal(view?.closed, 1);
+  component({ parentElement, data: "3" });
+  assert.notEqual(views.at(-1), view);
+});
+
+test("a call that comes after a later one, and ends, leaves what the later one has shown", () => {
+  const { parentElement } = element();
+  component({ parentElement, data: "new" });
+  component({ parentElement, data: "old" })();
+  assert.deepEqual(views.at(-1)?.shown, ["new", "old", "new"]);
+});
+
+test("a call that ends after the next has come changes nothing", () => {
+  const { parentElement } = element();
+  const end = component({ parentElement, data: "old" });
+  component({ parentElement, data: "new" });
+  end();
+  assert.deepEqual(views.at(-1)?.shown, ["old", "new"]);
 });

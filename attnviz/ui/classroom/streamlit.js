@@ -3,11 +3,6 @@
 import { mounts } from "../../chart/mounts.js";
 import { TeacherPanel } from "./teacher.js";
 
-const mounted = mounts(".attnviz-classroom", TeacherPanel);
+/** @typedef {{ data: import("./types").Panel, parentElement: Element }} Component */
 
-/** @param {{ data: import("./types").Panel, parentElement: Element }} component */
-export default function ({ data, parentElement }) {
-  const { view, remove } = mounted(parentElement);
-  view.show(data);
-  return remove;
-}
+export default mounts(".attnviz-classroom", TeacherPanel, (view, /** @type {Component} */ { data }) => view.show(data));

@@ -3,13 +3,10 @@
 import { mounts } from "../../chart/mounts.js";
 import { Matrices } from "./matrices.js";
 
-const mounted = mounts(".attnviz-matrices", Matrices);
+/** @typedef {{ data: import("./types").Data, parentElement: Element, setTriggerValue: import("./types").Report }} Component */
 
-/** @param {{ data: import("./types").Data, parentElement: Element, setTriggerValue: import("./types").Report }} component */
-export default function ({ data, parentElement, setTriggerValue }) {
-  const { view, remove } = mounted(parentElement);
+export default mounts(".attnviz-matrices", Matrices, (view, /** @type {Component} */ { data, setTriggerValue }) => {
   view.report = setTriggerValue;
   view.standBelow([...document.querySelectorAll("[data-testid=stHeader], :has(> .st-key-lesson-strip)")]);
   view.show(data);
-  return remove;
-}
+});

@@ -3,11 +3,6 @@
 import { mounts } from "../../chart/mounts.js";
 import { Network } from "./network.js";
 
-const mounted = mounts(".attnviz-network", Network);
+/** @typedef {{ data: import("./types").Data, parentElement: Element }} Component */
 
-/** @param {{ data: import("./types").Data, parentElement: Element }} component */
-export default function ({ data, parentElement }) {
-  const { view, remove } = mounted(parentElement);
-  view.show(data);
-  return remove;
-}
+export default mounts(".attnviz-network", Network, (view, /** @type {Component} */ { data }) => view.show(data));

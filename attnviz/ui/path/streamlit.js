@@ -3,14 +3,10 @@
 import { mounts } from "../../chart/mounts.js";
 import { Path } from "./path.js";
 
-const mounted = mounts(".attnviz-path", Path);
+/** @typedef {import("./types").AnyPicture} Data */
+/** @typedef {{ data: Data, parentElement: Element, setTriggerValue: import("./types").Report }} Component */
 
-/**
- * @param {{ data: import("./types").AnyPicture, parentElement: Element, setTriggerValue: import("./types").Report }} component
- */
-export default function ({ data, parentElement, setTriggerValue }) {
-  const { view, remove } = mounted(parentElement);
+export default mounts(".attnviz-path", Path, (view, /** @type {Component} */ { data, setTriggerValue }) => {
   view.report = setTriggerValue;
   view.show(data);
-  return remove;
-}
+});

@@ -3,11 +3,6 @@
 import { mounts } from "../../chart/mounts.js";
 import { Picture } from "./picture.js";
 
-const mounted = mounts(".attnviz-start", Picture);
+/** @typedef {{ data: import("./picture.js").Data, parentElement: Element }} Component */
 
-/** @param {{ data: import("./picture.js").Data, parentElement: Element }} component */
-export default function ({ data, parentElement }) {
-  const { view, remove } = mounted(parentElement);
-  view.show(data);
-  return remove;
-}
+export default mounts(".attnviz-start", Picture, (view, /** @type {Component} */ { data }) => view.show(data));
