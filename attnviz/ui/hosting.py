@@ -49,7 +49,7 @@ def check_settings() -> None:
         raise ValueError("server.allowedHosts is empty; it must name the hosts at which people open attnviz.")
     if not settings.is_hosted():
         return
-    if "*" in hosts or all(map(_is_loopback, hosts)):
+    if "*" in hosts or all(map(is_loopback, hosts)):
         raise ValueError(
             "ATTNVIZ_HOSTED=1 needs the names at which people open attnviz; server.allowedHosts is "
             f"{', '.join(hosts)}. Start it with a name, such as --server.allowedHosts attn.example.org."
@@ -66,7 +66,7 @@ def is_local() -> bool:
     origins = [urlsplit(origin).hostname for origin in st.get_option("server.corsAllowedOrigins")]
     names = [st.get_option("server.address"), st.get_option("browser.serverAddress"), *origins]
     names += st.get_option("server.allowedHosts") or ["*"]
-    return bool(st.get_option("server.enableCORS")) and all(map(_is_loopback, names))
+    return bool(st.get_option("server.enableCORS")) and all(map(is_loopback, names))
 
 
 def has_tls() -> bool:
@@ -74,7 +74,8 @@ def has_tls() -> bool:
     return bool(st.get_option("server.sslCertFile")) or settings.has_tls_proxy()
 
 
-def _is_loopback(name: str | None) -> bool:
+def is_loopback(name: str | None) -> bool:
+    """Returns whether the name of a host means the computer itself."""
     try:
         return name == "localhost" or ip_address(name or "").is_loopback
     except ValueError:

@@ -18,6 +18,7 @@ NEW = "new"  # its value for an empty lesson
 TEXT = "lesson-text"  # the field of the text, in the session
 IN_SESSION = "draft"  # the name of a lesson whose text is too long for a link
 _KEY = "lesson draft"
+_REPLACED = "lesson text that no link has"  # of the draft before
 _LINKED = "lesson draft in the link"  # the link parameter after the last run
 NOT_HERE = N_(
     "This lesson is too long for a link: it is in the session of the person who wrote it. "
@@ -89,8 +90,21 @@ def show_in_link(draft: Draft) -> None:
 def begin(text: str) -> Draft:
     """Returns the draft of this session with another text."""
     draft = st.session_state.setdefault(_KEY, Draft(text))
+    if draft.name == IN_SESSION and draft.text != text:
+        st.session_state[_REPLACED] = draft.text
     draft.replace_text(text)
     return draft
+
+
+def has_replaced() -> bool:
+    """Returns whether another text has taken the place of one that no link has."""
+    return _REPLACED in st.session_state
+
+
+def restore(draft: Draft) -> None:
+    """Sets the text that another one has replaced; call it before a run."""
+    draft.replace_text(st.session_state.pop(_REPLACED))
+    st.session_state[TEXT] = draft.text
 
 
 def session_text() -> str:

@@ -1,6 +1,7 @@
 """The lesson editor: what is written in the form is in the file, in the link and in the lesson that readers open."""
 
 import base64
+import random
 import re
 import zlib
 
@@ -236,6 +237,26 @@ def test_a_lesson_that_is_too_long_for_a_link_stays_in_the_session() -> None:
     app.session_state["lesson"] = IN_SESSION
     app.run()
     assert LESSON.steps[0].ask in contents(app)
+
+
+def test_a_lesson_that_no_link_has_can_be_continued_when_another_was_opened() -> None:
+    app = editor()
+    long = lesson_text(LESSON).replace(LESSON.about, f"{random.Random(1).randbytes(20_000).hex()}")
+    app.text_area(key=TEXT).input(long).run()
+    app.query_params["write"] = app.session_state["write"] = "new"
+    assert written(healthy(app.run())) != long
+    press(app, "Continue it")
+    assert written(app) == long
+    assert "Continue it" not in [button.label for button in app.button]
+
+
+def test_a_field_shows_all_that_the_file_has() -> None:
+    app = editor(LESSON.name)
+    answer = "One word and another. " * 300
+    app.text_area(key=TEXT).input(written(app).replace(LESSON.steps[0].answer, answer.strip())).run()
+    field(app, "Title", kind="text_input").input("Another title").run()
+    assert lesson(app).title == "Another title"
+    assert lesson(app).steps[0].answer == answer.strip()
 
 
 def upload(app: AppTest, content: bytes, name: str = "mine.toml") -> AppTest:

@@ -245,7 +245,7 @@ export class TeacherPanel {
     const close = button(_("Begin"), "class-main", () => dialog.close());
     const text = element("div");
     text.append(element("p", "class-note", _("Join the class: scan, or open")), link, element("p", "class-code", panel.code), close);
-    if (panel.local) text.append(element("p", "class-error", _("Only this computer reaches this address. To let phones in, start attnviz with: attnviz --class.")));
+    if (panel.warning) text.append(element("p", "class-error", panel.warning));
     dialog.append(picture, text);
     dialog.addEventListener("close", () => dialog.remove());
     overPage(dialog);

@@ -131,7 +131,7 @@ def _show_panel(live: LiveClass) -> None:
                 "code": live.code,
                 "join": join,
                 "qr": image.getvalue().decode(),
-                "local": hosting.is_local(),
+                "warning": join_warning(join),
                 "chart": scripts.components()["attnviz_chart"]["html"],
                 "questions": [
                     {"label": label, "question": json.loads(question.to_json())}
@@ -139,6 +139,18 @@ def _show_panel(live: LiveClass) -> None:
                 ],
             },
         )
+
+
+def join_warning(join: str) -> str:
+    """Returns why phones cannot open the address of a class; empty if they can."""
+    if hosting.is_local():
+        return _("Only this computer reaches this address. To let phones in, start attnviz with: attnviz --class.")
+    if hosting.is_loopback(urlsplit(join).hostname):
+        return _(
+            "On a phone, this address means the phone itself. Open attnviz at this computer's name or address in the "
+            "network, and show the code again."
+        )
+    return ""
 
 
 def _origin() -> str:

@@ -56,7 +56,7 @@ export interface Panel {
   code: string;
   join: string;
   qr: string;
-  local: boolean;
+  warning: string;
   chart: string;
   questions: { label: string; question: object }[];
 }

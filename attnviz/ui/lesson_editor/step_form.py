@@ -7,15 +7,15 @@ import streamlit as st
 
 from attnviz.language import N_, _, plural
 from attnviz.lessons.checks import Condition, NumberCheck, Quantities, Tap, find_quantity, token_weights
-from attnviz.lessons.lesson_files import CHECKS, MOST_TAPS
-from attnviz.lessons.lesson_tables import LONGEST_ADDRESS, Place, page_address, parse_address
+from attnviz.lessons.lesson_files import CHECKS, LARGEST, MOST_TAPS
+from attnviz.lessons.lesson_tables import Place, page_address, parse_address
 from attnviz.lessons.lesson_text import Table
 from attnviz.ui.addresses import address
 from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
 from attnviz.ui.page_pictures import page_content
 
-LONGEST = 2000  # characters of a text
+LONGEST = LARGEST  # characters of a text; what a file has is shown whole, because Streamlit cuts what is longer
 NO_CHECK = "none"
 KINDS = {
     NO_CHECK: N_("No check: the answer is revealed"),
@@ -99,7 +99,7 @@ def _edit_place(prefix: str, place: Place | None, opened: Place | None) -> Place
     assert shown
     written = page_address(shown)
     typed = st.text_input(
-        _("Address of the page"), written, LONGEST_ADDRESS, key=f"{prefix}-address", help=_(ADDRESS_HELP),
+        _("Address of the page"), written, LONGEST, key=f"{prefix}-address", help=_(ADDRESS_HELP),
         placeholder="https://…/explore?layer=encoder+3&pinned=10+·+it",
     )  # fmt: skip
     if typed != written:

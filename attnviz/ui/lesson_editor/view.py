@@ -55,6 +55,10 @@ def show() -> None:
         _show_actions(draft, lesson)
     if draft.name == IN_SESSION:
         notes.info(_(TOO_LONG))
+    elif lesson_draft.has_replaced():
+        with notes.container(horizontal=True, vertical_alignment="center"):
+            st.caption(_("The lesson that you wrote before is too long for a link. It is still in this session."))
+            st.button(_("Continue it"), on_click=lesson_draft.restore, args=(draft,), type="tertiary")
     lesson_draft.show_in_link(draft)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from attnviz.classroom.live_class import View
 from attnviz.classroom.store import StoreError, UnknownClass
-from attnviz.ui import page_runs
+from attnviz.ui import hosting, page_runs
 from attnviz.ui.classroom import teacher
 from tests.support.app import contents, healthy, open_page
 
@@ -69,3 +69,22 @@ def test_a_run_that_the_browser_has_ended_publishes_nothing_and_a_page_that_ends
             patches.setattr("attnviz.ui.head_charts.show", end)
             open_page("explore")
         assert len(live.views) == published
+
+
+@pytest.mark.parametrize(
+    ("host", "is_local", "warning"),
+    [
+        ("192.168.1.7:8501", False, ""),
+        ("class.example.org", False, ""),
+        ("localhost:8501", False, "means the phone itself"),
+        ("[::1]:8501", False, "means the phone itself"),
+        ("localhost:8501", True, "attnviz --class"),
+    ],
+)
+def test_the_code_warns_of_an_address_that_no_phone_can_open(
+    host: str, is_local: bool, warning: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosting, "is_local", lambda: is_local)
+    found = teacher.join_warning(f"http://{host}/class/K7M2Q")
+    assert warning in found
+    assert bool(warning) == bool(found)
