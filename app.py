@@ -22,7 +22,8 @@ from attnviz import __version__, settings
 from attnviz.app_files import PACKAGE
 from attnviz.ui import hosting, housekeeping, logs, metrics, scripts, streamlit_speed, styles
 from attnviz.ui.addresses import OlderLinks, UnknownAddresses, address
-from attnviz.ui.classroom.routes import ClassRoutes, end_streams
+from attnviz.ui.classroom.routes import ClassRoutes
+from attnviz.ui.classroom.server_classes import end_streams
 from attnviz.ui.classroom.watcher import before_server_stops
 from attnviz.ui.health import HealthChecks, Readiness
 from attnviz.ui.static_files import PageElements, StaticFileCache, disable_nagle

@@ -15,7 +15,7 @@ from attnviz.models.minilm import is_installed, minilm
 from attnviz.models.model_cache import shared_cache
 from attnviz.text import EXAMPLE
 from attnviz.ui import cache, jobs, scheduling
-from attnviz.ui.classroom import routes
+from attnviz.ui.classroom.server_classes import delete_expired_classes
 
 EVERY = 5.0  # seconds
 EVERY_CLASS = 600.0  # seconds between two looks for classes whose hours are over
@@ -63,7 +63,7 @@ async def delete_classes() -> None:
     """Deletes the classes whose hours are over: now, and again and again."""
     while True:
         try:
-            await asyncio.to_thread(routes.delete_expired_classes)
+            await asyncio.to_thread(delete_expired_classes)
         except (ValueError, ImportError) as problem:  # the store may come back
             _LOGGER.warning("Classes whose hours are over cannot be deleted: %s", problem)
         await asyncio.sleep(EVERY_CLASS)

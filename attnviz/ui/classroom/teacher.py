@@ -18,8 +18,8 @@ from attnviz.language import _, current_language
 from attnviz.ui import hosting, presentation, quantities, scripts
 from attnviz.ui.addresses import FIRST_PAGE, address
 from attnviz.ui.classroom import questions
+from attnviz.ui.classroom.access import TEACHER, class_of_teacher
 from attnviz.ui.classroom.page_recorder import PageRecorder, compressed, recording
-from attnviz.ui.classroom.routes import TEACHER, class_of_teacher
 from attnviz.ui.classroom.states import class_address
 from attnviz.ui.html import Markup, element
 from attnviz.ui.link_state import link_parameters

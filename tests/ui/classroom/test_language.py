@@ -8,10 +8,11 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
-from attnviz.classroom.live_class import View
+from attnviz.classroom.live_class import Classes, View
 from attnviz.classroom.question import text_question
 from attnviz.classroom.stores import open_store
-from attnviz.ui.classroom import routes
+from attnviz.ui.classroom import server_classes
+from attnviz.ui.classroom.routes import ClassRoutes
 from attnviz.ui.classroom.states import class_address
 
 GERMAN, ENGLISH = {"accept-language": "de-AT,en;q=0.5"}, {"accept-language": "en"}
@@ -19,14 +20,14 @@ GERMAN, ENGLISH = {"accept-language": "de-AT,en;q=0.5"}, {"accept-language": "en
 
 @pytest.fixture
 def live(tmp_path, monkeypatch):
-    classes = routes.Classes(open_store(f"sqlite://{tmp_path}/classes.sqlite3"))
-    monkeypatch.setattr(routes, "classes", lambda: classes)
+    classes = Classes(open_store(f"sqlite://{tmp_path}/classes.sqlite3"))
+    monkeypatch.setattr(server_classes, "classes", lambda: classes)
     return classes.open(classes.start().code)
 
 
 @pytest.fixture
 def phone() -> TestClient:
-    return TestClient(Starlette(middleware=[Middleware(routes.ClassRoutes)]))
+    return TestClient(Starlette(middleware=[Middleware(ClassRoutes)]))
 
 
 def text(html: str) -> str:

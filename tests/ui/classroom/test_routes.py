@@ -11,13 +11,16 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
-from attnviz.classroom.live_class import View
+from attnviz.classroom.live_class import Classes, View
 from attnviz.classroom.question import text_question
 from attnviz.classroom.stores import open_store
 from attnviz.lessons.lesson_files import parse_lesson
 from attnviz.ui import housekeeping
-from attnviz.ui.classroom import routes
+from attnviz.ui.addresses import address
+from attnviz.ui.classroom import access, server_classes
+from attnviz.ui.classroom.class_posts import OF_TEACHER
 from attnviz.ui.classroom.rate_limit import RateLimit
+from attnviz.ui.classroom.routes import ClassRoutes
 from attnviz.ui.classroom.states import class_address
 
 HOST = "http://testserver"
@@ -26,9 +29,9 @@ HOST = "http://testserver"
 @pytest.fixture
 def classes(tmp_path, monkeypatch):
     for name in ("POSTS", "POSTS_OF_ADDRESS", "WRONG_CODES", "STARTS"):
-        monkeypatch.setattr(routes, name, RateLimit(100, 0))
-    opened = routes.Classes(open_store(f"sqlite://{tmp_path}/classes.sqlite3"))
-    monkeypatch.setattr(routes, "classes", lambda: opened)
+        monkeypatch.setattr(access, name, RateLimit(100, 0))
+    opened = Classes(open_store(f"sqlite://{tmp_path}/classes.sqlite3"))
+    monkeypatch.setattr(server_classes, "classes", lambda: opened)
     return opened
 
 
@@ -44,9 +47,9 @@ def live(classes, teaching):
 
 def browser(teaching=None) -> TestClient:
     """A browser of its own; with a class, its teacher's."""
-    client = TestClient(Starlette(middleware=[Middleware(routes.ClassRoutes)]))
+    client = TestClient(Starlette(middleware=[Middleware(ClassRoutes)]))
     if teaching:
-        client.cookies.set(routes.TEACHER, f"{teaching.code}.{teaching.key}")
+        client.cookies.set(access.TEACHER, f"{teaching.code}.{teaching.key}")
     return client
 
 
@@ -89,7 +92,7 @@ def test_only_the_teacher_of_this_class_reads_what_is_hers(live, classes, path) 
 
 def test_a_second_teacher_does_not_command_the_first_class_but_a_second_tab_does(live, classes, teaching) -> None:
     second = browser(classes.start())
-    for path in routes.TEACHER_ACTIONS:
+    for path in OF_TEACHER:
         assert second.post(class_address(live.code, path), json={}).status_code == 403
     assert classes.open(live.code)
     for tab in (browser(teaching), browser(teaching)):
@@ -98,7 +101,7 @@ def test_a_second_teacher_does_not_command_the_first_class_but_a_second_tab_does
 
 @pytest.mark.parametrize("code", ["K7M2", "AAAAA", "<b>x", "K" * 10_000, "%00", "ÄÖÜßé"])
 def test_a_code_that_is_none_leads_to_the_entrance_which_says_so(classes, code) -> None:
-    answer = browser().get(routes.address("/class"), params={"code": code})
+    answer = browser().get(address("/class"), params={"code": code})
     assert answer.status_code == 404
     assert "There is no class" in answer.text
     assert "<b>x" not in answer.text
@@ -114,7 +117,7 @@ def test_many_guesses_from_one_phone_are_one_answer(live) -> None:
 
 
 def test_a_flood_of_one_phone_is_refused_and_another_phone_is_not(live, monkeypatch) -> None:
-    monkeypatch.setattr(routes, "POSTS", RateLimit(3, 0))
+    monkeypatch.setattr(access, "POSTS", RateLimit(3, 0))
     poll = live.ask(text_question("Which?", ["A", "B"], "B"))
     phone = follower(live)
     assert [vote(phone, live, poll, [0]).status_code for _ in range(5)] == [200, 200, 200, 429, 429]
@@ -122,9 +125,9 @@ def test_a_flood_of_one_phone_is_refused_and_another_phone_is_not(live, monkeypa
 
 
 def test_who_guesses_codes_has_to_wait_and_who_is_in_a_class_has_not(live, teaching, monkeypatch) -> None:
-    monkeypatch.setattr(routes, "WRONG_CODES", RateLimit(3, 0))
+    monkeypatch.setattr(access, "WRONG_CODES", RateLimit(3, 0))
     phone, guesser = follower(live), browser()
-    answers = [guesser.get(routes.address("/class"), params={"code": "AAAAA"}).status_code for _ in range(5)]
+    answers = [guesser.get(address("/class"), params={"code": "AAAAA"}).status_code for _ in range(5)]
     assert answers == [404, 404, 404, 429, 429]
     assert guesser.get(class_address(live.code)).status_code == 429
     for client in (phone, browser(teaching)):
@@ -132,14 +135,14 @@ def test_who_guesses_codes_has_to_wait_and_who_is_in_a_class_has_not(live, teach
 
 
 def test_a_cookie_that_is_made_up_gets_round_no_limit(live, monkeypatch) -> None:
-    monkeypatch.setattr(routes, "WRONG_CODES", RateLimit(3, 0))
-    monkeypatch.setattr(routes, "POSTS_OF_ADDRESS", RateLimit(3, 0))
+    monkeypatch.setattr(access, "WRONG_CODES", RateLimit(3, 0))
+    monkeypatch.setattr(access, "POSTS_OF_ADDRESS", RateLimit(3, 0))
 
     def guess(code: str, number: int, path: str) -> int:
         guesser = browser()
-        guesser.cookies.set(routes.PARTICIPANT, f"{number:032x}")
-        address = class_address(code, path)
-        return (guesser.post(address, json={}) if path == "answer" else guesser.get(address)).status_code
+        guesser.cookies.set(access.PARTICIPANT, f"{number:032x}")
+        where = class_address(code, path)
+        return (guesser.post(where, json={}) if path == "answer" else guesser.get(where)).status_code
 
     assert [guess(live.code, number, "answer") for number in range(5)] == [400, 400, 400, 429, 429]
     codes = [guess(code, number, "state") for number, code in enumerate(["AAAAA"] * 4 + [live.code])]
@@ -154,11 +157,11 @@ def test_a_preview_of_the_link_is_no_participant(live) -> None:
 
 def test_a_teacher_who_starts_again_keeps_her_class(live, teaching) -> None:
     client = browser(teaching)
-    answer = client.post(routes.address("/class/start"), data={"back": "masks?mask-b=causal"}, follow_redirects=False)
+    answer = client.post(address("/class/start"), data={"back": "masks?mask-b=causal"}, follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (303, "/masks?mask-b=causal")
     assert "set-cookie" not in answer.headers
     live.end()
-    assert "set-cookie" in client.post(routes.address("/class/start"), follow_redirects=False).headers
+    assert "set-cookie" in client.post(address("/class/start"), follow_redirects=False).headers
 
 
 def test_a_vote_for_a_question_that_has_ended_is_refused_with_a_sentence(live) -> None:
@@ -171,10 +174,10 @@ def test_a_vote_for_a_question_that_has_ended_is_refused_with_a_sentence(live) -
 
 
 def test_a_nickname_is_short_and_plain_text(live) -> None:
-    phone, address = follower(live), class_address(live.code, "nickname")
-    answer = phone.post(address, json={"text": "a" * 10_000})
+    phone, where = follower(live), class_address(live.code, "nickname")
+    answer = phone.post(where, json={"text": "a" * 10_000})
     assert (answer.status_code, "at most 40 characters" in answer.text) == (400, True)
-    assert phone.post(address, json={"text": "<img src=x>"}).status_code == 200
+    assert phone.post(where, json={"text": "<img src=x>"}).status_code == 200
     assert [*live.nicknames().values()] == ["<img src=x>"]
     state = phone.get(class_address(live.code, "state"))
     assert state.headers["content-type"] == "application/json"
@@ -189,7 +192,7 @@ def test_what_is_no_json_object_is_refused_with_a_sentence(live, body) -> None:
 
 def test_what_is_too_large_or_from_another_site_is_refused(live) -> None:
     poll, phone = live.ask(text_question("Which?", ["A", "B"], "B")), follower(live)
-    assert phone.post(class_address(live.code, "answer"), content=b" " * (routes.LARGEST + 1)).status_code == 413
+    assert phone.post(class_address(live.code, "answer"), content=b" " * (access.LARGEST + 1)).status_code == 413
     assert vote(phone, live, poll, [0], headers={"origin": "https://elsewhere.example"}).status_code == 403
     assert live.poll().counts == (0,)
     assert vote(phone, live, poll, [0], headers={"origin": HOST}).status_code == 200
@@ -216,7 +219,7 @@ def test_the_server_deletes_a_class_when_its_hours_are_over(live, classes, tmp_p
 
     before = kept(tmp_path)
     monkeypatch.setattr(time, "time", lambda: now + 3600 * classes.hours - 60)
-    routes.delete_expired_classes()
+    server_classes.delete_expired_classes()
     assert kept(tmp_path) == before != [0, 0]
     monkeypatch.setattr(time, "time", lambda: now + 3600 * classes.hours + 60)
     asyncio.run(until([0, 0]))
@@ -230,3 +233,14 @@ def kept(folder) -> list[int]:
         return [connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("classes", "class_values")]
     finally:
         connection.close()
+
+
+def test_a_chart_that_is_asked_for_too_early_is_there_when_the_vote_has_ended(live) -> None:
+    live.ask(text_question("Which?", ["A", "B"], "B"))
+    phone, chart = follower(live), class_address(live.code, "chart/1-1-closed/0")
+    assert phone.get(chart).status_code == 404
+    live.close()
+    assert phone.get(chart).status_code == 200
+    assert phone.get(class_address(live.code, "chart/1-1-closed/9")).status_code == 404
+    live.dismiss()
+    assert phone.get(class_address(live.code, "chart/1-1-revealed/0")).status_code == 404

@@ -1,0 +1,162 @@
+"""Who may do what in a class, and how often: cookies, limits, and the answers to those who may not."""
+
+import json
+import re
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from attnviz import settings
+from attnviz.classroom.live_class import LiveClass
+from attnviz.classroom.store import StoreError, UnknownClass
+from attnviz.language import _
+from attnviz.ui import hosting
+from attnviz.ui.classroom import server_classes
+from attnviz.ui.classroom.rate_limit import RateLimit
+
+TEACHER, PARTICIPANT = "attnviz_teacher", "attnviz_participant"  # cookies
+LARGEST = 64 << 10  # bytes of a request
+POSTS = RateLimit(burst=30, per_second=5)  # of a participant, a teacher, or an address without either
+POSTS_OF_ADDRESS = RateLimit(burst=2_000, per_second=300)  # at which a whole school may be; cookies can be made up
+WRONG_CODES = RateLimit(burst=100, per_second=1)  # of an address, at which a whole school may be
+STARTS = RateLimit(burst=100, per_second=1 / 60)  # of an address
+
+
+class Refusal(Exception):
+    """A request that is refused, with a status and a sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def problem_response(problem: Exception) -> Response:
+    """Returns the answer to a request that went wrong: a sentence for the person at the screen."""
+    match problem:
+        case Refusal(status=status):
+            return PlainTextResponse(str(problem), status)
+        case UnknownClass():
+            return PlainTextResponse(str(problem), 404)
+        case StoreError():
+            return PlainTextResponse(str(problem), 503)
+        case json.JSONDecodeError() | UnicodeDecodeError() | RecursionError():
+            return PlainTextResponse(_("What was sent is not JSON."), 400)
+    return PlainTextResponse(str(problem), 400)
+
+
+def open_class(request: Request, code: str | None = None) -> LiveClass:
+    """Returns the class of a code, or of the address. Raises UnknownClass.
+
+    Raises Refusal if too many wrong codes have come from the address of somebody who is not in the class: right and
+    wrong codes get the same answer then.
+    """
+    client = _client(request)
+    try:
+        live = server_classes.classes().open(request.path_params["code"] if code is None else code)
+    except UnknownClass:
+        _check_rate(WRONG_CODES, client)
+        raise
+    if WRONG_CODES.is_spent(client) and not _is_in(live, request):
+        raise _too_often()
+    return live
+
+
+def check_post(request: Request) -> None:
+    """Raises Refusal for what another site's page has sent, and for too many posts."""
+    _check_rate(POSTS_OF_ADDRESS, _client(request))
+    _check_rate(POSTS, cookie_of_participant(request) or _cookie_of_teacher(request) or _client(request))
+    check_origin(request)
+
+
+def check_start(request: Request) -> None:
+    """Raises Refusal for too many classes from one address."""
+    _check_rate(STARTS, _client(request))
+
+
+def check_origin(request: Request) -> None:
+    """Raises Refusal for what a page of another site has sent."""
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        raise Refusal(403, _("Only pages of this app may send this."))
+
+
+async def read_body(request: Request) -> bytes:
+    """Returns what was sent. Raises Refusal if that is too much."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST:
+            raise Refusal(413, _("At most {size} KB may be sent.").format(size=LARGEST >> 10))
+    return body
+
+
+def cookie_of_participant(request: Request) -> str:
+    """Returns the participant of a browser; no text if it is none yet."""
+    name = request.cookies.get(PARTICIPANT, "")
+    return name if re.fullmatch(r"[0-9a-f]{32}", name) else ""
+
+
+def participant(request: Request) -> str:
+    """Returns the participant of a browser. Raises Refusal if it is none yet."""
+    if name := cookie_of_participant(request):
+        return name
+    raise Refusal(403, _("Open the page of the class first; your browser must keep its cookie."))
+
+
+def check_teacher(live: LiveClass, request: Request) -> None:
+    """Raises Refusal unless the teacher of a class asks."""
+    if not _is_teacher(live, request):
+        raise Refusal(403, _("Only who has started the class may do this."))
+
+
+def class_of_teacher(cookie: str) -> LiveClass | None:
+    """Returns the class of a teacher's cookie; None if there is none or it has ended. Raises StoreError."""
+    if not cookie:
+        return None
+    try:
+        live = server_classes.classes().open(cookie.partition(".")[0])
+        return live if live.is_teacher(_key(cookie, live.code)) else None
+    except UnknownClass:
+        return None
+
+
+def set_cookie(response: Response, name: str, value: str, path: str) -> None:
+    """Sets a cookie that a browser keeps as long as the server keeps a class."""
+    response.set_cookie(
+        name, value, max_age=round(settings.class_hours() * 3600), path=path, secure=hosting.has_tls(), httponly=True,
+        samesite="lax",
+    )  # fmt: skip
+
+
+def _is_in(live: LiveClass, request: Request) -> bool:
+    name = cookie_of_participant(request)
+    return bool(name and live.has_joined(name)) or _is_teacher(live, request)
+
+
+def _is_teacher(live: LiveClass, request: Request) -> bool:
+    return live.is_teacher(_key(request.cookies.get(TEACHER, ""), live.code))
+
+
+def _key(cookie: str, code: str) -> str:
+    """The key of a teacher's cookie, if it is of this class."""
+    owner, _dot, key = cookie.partition(".")
+    return key if owner == code else ""
+
+
+def _cookie_of_teacher(request: Request) -> str:
+    """A teacher's cookie, no longer than one is; it may be of no class."""
+    return request.cookies.get(TEACHER, "")[:64]
+
+
+def _client(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _check_rate(limit: RateLimit, name: str) -> None:
+    if not limit.take(name):
+        raise _too_often()
+
+
+def _too_often() -> Refusal:
+    return Refusal(429, _("That is too often. Wait a minute, and try again."))
