@@ -94,3 +94,7 @@ def test_a_lecture_at_one_address_is_not_limited_and_a_flood_is(proxy: str) -> N
     assert votes == {200: 200}
     assert starts[200] >= 41
     assert starts[429] > 0
+
+
+def test_the_entrance_of_classes_is_reached(proxy: str) -> None:
+    assert [ask(proxy, path) for path in ("/class", "/class?code=K7M2Q", "/class/K7M2Q")] == [200, 200, 200]
