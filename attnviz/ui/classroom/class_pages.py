@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import parse_qs, quote
 
+import streamlit as st
 from anyio import to_thread
 from markupsafe import Markup
 from starlette.requests import Request
@@ -24,6 +25,10 @@ from attnviz.ui.classroom.states import class_address
 from attnviz.ui.html import translated
 
 _FOLDER = Path(__file__).parent
+_FONT = (
+    '<style>@font-face {{ font-family: "Source Sans"; font-weight: 100 900; font-display: swap; '
+    'src: url("{}") format("woff2") }}</style>'
+)
 
 
 def entrance_page(request: Request) -> Response:
@@ -104,4 +109,11 @@ def _icon() -> str:
 @cache
 def _head() -> Markup:
     css = "".join((_FOLDER / name).read_text(encoding="utf-8") for name in ("classroom.css", "pages.css"))
-    return styles.style_element() + Markup("<style>{}</style>").format(Markup(scripts.component_styles() + css))  # noqa: S704
+    rules = Markup("<style>{}</style>").format(Markup(scripts.component_styles() + css))  # noqa: S704
+    return styles.style_element() + _font() + rules
+
+
+def _font() -> Markup:
+    """The font of the app, from Streamlit's own files; nothing if they have another one."""
+    files = (Path(st.__file__).parent / "static" / "static" / "media").glob("SourceSansVF-Upright*.woff2")
+    return Markup("").join(Markup(_FONT).format(address(f"/static/media/{file.name}")) for file in files)  # noqa: S704
