@@ -32,6 +32,8 @@ def follow_history(kept: Mapping[str, str]) -> None:
         linked = parse_qs(context.query_string, keep_blank_values=True)
         linked = {**{name: [value] for name, value in kept.items()}, **linked}
         for name in linked.keys() - {*parameters}:
+            if binding := parameters.get_binding_for_param(name):  # of the run before
+                parameters.unbind_widget(binding.widget_id)
             parameters[name] = linked[name]
         parameters.set_initial_query_params(urlencode(linked, doseq=True))
 

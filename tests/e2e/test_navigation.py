@@ -133,6 +133,18 @@ def test_a_link_in_place_changes_the_picture_of_the_same_page(masks: Masks) -> N
     expect(page.locator(".attnviz-mistake")).to_have_count(0)
 
 
+def test_a_link_in_place_keeps_the_language_of_the_link_before(lookup: Lookup) -> None:
+    page = lookup.page
+    page.goto(f"{lookup.address}/lookup?lang=de&lesson=de-03-aehnlichkeiten")
+    page.get_by_role("link", name="Weiter →").click()
+    expect(page.locator(".attnviz-ask")).to_contain_text("√2")
+    lookup.expect_in_link("lang", "de")
+    lookup.settled()
+    page.go_back()
+    expect(page.locator(".attnviz-ask")).to_contain_text("Das Skalarprodukt")
+    lookup.expect_in_link("lang", "de")
+
+
 def test_back_on_steps_leads_to_the_stage_before(explore: Explore) -> None:
     explore.page.goto(f"{explore.address}/steps")
     stage = explore.page.locator(".attnviz-matrices")
