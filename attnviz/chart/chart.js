@@ -134,7 +134,7 @@ export class Chart {
       await load(header.plotly);
       if (controller.isOverview && !this.isWired) await idle();
       if (run !== this.runs) return;
-      await this.graph.draw(header.figure.data, layout);
+      await this.graph.draw(this.#traces(header), layout);
       if (run !== this.runs) return;
       this.#wire();
       this.drawn = true;
@@ -228,6 +228,14 @@ export class Chart {
     this.hint = header.hint + (header.views && layout.dragmode ? ` ${_("Drag, or Ctrl and wheel, to zoom.")}` : "");
     controller.arrange(layout);
     return layout;
+  }
+
+  /**
+   * The traces of a figure, with the letters of a presentation.
+   * @param {import("./types").Header} header
+   */
+  #traces({ figure }) {
+    return figure.data.map((trace) => (trace.textfont ? { ...trace, textfont: { size: Math.max(trace.textfont.size, this.smallest) } } : trace));
   }
 
   #wire() {

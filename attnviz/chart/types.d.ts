@@ -98,7 +98,7 @@ export interface Layout {
   [name: string]: unknown;
 }
 export interface Figure {
-  data: { x?: Row; y?: Row; z?: Row[]; [name: string]: unknown }[];
+  data: { x?: Row; y?: Row; z?: Row[]; textfont?: { size: number }; [name: string]: unknown }[];
   layout: Layout;
 }
 export interface Header {

@@ -7,14 +7,14 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from attnviz.figures.chart_spec import Chart, PlainSpec, PointsSpec
-from attnviz.figures.sentences import label
+from attnviz.figures.sentences import label, label_lines
 from attnviz.figures.themes import light_figure
 from attnviz.formatting import visible
 from attnviz.language import _
 
 MOST = 32  # keys that fit side by side with their names
 NUMBERED = 18  # bars, of which each has room for its number
-LARGE = 16  # pixels of letters
+LARGE, LEAST = 16, 10  # pixels of letters
 BEFORE, AFTER, NEGATIVE = "#868e96", "#1c7ed6", "#e8590c"  # seen on both themes
 
 
@@ -43,8 +43,11 @@ def bars(
     return Chart(figure, spec)
 
 
-def share_bars(series: Mapping[str, Float[np.ndarray, " options"]], options: Sequence[str]) -> Chart[PointsSpec]:
-    """Draws a bar for each option and each of at most 3 series of shares, which the legend names.
+def share_bars(
+    series: Mapping[str, Float[np.ndarray, " options"]], options: Sequence[str], truth: str = ""
+) -> Chart[PointsSpec]:
+    """Draws a bar for each option and each series of shares, which the legend names: one or two votes and the truth, if
+    `truth` names one of the series.
 
     Of more than MOST options those are drawn that have the largest shares, in their order.
 
@@ -54,8 +57,9 @@ def share_bars(series: Mapping[str, Float[np.ndarray, " options"]], options: Seq
     """
     largest = np.max([*series.values()], axis=0)
     positions = np.sort(np.argsort(-largest, kind="stable")[:MOST])
-    colors = (BEFORE, AFTER, NEGATIVE) if len(series) > 2 else (BEFORE, AFTER) if len(series) > 1 else (AFTER,)
-    drawn = {name: (shares[positions], color) for (name, shares), color in zip(series.items(), colors, strict=True)}
+    votes = [name for name in series if name != truth]
+    colors = dict(zip(votes, (BEFORE, AFTER)[-len(votes) :], strict=True)) | {truth: NEGATIVE}
+    drawn = {name: (shares[positions], colors[name]) for name, shares in series.items()}
     sentences = tuple(
         f"{visible(options[i])}: "
         + ", ".join(f"{name} {shares[i]:.0%}".replace("%", " %") for name, shares in series.items())
@@ -63,11 +67,13 @@ def share_bars(series: Mapping[str, Float[np.ndarray, " options"]], options: Seq
     )
     figure = _grouped(drawn, [options[i] for i in positions], _("share"))
     figure.update_layout(legend_font_size=LARGE, xaxis_tickfont_size=LARGE, yaxis_tickformat=".0%")
+    figure.update_xaxes(ticktext=[label_lines(options[i]) for i in positions])
     if len(positions) * len(series) <= NUMBERED:  # the numbers stand on the bars, for the last row of a lecture hall
         for trace in figure.data:
             trace.text = [f"{share:.0%}" if share >= 0.005 else "" for share in trace.y]
         figure.update_traces(textposition="outside", textfont_size=LARGE, cliponaxis=False)
         figure.update_layout(yaxis={"visible": False, "range": [0, 1.15 * max(float(largest.max()), 0.01)]})
+        figure.update_layout(uniformtext={"minsize": LEAST, "mode": "hide"})  # on a phone many bars have no room
     return Chart(figure, PointsSpec(sentences, bars=True))
 
 

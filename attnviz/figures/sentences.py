@@ -1,6 +1,7 @@
 """Sentences about cells, and labels of tokens."""
 
 from dataclasses import dataclass
+from textwrap import wrap
 
 from attnviz.formatting import number, visible
 from attnviz.language import N_, _
@@ -62,4 +63,18 @@ def label(token: str) -> str:
     parts = (
         one if len(one) <= LONGEST_LABEL else f"{one[: LONGEST_LABEL - 1]}…" for one in visible(token).split(ARROW)
     )
-    return ARROW.join(parts).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _escaped(ARROW.join(parts))
+
+
+def label_lines(text: str) -> str:
+    """Returns a text of several words as the label of an axis, in at most three lines.
+
+    Example:
+        >>> label_lines("It stays as it is")
+        'It stays as it<br>is'
+    """
+    return "<br>".join(map(_escaped, wrap(visible(text), LONGEST_LABEL, max_lines=3, placeholder="…")))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -65,6 +65,7 @@ def test_a_class_goes_through_a_lesson_with_two_votes_and_a_server_that_is_kille
         others[0].vote(2)
         teacher.expect_answers(2, 5)
         teacher.press("Reveal")
+        expect(first.results).to_contain_text("How does the weight of “cat” change?")
         expect(first.results).to_contain_text("Your answer was right.")
         teacher.press("Done")
 

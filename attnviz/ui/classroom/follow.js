@@ -32,7 +32,8 @@ class Follower {
     this.question = part("question");
     this.results = new ResultView();
     this.results.html = page.components.attnviz_chart.html;
-    part("results").append(this.results.root);
+    this.asked = element("h2");
+    part("results").append(this.asked, this.results.root);
     this.outcome = part("results");
     this.waiting = part("waiting");
     this.view = new PageView(part("contents"), page.components);
@@ -67,6 +68,7 @@ class Follower {
 
   /** @param {State} state */
   async #draw(state) {
+    this.asked.textContent = state.poll?.question.ask ?? "";
     await this.results.show(state.result && { ...state.result, sentences: [...state.result.sentences, ...(state.distance ? [state.distance] : [])] });
     const hides = state.poll?.question.hides && state.poll.phase !== "revealed";
     this.view.root.hidden = Boolean(hides);

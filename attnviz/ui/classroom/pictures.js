@@ -103,7 +103,9 @@ export class ResultView {
 
   html = ""; // of a chart
 
-  constructor() {
+  /** @param {number} share of the window's height that charts have at least */
+  constructor(share = 0) {
+    this.share = share;
     this.root = element("div", "class-result");
   }
 
@@ -124,7 +126,7 @@ export class ResultView {
     const charts = element("div", "class-charts");
     charts.append(...places.map(({ holder }) => holder));
     this.root.replaceChildren(...sentences, charts);
-    await Promise.all(places.map(({ chart }, i) => load(chart, wanted[i].address)));
+    await Promise.all(places.map(({ chart }, i) => load(chart, wanted[i].address, this.share * window.innerHeight)));
   }
 
   /** @param {string} title */
@@ -142,13 +144,14 @@ export class ResultView {
   }
 }
 
-/** @param {Chart} chart @param {string} address */
-async function load(chart, address) {
+/** @param {Chart} chart @param {string} address @param {number} least height in pixels */
+async function load(chart, address, least) {
   if (chart.header) return;
   const response = await fetch(address);
   if (response.status === 404) return; // there is a newer one
   if (!response.ok) throw new Error(await response.text());
-  chart.show(unpack(new Uint8Array(await response.arrayBuffer())));
+  const header = unpack(new Uint8Array(await response.arrayBuffer()));
+  chart.show({ ...header, height: Math.max(header.height, least) });
 }
 
 /**

@@ -34,7 +34,7 @@ def result_charts(results: Results, *, revealed: bool) -> list[tuple[str, Chart[
     if revealed and question.truth:
         shares[_(TRUTH)] = np.array(question.truth).reshape(len(question.rows), len(question.columns))
     if len(question.rows) == 1:
-        return [("", share_bars({name: one.ravel() for name, one in shares.items()}, question.columns))]
+        return [("", share_bars({name: one.ravel() for name, one in shares.items()}, question.columns, _(TRUTH)))]
     return [(name, _grid(results, one)) for name, one in shares.items()]
 
 

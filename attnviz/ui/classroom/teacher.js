@@ -28,7 +28,7 @@ export class TeacherPanel {
   /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
-    this.results = new ResultView();
+    this.results = new ResultView(0.42);
     this.poll = element("section", "class-poll");
     this.count = element("p", "class-count");
     this.meter = element("progress");
