@@ -250,6 +250,11 @@ def test_a_lesson_that_no_link_has_can_be_continued_when_another_was_opened() ->
     assert "Continue it" not in [button.label for button in app.button]
 
 
+def test_a_new_lesson_is_in_the_language_of_the_visitor() -> None:
+    app = healthy(open_page("lessons", write="new", lang="de"))
+    assert 'language = "de"' in app.text_area(key=TEXT).value
+
+
 def test_a_field_shows_all_that_the_file_has() -> None:
     app = editor(LESSON.name)
     answer = "One word and another. " * 300

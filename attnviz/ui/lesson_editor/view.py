@@ -8,7 +8,7 @@ import re
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import N_, _, plural
+from attnviz.language import ENGLISH, N_, _, current_language, plural
 from attnviz.lessons.lesson_files import LARGEST, Lesson, decode, parse_lesson, parse_table
 from attnviz.lessons.lesson_tables import NEW_LESSON, can_be_edited
 from attnviz.lessons.lesson_text import IN_LINK, lesson_text, table_text, text_in_link
@@ -72,13 +72,13 @@ def _draft(notes: DeltaGenerator) -> Draft:
         return lesson_draft.begin(_opened_text(lesson_draft.linked_name()))
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
-    return draft or lesson_draft.begin(table_text(NEW_LESSON))
+    return draft or lesson_draft.begin(_new_text())
 
 
 def _opened_text(name: str) -> str:
     """Returns the text that a link opens: an empty lesson, a file's or its own. Raises ValueError if it has none."""
     if name == NEW:
-        return table_text(NEW_LESSON)
+        return _new_text()
     if name == IN_SESSION:
         return lesson_draft.session_text()
     if name.startswith(IN_LINK):
@@ -87,6 +87,12 @@ def _opened_text(name: str) -> str:
     if name not in files:
         raise ValueError(_("There is no lesson “{name}” to copy.").format(name=f"{name:.60}"))
     return lesson_text(files[name])
+
+
+def _new_text() -> str:
+    """Returns an empty lesson, in the language of the visitor."""
+    code = current_language()
+    return table_text(NEW_LESSON if code == ENGLISH else {"language": code, **NEW_LESSON})
 
 
 def _read(draft: Draft) -> tuple[Lesson | None, str]:
