@@ -61,16 +61,19 @@ class StaticFileCache:
             return
         start: Message = {}
         parts: list[bytes] = []
+        is_whole = False
 
         async def send_and_copy(message: Message) -> None:
+            nonlocal is_whole
             if message["type"] == "http.response.start":
                 start.update(message)
             elif _is_immutable(start):
                 parts.append(message.get("body", b""))
+                is_whole = not message.get("more_body", False)  # nothing more comes for a browser that has gone
             await send(message)
 
         await self.app(scope, receive, send_and_copy)
-        if parts and sum(map(len, parts)) + sum(len(body) for _, body in self.files.values()) <= CACHE_BYTES:
+        if is_whole and sum(map(len, parts)) + sum(len(body) for _, body in self.files.values()) <= CACHE_BYTES:
             self.files[path] = await to_thread.run_sync(_compressed, Headers(raw=start["headers"]), b"".join(parts))
 
 

@@ -1,12 +1,17 @@
 """What a server answers to other hosts and addresses."""
 
+import gzip
+import socket
+import struct
 import subprocess
 import sys
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
+import streamlit
 
 from tests.support.browser import ROOT, serving
 
@@ -59,3 +64,19 @@ def test_a_hosted_instance_keeps_its_metrics_and_its_visitors_to_https(
 def test_no_script_is_made_of_text(address: str) -> None:
     """That no page needs it is seen in the other tests, in which a browser may say nothing of a refused script."""
     assert "'unsafe-eval'" not in answer(address, "/").headers["content-security-policy"]
+
+
+def test_a_browser_that_goes_in_the_middle_of_a_file_leaves_it_whole_for_others(address: str) -> None:
+    scripts = (Path(streamlit.__file__).parent / "static" / "static" / "js").glob("*.js")
+    url = urlsplit(address)
+    for file in sorted(scripts, key=lambda file: file.stat().st_size)[-20:]:
+        path = f"/static/js/{file.name}"
+        with socket.create_connection((url.hostname, url.port), 20) as browser:
+            browser.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # it resets the connection
+            browser.sendall(f"GET {path} HTTP/1.1\r\nHost: {url.netloc}\r\nAccept-Encoding: gzip\r\n\r\n".encode())
+            assert browser.recv(1000).startswith(b"HTTP/1.1 200")
+        for _ in range(2):  # at the latest the second one comes from the cache
+            with urlopen(Request(f"{address}{path}", headers={"Accept-Encoding": "gzip"}), timeout=60) as response:
+                content = response.read()
+                is_zipped = response.headers["content-encoding"] == "gzip"
+            assert (gzip.decompress(content) if is_zipped else content) == file.read_bytes()
