@@ -30,7 +30,7 @@ from attnviz.ui.static_files import PageElements, StaticFileCache, disable_nagle
 
 try:
     hosting.check_settings()
-except ValueError as error:
+except (ValueError, ImportError) as error:
     sys.exit(f"attnviz does not start. {error}")
 set_option("server.maxUploadSize", settings.upload_bytes() // settings.MB)
 if not hosting.is_local():

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 from attnviz.app_files import PAGES
 from attnviz.classroom.question import Answer, Question, parse_answer
 from attnviz.classroom.results import Results, measure_results
-from attnviz.classroom.store import Changed, Expectation, Store, TooMany, UnknownClass, Values, Versions
+from attnviz.classroom.store import LARGEST_VALUE, Changed, Expectation, Store, TooMany, UnknownClass, Values, Versions
 from attnviz.formatting import grouped, quoted
 from attnviz.language import N_, _
 
@@ -32,7 +32,6 @@ LONGEST_LINK = 8_000
 NICKNAME_TOO_LONG = N_("A nickname has at most {most} characters; this one has {count}.")
 MESSAGE_TOO_LONG = N_("A question has at most {most} characters; this one has {count}.")
 LONGEST_TITLE = 200
-LARGEST_PICTURE = 8 << 20  # bytes
 TRIES = 50  # of a change that another one overtakes
 NONE, OPEN, CLOSED, REVEALED = "none", "open", "closed", "revealed"  # phases of a poll
 CLASS, PICTURE, QUESTIONS, PARTICIPANTS, NICKNAMES, MESSAGES = (
@@ -71,12 +70,12 @@ class View:
                     most=LONGEST_TITLE, count=grouped(len(self.title))
                 )
             )
-        if len(self.picture) > LARGEST_PICTURE:
+        if len(self.picture) > LARGEST_VALUE:
             raise ValueError(
                 _(
                     "This picture has {size} MB; a class can follow pictures of up to {most} MB. Show fewer heads or a "
                     "shorter text."
-                ).format(size=len(self.picture) >> 20, most=LARGEST_PICTURE >> 20)
+                ).format(size=len(self.picture) >> 20, most=LARGEST_VALUE >> 20)
             )
 
 

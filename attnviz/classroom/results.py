@@ -44,13 +44,6 @@ class Results:
     def last(self) -> RoundResults:
         return self.rounds[-1]
 
-    @property
-    def change(self) -> float | None:
-        """The median distance of the second vote minus that of the first; None unless both have one."""
-        if len(self.rounds) < 2 or self.rounds[0].distance is None or self.rounds[1].distance is None:
-            return None
-        return self.rounds[1].distance - self.rounds[0].distance
-
     def sentences(self, *, with_truth: bool = True) -> tuple[str, ...]:
         """Returns what the projector says; without the truth only how many have answered."""
         last = self.last

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from attnviz import settings
+from attnviz.classroom.stores import open_store
 from attnviz.formatting import quoted
 from attnviz.models.hub import allowed_models
 
@@ -42,6 +43,7 @@ def check_settings() -> None:
         *(settings.upload_bytes, settings.unpacked_bytes, settings.all_uploads_bytes, settings.model_bytes),
         *(settings.kept_models, settings.has_tls_proxy, allowed_models, settings.embedding_sites),
         *(settings.log_style, settings.metrics_port, settings.metrics_address, settings.class_hours),
+        lambda: open_store(settings.class_store()),
     ):
         setting()
     hosts = st.get_option("server.allowedHosts")

@@ -100,6 +100,11 @@ def test_only_an_app_without_a_name_or_an_address_for_others_is_local(options: d
         ("ATTNVIZ_METRICS_ADDRESS", "host", "ATTNVIZ_METRICS_ADDRESS must be an address such as 127.0.0.1; it is"),
         ("ATTNVIZ_MODELS", "org/a, /home", "“/home” is no id"),
         ("ATTNVIZ_MODELS", "*, org/a", "“*” is no id"),
+        (
+            "ATTNVIZ_CLASS_STORE",
+            "ftp://host",
+            "ATTNVIZ_CLASS_STORE must be a path, sqlite:///path or redis://host:port",
+        ),
         ("ATTNVIZ_HOST", "1", "There is no setting “ATTNVIZ_HOST”. The settings are ATTNVIZ_HOSTED, ATTNVIZ_TLS, "),
     ],
 )

@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from attnviz.classroom.live_class import LiveClass, View
-from attnviz.classroom.store import StoreError, UnknownClass
+from attnviz.classroom.store import LARGEST_VALUE, StoreError, UnknownClass
 from attnviz.language import _, current_language
 from attnviz.ui import hosting, presentation, quantities, scripts
 from attnviz.ui.addresses import FIRST_PAGE, address
@@ -28,7 +28,6 @@ from attnviz.ui.page_runs import PageEnd
 from attnviz.ui.request_language import KEY
 
 _LOGGER = logging.getLogger(__name__)
-LARGEST = 8 << 20  # bytes of what a page has drawn
 _DRAWN = "page of the class"  # in the session of a teacher
 
 
@@ -98,7 +97,7 @@ def start_button(page: str) -> Markup:
 
 def _publish(live: LiveClass, drawn: _Drawn) -> None:
     contents = drawn.recorder.contents()
-    if len(contents) > LARGEST:
+    if len(contents) > LARGEST_VALUE:
         contents = compressed([{"kind": "text", "text": _("This page is too large for phones: look at the screen.")}])
     try:
         view = View(_link(drawn.page), drawn.title, contents)
