@@ -65,8 +65,11 @@ def test_a_lesson_from_its_first_word_to_paper(browser: Browser, address: str, t
         expect(editor.verdict).to_have_text("A whole lesson, with 1 question.")
         app.settled()
         editor.file.fill((editor.file.input_value()) + "tap = 1\n")
+        preview = page.get_by_role("link", name="Preview", exact=True)
+        before = preview.get_attribute("href") or ""
         editor.file.press("Control+Enter")
-        page.get_by_role("link", name="Preview", exact=True).click()
+        expect(preview).not_to_have_attribute("href", before)
+        preview.click()
 
         expect(editor.strip.locator(".attnviz-ask")).to_have_text("Wohin schaut „it“ am meisten?")
         expect(editor.strip.locator(".attnviz-ask")).to_have_attribute("lang", "de")
