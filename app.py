@@ -79,6 +79,7 @@ class SecurityHeaders:
 async def lifespan(app: st.App) -> AsyncIterator[None]:
     """Loads the pages, the default model and its example before the first visitor; frees memory afterwards."""
     disable_nagle()
+    housekeeping.limit_arenas()
     transformers.logging.disable_progress_bar()
     housekeeping.load_example()
     housekeeping.import_pages()

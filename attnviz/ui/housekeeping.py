@@ -19,6 +19,7 @@ from attnviz.ui.classroom.server_classes import delete_expired_classes
 
 EVERY = 5.0  # seconds
 EVERY_CLASS = 600.0  # seconds between two looks for classes whose hours are over
+ARENAS, M_ARENA_MAX = 2, -8  # the parameter of mallopt, in malloc.h
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -77,6 +78,14 @@ def free_results() -> None:
     if is_installed():
         minilm().forget_examples()
     load_example()
+
+
+def limit_arenas() -> None:
+    """Lets all threads share a few arenas of the C library, where that can be set (glibc): an arena keeps what its
+    threads have freed, and every run of a page has a thread of its own."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt:
+        mallopt(M_ARENA_MAX, ARENAS)
 
 
 def return_memory() -> None:

@@ -2,8 +2,8 @@
 
 A visitor is a websocket client without a browser. It opens the page, thinks for 0 to 5 seconds, uses one control of
 the page, waits for the end of the run, and begins anew. Then all leave, and the memory of the server is watched for
-two minutes. `python -m tests.bench.load --minutes 10 100` takes other numbers of visitors, at most 100; only servers
-of its own, on this machine, are visited.
+two minutes. `python -m tests.bench.load --minutes 10 100` takes other numbers of visitors, at most 100, and
+`--replicas 2` divides them between several servers; only servers of its own, on this machine, are visited.
 """
 
 import asyncio
@@ -16,7 +16,9 @@ import traceback
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
 from attnviz.app_files import ASSETS
@@ -36,22 +38,31 @@ PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
-class Process:
-    """The server's process, as the system sees it."""
+class Replicas:
+    """Servers on this machine, and their processes as the system sees them."""
 
-    number: int
+    addresses: list[str]
+    processes: list[int]
 
     @property
     def cpu_seconds(self) -> float:
-        """The processor time that it has taken."""
-        after_name = Path(f"/proc/{self.number}/stat").read_text().rpartition(")")[2].split()
-        return (int(after_name[11]) + int(after_name[12])) / PER_SECOND
+        """The processor time that they have taken."""
+        after_names = (Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split() for one in self.processes)
+        return sum(int(after[11]) + int(after[12]) for after in after_names) / PER_SECOND
 
     @property
     def memory(self) -> float:
-        """Its memory in MB; what it shares with others counts in parts."""
-        lines = Path(f"/proc/{self.number}/smaps_rollup").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+        """Their memory in MB; what they share with others counts in parts."""
+        lines = (line for one in self.processes for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines())
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+@contextmanager
+def replicas(folder: Path, count: int) -> Iterator[Replicas]:
+    """So many servers of the app, which end with the block."""
+    with ExitStack() as stack:
+        served = [stack.enter_context(serving_process(folder / f"log {number}")) for number in range(count)]
+        yield Replicas([address for address, _ in served], [process for _, process in served])
 
 
 @dataclass
@@ -86,7 +97,7 @@ class Figures:
         return after[0] - self.left_at if after else float("inf")
 
 
-def load(counts: Sequence[int] = VISITORS, minutes: float = MINUTES) -> None:
+def load(counts: Sequence[int] = VISITORS, minutes: float = MINUTES, servers: int = 1) -> None:
     """Prints the times of the runs, the errors, the processor time and the memory, for several numbers of visitors."""
     from tests.bench.__main__ import table
 
@@ -94,10 +105,9 @@ def load(counts: Sequence[int] = VISITORS, minutes: float = MINUTES) -> None:
                "MB left", "s to back")  # fmt: skip
     print(f"Load of the machine: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores.")
     table(f"Visitors who think for 0 to {THINKING:.0f} seconds, for {minutes:g} minutes", columns)
-    with tempfile.TemporaryDirectory() as folder:
-        for count in counts:
-            with serving_process(Path(folder) / f"log {count}") as (address, process):
-                figures = asyncio.run(measure(address, Process(process), count, 60 * minutes))
+    for count in counts:
+        with tempfile.TemporaryDirectory() as folder, replicas(Path(folder), servers) as visited:
+            figures = asyncio.run(measure(visited, count, 60 * minutes))
             p95 = statistics.quantiles(figures.seconds, n=20, method="inclusive")[-1]
             at_end = [memory for when, memory in figures.memory if when <= figures.left_at][-1]
             row = (
@@ -111,25 +121,27 @@ def load(counts: Sequence[int] = VISITORS, minutes: float = MINUTES) -> None:
                 print(f"  {times} × {error}")
 
 
-async def measure(address: str, process: Process, count: int, seconds: float, leaving: float = LEAVING) -> Figures:
+async def measure(visited: Replicas, count: int, seconds: float, leaving: float = LEAVING) -> Figures:
     """Returns what was measured of so many visitors for so many seconds, and after they have left."""
     figures = Figures()
-    await visitor(address, random.Random(count), 0, Figures())  # loads the model
+    for address in visited.addresses:
+        await visitor(address, random.Random(count), 0, Figures())  # loads the model
     await asyncio.sleep(1)
-    figures.before, cpu, start = process.memory, process.cpu_seconds, time.perf_counter()
+    figures.before, cpu, start = visited.memory, visited.cpu_seconds, time.perf_counter()
 
     async def watch() -> None:
         while True:
-            figures.memory.append((time.perf_counter() - start, process.memory))
+            figures.memory.append((time.perf_counter() - start, visited.memory))
             await asyncio.sleep(EVERY)
 
     watching = asyncio.create_task(watch())
-    await asyncio.gather(*(visitor(address, random.Random(number), seconds, figures) for number in range(count)))
-    figures.cpu_seconds = process.cpu_seconds - cpu
+    addresses = cycle(visited.addresses)
+    await asyncio.gather(*(visitor(next(addresses), random.Random(one), seconds, figures) for one in range(count)))
+    figures.cpu_seconds = visited.cpu_seconds - cpu
     figures.left_at = time.perf_counter() - start
     while time.perf_counter() - start < figures.left_at + leaving and figures.seconds_until_back == float("inf"):
         await asyncio.sleep(EVERY)
-    figures.memory.append((time.perf_counter() - start, process.memory))
+    figures.memory.append((time.perf_counter() - start, visited.memory))
     watching.cancel()
     return figures
 
@@ -212,7 +224,8 @@ if __name__ == "__main__":
     parser = ArgumentParser("python -m tests.bench.load", description="Measures many visitors of Explore at once.")
     parser.add_argument("visitors", type=int, nargs="*", default=VISITORS, help=f"at most {MOST_VISITORS}")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="of each visit")
+    parser.add_argument("--replicas", type=int, default=1, help="servers between which the visitors are divided")
     chosen = parser.parse_args()
     if max(chosen.visitors) > MOST_VISITORS:
         parser.error(f"at most {MOST_VISITORS} visitors")
-    load(chosen.visitors, chosen.minutes)
+    load(chosen.visitors, chosen.minutes, chosen.replicas)
