@@ -27,6 +27,7 @@ from tests.support.visitor import Visitor, visit
 
 VISITORS, MOST_VISITORS = (1, 30, 100), 100
 MINUTES, THINKING = 1.0, 5.0
+FIRST, FORGOTTEN = 20.0, 60.0  # seconds of the visitor before them, and until its session has ended
 LEAVING = 120.0  # seconds for which the memory is watched after all have left
 EVERY = 2.0  # seconds between two looks at the memory
 BACK = 1.1  # the memory is back when it is within this of what it was before the visitors
@@ -124,9 +125,10 @@ def load(counts: Sequence[int] = VISITORS, minutes: float = MINUTES, servers: in
 async def measure(visited: Replicas, count: int, seconds: float, leaving: float = LEAVING) -> Figures:
     """Returns what was measured of so many visitors for so many seconds, and after they have left."""
     figures = Figures()
-    for address in visited.addresses:
-        await visitor(address, random.Random(count), 0, Figures())  # loads the model
-    await asyncio.sleep(1)
+    # One before them uses what is loaded once, and is forgotten.
+    first = (visitor(address, random.Random(count), FIRST, Figures(), 0.2) for address in visited.addresses)
+    await asyncio.gather(*first)
+    await asyncio.sleep(FORGOTTEN)
     figures.before, cpu, start = visited.memory, visited.cpu_seconds, time.perf_counter()
 
     async def watch() -> None:
@@ -146,17 +148,19 @@ async def measure(visited: Replicas, count: int, seconds: float, leaving: float 
     return figures
 
 
-async def visitor(address: str, chance: random.Random, seconds: float, figures: Figures) -> None:
-    """Visits Explore for so many seconds. After an error it comes again."""
+async def visitor(
+    address: str, chance: random.Random, seconds: float, figures: Figures, thinking: float = THINKING
+) -> None:
+    """Visits Explore for so many seconds, thinking up to so many between two clicks. After an error it comes again."""
     end = time.perf_counter() + seconds
-    await asyncio.sleep(chance.uniform(0, min(seconds, THINKING)))
+    await asyncio.sleep(chance.uniform(0, min(seconds, thinking)))
     while True:
         control = ("", "open")
         try:
             async with visit(address, "explore") as one:
                 await one.run()
                 figures.opened += 1
-                for pause in _pauses(chance, end):
+                for pause in _pauses(chance, end, thinking):
                     await asyncio.sleep(pause)
                     control = choose(one, chance)
                     figures.used[control[1]] += 1
@@ -215,8 +219,8 @@ async def act(one: Visitor, control: tuple[str, str], chance: random.Random) -> 
             await one.upload(label, SAMPLE)
 
 
-def _pauses(chance: random.Random, end: float) -> Iterator[float]:
-    while time.perf_counter() + (pause := chance.uniform(0, THINKING)) < end:
+def _pauses(chance: random.Random, end: float, thinking: float) -> Iterator[float]:
+    while time.perf_counter() + (pause := chance.uniform(0, thinking)) < end:
         yield pause
 
 
