@@ -1,5 +1,8 @@
 /** Links between the pages of the app, which open without loading the app anew. */
 
+const TYPED = "textarea, input[type=text], input[type=number]"; // Streamlit sends their texts when they are left
+const STARTS = 500, RUNS = 5000; // milliseconds until a run begins, and until it has ended
+
 /** Returns the address of a link to a page of the app that a click opens in this tab, or null.
  * @param {HTMLAnchorElement} link
  * @param {Location} location */
@@ -30,10 +33,40 @@ export function openPage(window, address) {
   window.dispatchEvent(new PopStateEvent("popstate"));
 }
 
-/** Opens links to pages in place, unless a key or another button asks for a tab of their own.
+/** Waits until a condition holds, for at most so many milliseconds.
+ * @param {() => boolean} holds
+ * @param {number} most */
+async function until(holds, most) {
+  const end = performance.now() + most;
+  while (!holds() && performance.now() < end) await new Promise(requestAnimationFrame);
+}
+
+/** Waits for the run of the page that a field has begun, and returns where a link leads after it.
+ * @param {Document} document
+ * @param {HTMLAnchorElement} link */
+async function addressAfterRun(document, link) {
+  const same = () => [...document.querySelectorAll("a")].filter(one => one.textContent === link.textContent);
+  const place = same().indexOf(link);
+  const app = /** @type {HTMLElement | null} */ (document.querySelector("[data-testid=stApp]"));
+  const runs = () => app?.dataset.testScriptState === "running";
+  await until(runs, STARTS);
+  await until(() => !runs(), RUNS);
+  await new Promise(requestAnimationFrame);
+  const now = link.isConnected ? link : same()[place];
+  return now ? pageOf(now, document.location) : null;
+}
+
+/** Opens links to pages in place, unless a key or another button asks for a tab of their own. What was typed into a field
+ * that the click leaves is in the state of the page that opens.
  * @param {Window} window */
 export function openLinksInPlace(window) {
-  window.addEventListener("click", event => {
+  let isTyped = false, leftAt = -Infinity;
+  window.addEventListener("input", event => isTyped ||= event.target instanceof Element && event.target.matches(TYPED), true);
+  window.addEventListener("focusout", () => {
+    if (isTyped) leftAt = performance.now();
+    isTyped = false;
+  }, true);
+  window.addEventListener("click", async event => {
     if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     const link = event.target instanceof Element ? event.target.closest("a") : null;
     const translated = link && inLanguage(link, window.location);
@@ -45,6 +78,7 @@ export function openLinksInPlace(window) {
     const address = link && pageOf(link, window.location);
     if (!address) return;
     event.preventDefault();
-    openPage(window, address);
+    const isFresh = performance.now() - leftAt < STARTS;
+    openPage(window, (isFresh && (await addressAfterRun(window.document, link))) || address);
   });
 }
