@@ -186,7 +186,7 @@ TABS = ("look", "part", "tab")  # link parameters
 DRAWN = """() => document.querySelector("[data-testid=stApp]")?.dataset.testScriptState === "notRunning"
     && document.querySelector(".st-key-presenting") !== null
     && document.querySelector(".stMainBlockContainer :is(h1, h2, h3)") !== null
-    && [...document.querySelectorAll(":is(.attnviz-chart, .attnviz-matrices)")]
+    && [...document.querySelectorAll(":is(.attnviz-chart, .attnviz-matrices, .attnviz-path)")]
         .every((chart) => !chart.checkVisibility() || chart.dataset.ready === "true")"""
 
 
