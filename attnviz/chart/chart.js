@@ -235,7 +235,7 @@ export class Chart {
    * @param {import("./types").Header} header
    */
   #traces({ figure }) {
-    return figure.data.map((trace) => (trace.textfont ? { ...trace, textfont: { size: Math.max(trace.textfont.size, this.smallest) } } : trace));
+    return figure.data.map((trace) => (trace.textfont ? { ...trace, textfont: { ...trace.textfont, size: Math.max(trace.textfont.size, this.smallest) } } : trace));
   }
 
   #wire() {

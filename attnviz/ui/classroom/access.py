@@ -46,7 +46,7 @@ def problem_response(problem: Exception) -> Response:
 
 
 def open_class(request: Request, code: str | None = None) -> LiveClass:
-    """Returns the class of a code, or of the address. Raises UnknownClass.
+    """Returns the live class with a code, by default the code in the address. Raises UnknownClass.
 
     Raises Refusal if too many wrong codes have come from the address of somebody who is not in the class: right and
     wrong codes get the same answer then.
@@ -111,7 +111,7 @@ def check_teacher(live: LiveClass, request: Request) -> None:
 
 
 def class_of_teacher(cookie: str) -> LiveClass | None:
-    """Returns the class of a teacher's cookie; None if there is none or it has ended. Raises StoreError."""
+    """Returns the live class of a teacher's cookie; None if there is none or it has ended. Raises StoreError."""
     if not cookie:
         return None
     try:

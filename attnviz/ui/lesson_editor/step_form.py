@@ -15,7 +15,6 @@ from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
 from attnviz.ui.page_pictures import page_content
 
-LONGEST = LARGEST  # characters of a text; what a file has is shown whole, because Streamlit cuts what is longer
 NO_CHECK = "none"
 KINDS = {
     NO_CHECK: N_("No check: the answer is revealed"),
@@ -31,7 +30,8 @@ HOLDS_HELP = N_("What your answer says of this state, one condition a line; it i
 
 @dataclass
 class Fields:
-    """Widgets of the fields of a table. A field changes when its widget does, and stays as it is otherwise."""
+    """Widgets of the fields of a table. A field changes when its widget does, and stays as it is otherwise: a text may
+    have as many characters as a file, since Streamlit would cut a longer one."""
 
     prefix: str  # of the widgets' keys
     table: Table
@@ -39,21 +39,21 @@ class Fields:
     def line(self, name: str, label: str, otherwise: str = "", **options: Any) -> None:
         """Draws a text in one line; the field is left out if it is `otherwise`, unless that is nothing."""
         shown = str(self.table.get(name, otherwise))
-        typed = st.text_input(label, shown, max_chars=LONGEST, key=f"{self.prefix}-{name}", **options)
+        typed = st.text_input(label, shown, max_chars=LARGEST, key=f"{self.prefix}-{name}", **options)
         if typed != shown:
             self.set(name, None if otherwise and typed in ("", otherwise) else typed)
 
     def text(self, name: str, label: str, height: int = 84, **options: Any) -> None:
         """Draws a text of several lines."""
         shown = str(self.table.get(name, ""))
-        typed = st.text_area(label, shown, height, LONGEST, key=f"{self.prefix}-{name}", **options)
+        typed = st.text_area(label, shown, height, LARGEST, key=f"{self.prefix}-{name}", **options)
         if typed != shown:
             self.set(name, typed)
 
     def lines(self, name: str, label: str, **options: Any) -> list[str]:
         """Draws a list of texts, one a line; returns those that are not empty."""
         shown = [str(one) for one in self.table.get(name, [])]  # type: ignore[attr-defined]
-        typed = st.text_area(label, "\n".join(shown), 110, LONGEST, key=f"{self.prefix}-{name}", **options)
+        typed = st.text_area(label, "\n".join(shown), 110, LARGEST, key=f"{self.prefix}-{name}", **options)
         texts = [line.strip() for line in typed.splitlines() if line.strip()]
         if texts != shown:
             self.set(name, texts or None)
@@ -99,7 +99,7 @@ def _edit_place(prefix: str, place: Place | None, opened: Place | None) -> Place
     assert shown
     written = page_address(shown)
     typed = st.text_input(
-        _("Address of the page"), written, LONGEST, key=f"{prefix}-address", help=_(ADDRESS_HELP),
+        _("Address of the page"), written, LARGEST, key=f"{prefix}-address", help=_(ADDRESS_HELP),
         placeholder="https://…/explore?layer=encoder+3&pinned=10+·+it",
     )  # fmt: skip
     if typed != written:

@@ -57,7 +57,8 @@ def show() -> None:
         notes.info(_(TOO_LONG))
     elif lesson_draft.has_replaced():
         with notes.container(horizontal=True, vertical_alignment="center"):
-            st.caption(_("The lesson that you wrote before is too long for a link. It is still in this session."))
+            note = _("The lesson that you wrote before is too long for a link. It is still in this session.")
+            st.caption(note, width="content")
             st.button(_("Continue it"), on_click=lesson_draft.restore, args=(draft,), type="tertiary")
     lesson_draft.show_in_link(draft)
 
