@@ -46,7 +46,7 @@ class Kind(StrEnum):
 class Fidelity(StrEnum):
     """How certain it is that a captured layer has the model's own weights."""
 
-    VERIFIED = "verified"  # recomputed from queries and keys; some rows were compared with the model's own
+    VERIFIED = "verified"  # recomputed from queries and keys, and compared with the model's own
     UNVERIFIED = "unverified"  # recomputed from queries and keys; the model gives nothing to compare with
     WEIGHTS_ONLY = "weights_only"  # as the model computed them, without queries and keys
 
@@ -62,6 +62,7 @@ class Layer:
     fidelity: Fidelity | None = None  # None where nothing was captured from a model
     locked_reason: str = ""  # why the mechanism cannot be changed, as a sentence; empty where it can
     comparison: str = ""  # what was compared with the model's own and how exactly, as a sentence; empty if nothing was
+    leak: str = ""  # which keys have weight although the model's mask meant to forbid them, in sentences
 
     def __repr__(self) -> str:
         heads, queries, keys = self.inputs.heads, self.inputs.queries, self.inputs.keys

@@ -78,6 +78,7 @@ def open_layer(folder: Path, described: dict[str, Any], axes: list[TokenAxis]) -
             None if described.get("fidelity") is None else _choice(described, "fidelity", Fidelity),
             text_of(described, "locked_reason"),
             text_of(described, "comparison"),
+            text_of(described, "leak"),
         )
     except ValueError as error:
         raise ValueError(f"The layer of {file} cannot be shown. {error}") from error

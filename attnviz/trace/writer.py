@@ -90,6 +90,7 @@ class TraceWriter:
             "fidelity": layer.fidelity,
             "locked_reason": layer.locked_reason,
             "comparison": layer.comparison,
+            "leak": layer.leak,
             "queries": self._axis(inputs.query_tokens, inputs.special_queries, inputs.query_ids),
             "keys": self._axis(inputs.key_tokens, inputs.special_keys, inputs.key_ids),
         }

@@ -15,7 +15,8 @@ from attnviz.mechanism import blocks
 from attnviz.tracing.continued_attention import continued_attention
 from attnviz.tracing.lazy_mask import LazyMask
 
-MASKED = -9999.0  # what is added to the score of a key that may not be seen is lower: models take −10,000 or less
+MASKED = -9999.0  # what is added to the score of a key that is meant to be forbidden: models take −10,000 or less
+UNFELT = -1e30  # beside what is added here, float32 has no digits left for a score
 # What says how scores change beyond a factor and a mask; under other names too, the check of a few rows finds it.
 SCORE_CHANGES = ("softcap", "s_aux", "sinks")
 INDICES = ("indices", "block_indices")  # the keys that a model has chosen itself, in a form of its own
@@ -125,8 +126,8 @@ def as_added(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _visible_keys(mask: Tensor) -> slice:
-    """Returns the range of keys that any of these rows allows; all keys, if a row is empty."""
-    visible = mask > MASKED
+    """Returns the range of keys outside of which no row has weight; all keys, if a row is empty."""
+    visible = mask > UNFELT
     if not bool(visible.any(-1).all()):
         return slice(None)
     columns = visible.flatten(0, -2).any(0).nonzero()

@@ -42,7 +42,7 @@ class ChunkedLayer:
 class ChunkedCalls:
     """The calls of attention of all layers, which come chunk by chunk, in files of a folder."""
 
-    def __init__(self, folder: Path, sampled_rows: Sequence[int], selected: frozenset[int] | None) -> None:
+    def __init__(self, folder: Path, sampled_rows: list[int], selected: frozenset[int] | None) -> None:
         self.folder, self.sampled_rows, self.selected = folder, sampled_rows, selected
         self.layers: list[ChunkedLayer] = []
         self.is_complete = False  # all chunks have been read

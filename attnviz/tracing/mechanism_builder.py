@@ -2,22 +2,33 @@
 
 import math
 from collections.abc import MutableMapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from attnviz.biases import Bias, Distances, SoftCap
+from attnviz.inputs import Inputs
 from attnviz.masks import Causal, Full, Mask, parse
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Normalizer, Sink, Softmax
 from attnviz.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.scores import ScaledDot
-from attnviz.tracing.call import MASKED, Call
+from attnviz.tracing.added_mask import AddedMask
+from attnviz.tracing.call import Call
 from attnviz.tracing.lazy_mask import LazyMask
 from attnviz.tracing.mask_recognition import AllowedRows, agrees, padding_mask, recognize_mask
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
+
+
+class _Masking(NamedTuple):
+    """What a model's mask does to scores."""
+
+    mask: Mask
+    biases: tuple[Bias, ...] = ()
+    added: AddedMask | None = None  # where it is a tensor
 
 
 class MechanismBuilder:
@@ -27,20 +38,42 @@ class MechanismBuilder:
         self.budget = budget
         self._cache: MutableMapping[Tensor, dict[int, Any]] = WeakTensorKeyDictionary()
 
-    def mechanism(self, call: Call, sequences: slice) -> Mechanism:
-        """Returns the mechanism of these sequences, concatenated. Raises NotCaptured if there is none."""
+    def mechanism(self, call: Call, sequences: slice, inputs: Inputs) -> tuple[Mechanism, str]:
+        """Returns the mechanism of these sequences, concatenated, and sentences about keys that have weight although
+        the model's mask meant to forbid them. Raises NotCaptured if there is none."""
         scaling, softcap, bias = (call.options.get(name) for name in ("scaling", "softcap", "position_bias"))
-        mask, mask_biases = self._cached(call.mask, call, sequences, self._mask)
+        masking = self._cached(call.mask, call, sequences, self._masking)
         if call.rule is not None:
-            mask = _of_sequences(call.rule, call, sequences.stop - sequences.start)
+            masking = _Masking(_of_sequences(call.rule, call, sequences.stop - sequences.start))
         biases = call.biases + ((SoftCap(float(softcap)),) if softcap else ())
         biases += () if bias is None else self._cached(bias, call, sequences, self._bias)
-        return Mechanism(
+        mechanism = Mechanism(
             score=ScaledDot(_unusual_scale(scaling, call.query.shape[-1])),
-            biases=biases + mask_biases,
-            mask=mask,
+            biases=biases + masking.biases,
+            mask=masking.mask,
             normalizer=_normalizer(call),
         )
+        if masking.added is None:
+            return mechanism, ""
+        scale = call.query.shape[-1] ** -0.5 if scaling is None else scaling
+        largest = 0.0 if bias is None else float(bias.where(bias.isfinite(), 0).abs().max())
+        rows = masking.added.doubtful_rows(inputs, scale, largest)
+        return self._softened(mechanism, biases, masking.added, call, inputs, rows) if rows else (mechanism, "")
+
+    def _softened(
+        self, hard: Mechanism, biases: tuple[Bias, ...], mask: AddedMask, call: Call, inputs: Inputs, rows: list[int]
+    ) -> tuple[Mechanism, str]:
+        """Returns a mechanism in which the mask is a bias in those of these rows where it does not forbid what it is
+        meant to, and sentences about that."""
+        groups = inputs.queries // mask.queries
+
+        def with_soft(rows: list[int]) -> Mechanism:
+            soft = self._read_cells(mask.softened(rows, groups), call, groups)
+            return replace(hard, mask=soft.mask, biases=biases + soft.biases)
+
+        soft = with_soft(rows)
+        leaking, leak = mask.leaks(soft, inputs, rows)
+        return soft if leaking == rows else with_soft(leaking) if leaking else hard, leak
 
     def _cached(self, tensor: Tensor | None, call: Call, sequences: slice, read: Any) -> Any:
         if tensor is None:
@@ -51,18 +84,19 @@ class MechanismBuilder:
             known[sequences.start] = read(tensor, call, sequences)
         return known[sequences.start]
 
-    def _mask(self, tensor: Tensor | None, call: Call, sequences: slice) -> tuple[Mask, tuple[Bias, ...]]:
-        (queries, keys), groups = call.lengths, sequences.stop - sequences.start
-        same_sequence = parse(f"q // {queries} == k // {keys}")
+    def _masking(self, tensor: Tensor | None, call: Call, sequences: slice) -> _Masking:
+        queries, groups = call.lengths[0], sequences.stop - sequences.start
         if tensor is None:
-            return (Full() if groups == 1 else same_sequence), ()
-        if isinstance(tensor, LazyMask):
+            return _Masking(Full() if groups == 1 else _same_sequence(call))
+        if isinstance(tensor, LazyMask):  # its rule forbids by the least number of its type
             if groups == 1:
-                return _read_lazy_mask(tensor, sequences.start, self.budget), ()
+                return _Masking(_read_lazy_mask(tensor, sequences.start, self.budget))
             tensor = tensor.rows(0, queries)
-        cells = _sequence_cells(tensor, call, sequences)
-        allowed = cells if cells.dtype == torch.bool else cells > MASKED
-        mask_biases = () if cells.dtype == torch.bool else self._bias(cells.where(allowed, 0), call, slice(0, groups))
+        return self._read_cells(AddedMask(_sequence_cells(tensor, call, sequences), queries), call, groups)
+
+    def _read_cells(self, added: AddedMask, call: Call, groups: int) -> _Masking:
+        (queries, keys), allowed = call.lengths, added.allowed
+        biases = self._bias(added.cells.where(allowed, 0), call, slice(0, groups)) if added.is_added else ()
         same = allowed[:1, :1]
         mask = None
         if torch.equal(same.expand_as(allowed), allowed):
@@ -71,7 +105,9 @@ class MechanismBuilder:
         if mask is None or (groups > 1 and mask != Full()):
             self.budget.reserve(allowed.nbytes, "the model's mask")
             mask = ModelMask(CellTable(allowed.clone(), queries, keys))
-        return (mask if groups == 1 else same_sequence if mask == Full() else same_sequence & mask), mask_biases
+        if groups > 1:
+            mask = _same_sequence(call) if mask == Full() else _same_sequence(call) & mask
+        return _Masking(mask, biases, added)
 
     def _bias(self, tensor: Tensor, call: Call, sequences: slice) -> tuple[Bias, ...]:
         cells = _sequence_cells(tensor, call, sequences).float()
@@ -89,10 +125,15 @@ def _unusual_scale(scale: float | None, width: int) -> float | None:
     return None if scale is None or math.isclose(scale, width**-0.5, rel_tol=1e-12) else float(scale)
 
 
+def _same_sequence(call: Call) -> Mask:
+    """Returns the mask of several sequences, concatenated, which do not attend to each other."""
+    queries, keys = call.lengths
+    return parse(f"q // {queries} == k // {keys}")
+
+
 def _of_sequences(rule: Mask, call: Call, groups: int) -> Mask:
     """Returns the rule of one sequence for several, concatenated, which do not attend to each other."""
-    queries, keys = call.lengths
-    same_sequence = parse(f"q // {queries} == k // {keys}")
+    (queries, keys), same_sequence = call.lengths, _same_sequence(call)
     if groups == 1:
         return rule
     if rule == Full() or (rule == Causal() and queries == keys):

@@ -65,23 +65,28 @@ class MultiHeadCall:
             mask = functional.pad(mask, (0, len(self.added_keys)))
         return Call(self.module, query, key, value, mask, added_keys=self.added_keys)
 
-    def rows(self, sequence: int, row: int, last: int | None = None) -> tuple[Tensor, Tensor]:
+    def rows(self, sequence: int, first: int, last: int) -> tuple[Tensor, Tensor]:
         """Returns the output (1, rows, heads, width), before the output's projection, and the weights (1, heads, rows,
-        keys) of torch's own function."""
-        rows, sequences = slice(row, row + 1 if last is None else last), slice(sequence, sequence + 1)
+        keys) of torch's own function; zeros for queries without an allowed key, for which it gives NaN in all heads."""
+        rows, sequences = slice(first, last), slice(sequence, sequence + 1)
         query, key, value = self.query[rows, sequences], self.key[:, sequences], self.value[:, sequences]
         heads, width = self.arguments["num_heads"], query.shape[-1]
-        mask = self.mask
+        mask, empty = self.mask, None
         if mask is not None:
             mask = mask if len(mask) == 1 else mask[sequences]
             mask = mask if mask.shape[2] == 1 else mask[:, :, rows]
             mask = mask[0].expand(heads, query.shape[0], -1)
+            empty = mask.isneginf().all(-1, keepdim=True) & (not self.added_keys)
+            mask = mask.masked_fill(empty, 0)
         changes: dict[str, Any] = {"query": query, "key": key, "value": value, "attn_mask": mask, "training": False}
         changes |= {"key_padding_mask": None, "is_causal": False, "need_weights": True, "average_attn_weights": False}
         changes |= {"out_proj_weight": torch.eye(width, dtype=query.dtype, device=query.device), "out_proj_bias": None}
         results: tuple[Tensor, Any] = functional.multi_head_attention_forward(**self.arguments | changes)
         output, weights = results
-        return output.transpose(0, 1).unflatten(-1, (heads, -1)), weights
+        output = output.transpose(0, 1).unflatten(-1, (heads, -1))
+        if empty is None:
+            return output, weights
+        return output.masked_fill(empty.transpose(0, 1), 0), weights.masked_fill(empty, 0)
 
     def projected(self, output: Tensor) -> Tensor:
         """Returns the module's output (queries, sequences, width) of one (sequences, queries, heads, width)."""

@@ -78,7 +78,7 @@ class Recording:
     def recording_layer(self, module: nn.Module) -> Iterator[None]:
         """Prevents nested recording and gradients within the context, and records why a layer is not captured."""
         try:
-            with self.nested(), torch.inference_mode(False), torch.no_grad():
+            with self.nested(), torch._C.DisableTorchFunction(), torch.inference_mode(False), torch.no_grad():
                 yield
         except NotCaptured as reason:
             self.missing.setdefault(self.names.modules[module], (str(self.names.layer_id(module)), str(reason)))
@@ -96,11 +96,11 @@ class Recording:
             if self.chunked is not None:
                 self.chunked.append(call, output)
                 return output
-            inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
+            inputs, mechanism, leak = self._mechanism(call, sequences)
             comparison = sample.comparison(mechanism, inputs) if sample else ""
             if comparison or not sample:
                 mechanism, output = self._intervened(inputs, mechanism, output, sequences)
-                self._add(call, inputs, mechanism, comparison)
+                self._add(call, inputs, mechanism, comparison, leak)
             else:
                 self._capture_own_weights(call, sequences)
         return output
@@ -114,14 +114,16 @@ class Recording:
                 continue
             call, rows = whole
             with self.recording_layer(call.module):
-                sample = SampledRows.from_call(call, sequences) if call.own_function() else None
+                sample = (
+                    SampledRows.from_call(call, sequences, rows=chunked.sampled_rows) if call.own_function() else None
+                )
                 if sample is None or not sample.matches_rows(rows):
                     raise NotCaptured("its chunks give another output than the whole text. Capture it without chunks")
-                inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
+                inputs, mechanism, leak = self._mechanism(call, sequences)
                 comparison = sample.comparison(mechanism, inputs)
                 if not comparison:
                     raise NotCaptured("its weights are not what its queries and keys give. Capture it without chunks")
-                self._add(call, inputs, mechanism, comparison)
+                self._add(call, inputs, mechanism, comparison, leak)
 
     def observe(self, call: Call, output: Tensor, implementation: str = "") -> None:
         """Records a call of the attention interface that has run, with its output (sequences, queries, heads, width).
@@ -135,14 +137,14 @@ class Recording:
                     'attn_implementation="sdpa" or "eager"'
                 )
             sequences = self.sequences(len(call.query))
-            inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
+            inputs, mechanism, leak = self._mechanism(call, sequences)
             exact = not (call.module.training and call.options.get("dropout"))
             if call.own_function():
                 sample = SampledRows.from_call(call, sequences, output if exact else None)
             else:
                 sample = SampledRows.from_output(call, sequences, output)
             if comparison := sample.comparison(mechanism, inputs):
-                self._add(call, inputs, mechanism, comparison)
+                self._add(call, inputs, mechanism, comparison, leak)
             elif call.own_function():
                 self._capture_own_weights(call, sequences)
             else:
@@ -158,12 +160,11 @@ class Recording:
         """
         with self.recording_layer(call.module):
             sequences = self.sequences(len(call.query))
-            inputs = self._inputs(call, sequences)
-            mechanism = self._builder.mechanism(call, sequences)
+            inputs, mechanism, leak = self._mechanism(call, sequences)
             comparison = SampledRows.from_output(call, sequences, output).comparison(mechanism, inputs)
             if comparison:
                 after, changed = self._intervened(inputs, mechanism, output, sequences)
-                self._add(call, inputs, after, comparison)
+                self._add(call, inputs, after, comparison, leak)
                 return None if changed is output else changed
             if own_weights is None:
                 raise NotCaptured("its output is not what its queries, keys and values give here")
@@ -179,11 +180,11 @@ class Recording:
                 call = replace(call, mask=self._mask)  # what was read in it is known
             self._mask = call.mask
             sequences = slice(0, len(call.query))
-            inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
+            inputs, mechanism, leak = self._mechanism(call, sequences)
             if comparison := SampledRows.from_multi_head(call, own).comparison(mechanism, inputs):
                 output = call.query.new_empty(len(call.query), call.lengths[0], *inputs.value.shape[::2])
                 after, changed = self._intervened(inputs, mechanism, output, sequences)
-                self._add(call, inputs, after, comparison)
+                self._add(call, inputs, after, comparison, leak)
                 return None if changed is output else changed
             weights = [own.rows(sequence, 0, call.lengths[0])[1][0] for sequence in range(len(call.query))]
             self._add_weights(call.module, torch.stack(weights), call.added_keys)
@@ -265,6 +266,11 @@ class Recording:
         query, key, value = (_merged_sequences(tensor[sequences]) for tensor in (call.query, call.key, call.value))
         return self._make_inputs(call.module, query, key, value, call.added_keys)
 
+    def _mechanism(self, call: Call, sequences: slice) -> tuple[Inputs, Mechanism, str]:
+        """Returns what a call computes of which inputs, and sentences about keys that its mask fails to forbid."""
+        inputs = self._inputs(call, sequences)
+        return inputs, *self._builder.mechanism(call, sequences, inputs)
+
     def _make_inputs(
         self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, added_keys: tuple[str, ...] = ()
     ) -> Inputs:
@@ -291,12 +297,12 @@ class Recording:
         id, fidelity = self.names.layer_id(module), Fidelity.WEIGHTS_ONLY
         self._keep(module, Layer(id, kind, inputs, mechanism, fidelity, WEIGHTS_ONLY_REASON))
 
-    def _add(self, call: Call, inputs: Inputs, mechanism: Mechanism, comparison: str) -> None:
+    def _add(self, call: Call, inputs: Inputs, mechanism: Mechanism, comparison: str, leak: str) -> None:
         """Adds a layer, verified if there is a comparison."""
         added = len(call.added_keys)
         kind = self._kind(call.module, inputs, added, _is_causal(mechanism.mask, inputs.queries, inputs.keys, added))
         fidelity = Fidelity.VERIFIED if comparison else Fidelity.UNVERIFIED
-        layer = Layer(self.names.layer_id(call.module), kind, inputs, mechanism, fidelity, comparison=comparison)
+        layer = Layer(self.names.layer_id(call.module), kind, inputs, mechanism, fidelity, "", comparison, leak)
         self._keep(call.module, layer)
 
     def _keep(self, module: nn.Module, layer: Layer) -> None:

@@ -51,9 +51,10 @@ def capture(
     module of attention, the weights are. Nested tensors, torch's fast path for encoders and compiled code are off
     meanwhile: all of them compute the same attention.
 
-    Each layer's mechanism reproduces the model's weights, and its `fidelity` tells how certain that is: some rows of
-    each layer are compared with the model's own attention, as `layer.comparison` says. A layer that differs is returned
-    with the model's weights only, or named in `missing`.
+    Each layer's mechanism reproduces the model's weights, and its `fidelity` tells how certain that is: all rows
+    of a short text, and some of a long one, are compared with the model's own attention, as `layer.comparison` says. A
+    layer that differs is returned with the model's weights only, or named in `missing`. A mask of finite numbers that
+    the softmax does not obey is a bias in the rows where it does not, and `layer.leak` says so.
 
     `tokens` are the labels of the axes (by default from the tokenizer), `special` the positions of special tokens;
     `decoder_tokens` and `decoder_special` are those of the decoder of an encoder–decoder model. Several sequences of

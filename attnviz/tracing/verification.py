@@ -1,6 +1,8 @@
-"""Verification that a captured mechanism reproduces the model's attention, on a few rows of every layer."""
+"""Verification that a captured mechanism reproduces the model's attention, in every row where that is cheap."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -11,59 +13,77 @@ from attnviz.mechanism import Mechanism
 from attnviz.tracing.call import Call
 from attnviz.tracing.multi_head_attention import MultiHeadCall
 
-ROWS = 3
-LEAST = 1e-4  # share of the largest by which numbers may always differ
+FEWEST_ROWS = 3
+ALWAYS_COMPARED = 1 << 16  # weights, about half a millisecond: all rows of a short text
+SHARE_OF_FORWARD = 0.1  # of its time, that the comparison of further rows may take
+SMALLEST_TOLERANCE, LARGEST_TOLERANCE = 1e-4, 0.5  # shares of the largest by which numbers may always, or never, differ
+
+# Takes a sequence and the first and the last row; returns outputs (1, rows, heads, width) and weights (1, heads, rows,
+# keys) of the model's own function.
+OwnRows: TypeAlias = Callable[[int, int, int], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """Some rows of an example's output and weights, by the model's own function."""
+    """Rows of an example's output and weights, by the model's own function."""
 
     rows: list[int]
     output: Tensor  # (rows, heads, width)
-    weights: Tensor | None  # (rows, heads, keys), or None where only the output is known
+    weights: Tensor | None  # (heads, rows, keys), or None where only the output is known
     number_type: torch.dtype  # in which the model computes
+    count: int  # of all rows
 
     @classmethod
-    def from_call(cls, call: Call, sequences: slice, output: Tensor | None = None) -> "SampledRows":
-        """Samples the first row, the last and some between, by the model's own function; outputs instead from an
-        output (sequences, queries, heads, width) of all rows, if it is given."""
-        rows, places = _sampled_places(call, sequences)
-        groups, keys = sequences.stop - sequences.start, call.lengths[1]
-        outputs, weights = [], torch.zeros(len(rows), call.query.shape[1], groups, keys)
-        for i, (sequence, row) in enumerate(places):
-            own, own_weights = call.rows(row, row + 1, slice(sequence, sequence + 1))
-            outputs.append((own[0, 0] if output is None else output[sequence, row]).float().cpu())
-            weights[i, :, sequence - sequences.start] = own_weights[0, :, 0]
-        return cls(rows, torch.stack(outputs), weights.flatten(2), _number_type(call, output))
+    def from_call(
+        cls, call: Call, sequences: slice, output: Tensor | None = None, rows: list[int] | None = None
+    ) -> "SampledRows":
+        """Samples rows by the model's own function; outputs instead from an output (sequences, queries, heads, width)
+        of all rows, if it is given."""
+
+        def own(sequence: int, first: int, last: int) -> tuple[Tensor, Tensor]:
+            return call.rows(first, last, slice(sequence, sequence + 1))
+
+        return cls._from_function(own, call, sequences, rows or compared_rows(call, sequences), output)
 
     @classmethod
     def from_output(cls, call: Call, sequences: slice, output: Tensor) -> "SampledRows":
-        """Samples the same rows of an output (sequences, queries, heads, width)."""
-        rows, places = _sampled_places(call, sequences)
-        outputs = torch.stack([output[place] for place in places]).float().cpu()
-        return cls(rows, outputs, None, _number_type(call, output))
+        """Samples rows of an output (sequences, queries, heads, width)."""
+        rows, whole = compared_rows(call, sequences), output[sequences].flatten(0, 1)
+        return cls(rows, whole[rows].float().cpu(), None, _number_type(call, output), len(whole))
 
     @classmethod
     def from_multi_head(cls, call: Call, own: MultiHeadCall) -> "SampledRows":
-        """Samples the same rows by torch's multi-head attention, of all sequences of a call."""
-        (groups, heads, *_), (_, keys) = call.query.shape, call.lengths
-        rows, places = _sampled_places(call, slice(0, groups))
-        outputs, weights = [], torch.zeros(len(rows), heads, groups, keys)
-        for i, (sequence, row) in enumerate(places):
-            output, own_weights = own.rows(sequence, row)
-            outputs.append(output[0, 0].float().cpu().nan_to_num())  # rows without keys
-            weights[i, :, sequence] = own_weights[0, :, 0].nan_to_num()
-        return cls(rows, torch.stack(outputs), weights.flatten(2), _number_type(call, output))
+        """Samples rows by torch's multi-head attention, of all sequences of a call."""
+        sequences = slice(0, len(call.query))
+        return cls._from_function(own.rows, call, sequences, compared_rows(call, sequences))
+
+    @classmethod
+    def _from_function(
+        cls, own: OwnRows, call: Call, sequences: slice, rows: list[int], output: Tensor | None = None
+    ) -> "SampledRows":
+        (queries, keys), groups = call.lengths, sequences.stop - sequences.start
+        outputs, weights, row = [], torch.zeros(call.query.shape[1], len(rows), groups, keys), 0
+        own_output = None
+        for group, first, last in _runs(rows, queries):
+            sequence = sequences.start + group
+            own_output, own_weights = own(sequence, first, last)
+            outputs.append((own_output[0] if output is None else output[sequence, first:last]).float().cpu())
+            weights[:, row : row + last - first, group] = own_weights[0]
+            row += last - first
+        number_type = _number_type(call, own_output if output is None else output)
+        return cls(rows, torch.cat(outputs), weights.flatten(2), number_type, groups * queries)
 
     def matches_output(self, output: Tensor, sequences: slice) -> bool:
         """Returns whether an output of all rows (sequences, queries, heads, width) equals the sampled rows."""
         return self.matches_rows(output[sequences].flatten(0, 1)[self.rows].float().cpu())
 
     def matches_rows(self, rows: Tensor) -> bool:
-        """Returns whether an output of these rows (rows, heads, width) equals the sampled rows."""
-        tolerance = torch.tensor(max(LEAST, 4 * torch.finfo(self.number_type).eps))
-        return _near(rows, self.output, self._size, tolerance)
+        """Returns whether an output of these rows (rows, heads, width) equals the sampled rows, except those in which
+        the model's own function gives NaN."""
+        tolerance = torch.tensor(max(SMALLEST_TOLERANCE, 4 * torch.finfo(self.number_type).eps))
+        known = self.output.isfinite().all(-1)
+        own = self.output[known]
+        return _near(rows[known], own, tolerance * own.abs().amax(-1, keepdim=True))
 
     def comparison(self, mechanism: Mechanism, inputs: Inputs) -> str:
         """Returns what was compared with a mechanism and how much it may have differed, as a sentence; an empty text
@@ -73,38 +93,87 @@ class SampledRows:
         rounding of two scores changes the ratio of their weights by at most eps times the larger of them.
         """
         with torch.autocast(inputs.query.device.type, enabled=False):  # what the model computes in is its own affair
-            attention = mechanism(inputs, rows=self.rows)
-        valid, same, subject = attention.allowed.any(-1), True, "outputs"
-        scores = attention.scores.where(attention.allowed, 0).abs().amax(-1, keepdim=True)[valid]
-        tolerance = (torch.finfo(self.number_type).eps * (1 + scores)).clamp(min=LEAST)
+            attention = mechanism(inputs, rows=slice(None) if len(self.rows) == self.count else self.rows)
+        valid, same, subject = attention.allowed.any(-1, keepdim=True), True, "outputs"
+        scores = attention.scores.where(attention.allowed, 0).abs().amax(-1, keepdim=True)
+        tolerance = (torch.finfo(self.number_type).eps * (1 + scores)).clamp(SMALLEST_TOLERANCE, LARGEST_TOLERANCE)
         if self.weights is not None:
-            own, subject = self.weights.transpose(0, 1)[valid], "weights and outputs"
+            own, subject = self.weights, "weights and outputs"
             # Where a query looks everywhere a little, a small difference is a large one.
-            same = _near(attention.weights[valid], own, own.amax(-1, keepdim=True), tolerance)
-        if not same or not _near(attention.output[valid], self.output.transpose(0, 1)[valid], self._size, tolerance):
+            same = _near(attention.weights, own, tolerance * own.amax(-1, keepdim=True), valid)
+        rounded = tolerance * _largest_sums(attention.weights, inputs.value)
+        if not same or not _near(attention.output, self.output.transpose(0, 1), rounded, valid):
             return ""
-        limit = significant(100 * float(tolerance.max()), 2) if len(tolerance) else "0"
+        if not bool(valid.any()):
+            return f"None of {self._compared} has an allowed key: there are no weights to compare."
+        limit = significant(100 * float(tolerance.where(valid, 0).max()), 2)
         return (
-            f"The {subject} of {len(self.rows)} {'query' if len(self.rows) == 1 else 'queries'} were compared with the "
-            f"model's own, computed in {str(self.number_type).removeprefix('torch.')}: they differ by at most {limit}% "
-            "of the largest."
+            f"The {subject} of {self._compared} were compared with the model's own, computed in "
+            f"{str(self.number_type).removeprefix('torch.')}: they differ by at most {limit}% of the largest."
+            + _empty_heads(valid)
         )
 
     @property
-    def _size(self) -> Tensor:
-        return self.output.abs().max()
+    def _compared(self) -> str:
+        number = len(self.rows)
+        if number < self.count:
+            return f"{number} of {self.count} queries"
+        return f"all {number} queries" if number > 1 else "1 query"
 
 
-def sampled_rows(count: int) -> list[int]:
-    """Returns which of so many rows are compared: the first, the last and some between."""
-    return sorted({round(i * (count - 1) / (ROWS - 1)) for i in range(ROWS)})
+def compared_rows(call: Call, sequences: slice) -> list[int]:
+    """Returns which rows of these sequences, concatenated, are compared: all of a short text, else as many as take a
+    tenth of the time of a transformer's layer.
+
+    A layer of width D computes 24 n D² operations for n tokens, beside its attention (Kaplan et al. 2020, table 1). The
+    comparison computes the attention of a row twice, with 4 D operations for each key, and passes over the weights of
+    each head in the time of about 600.
+    """
+    (queries, keys), (_, heads, _, width) = call.lengths, call.query.shape
+    groups, full_width = sequences.stop - sequences.start, heads * width
+    count, weights_of_row = groups * queries, groups * keys * heads
+    affordable = SHARE_OF_FORWARD * 24 * count * full_width**2 / (groups * keys * (8 * full_width + 600 * heads))
+    return sampled_rows(count, max(int(affordable), ALWAYS_COMPARED // weights_of_row))
 
 
-def _sampled_places(call: Call, sequences: slice) -> tuple[list[int], list[tuple[int, int]]]:
-    """Returns the sampled rows of all sequences together, and the sequence and row that each of them is."""
-    queries, count = call.lengths[0], (sequences.stop - sequences.start) * call.lengths[0]
-    rows = sampled_rows(count)
-    return rows, [(sequences.start + row // queries, row % queries) for row in rows]
+def sampled_rows(count: int, number: int = FEWEST_ROWS) -> list[int]:
+    """Returns a number of rows, at least 3, out of `count`: the first, the last and some in the middle.
+
+    Example:
+        >>> sampled_rows(100), sampled_rows(100, 7), sampled_rows(2)
+        ([0, 50, 99], [0, 1, 49, 50, 51, 98, 99], [0, 1])
+    """
+    number = max(number, FEWEST_ROWS)
+    if number >= count:
+        return [*range(count)]
+    outer = number // 3
+    middle = number - 2 * outer
+    first = (count - middle + 1) // 2
+    return [*range(outer), *range(first, first + middle), *range(count - outer, count)]
+
+
+def _runs(rows: Sequence[int], queries: int) -> list[tuple[int, int, int]]:
+    """Returns rows of concatenated sequences as runs of neighbors: the sequence, its first row and the one after its
+    last."""
+    runs: list[tuple[int, int, int]] = []
+    for row in rows:
+        group, position = divmod(row, queries)
+        if runs and runs[-1][0] == group and runs[-1][2] == position:
+            runs[-1] = (group, runs[-1][1], position + 1)
+        else:
+            runs.append((group, position, position + 1))
+    return runs
+
+
+def _empty_heads(valid: Tensor) -> str:
+    """Returns a sentence about the heads (heads, rows, 1) in which queries have no allowed key, or an empty text."""
+    if bool(valid.all()):
+        return ""
+    empty = ~valid[..., 0]
+    heads = empty.any(-1).nonzero().flatten().tolist()
+    which = "all heads" if len(heads) == len(valid) else f"head {', '.join(map(str, heads))}"
+    number = int(empty.any(0).sum())
+    return f" {number} of them {'has' if number == 1 else 'have'} no allowed key in {which}, and no weights."
 
 
 def _number_type(call: Call, output: Tensor | None) -> torch.dtype:
@@ -113,5 +182,14 @@ def _number_type(call: Call, output: Tensor | None) -> torch.dtype:
     return max(types, key=lambda one: torch.finfo(one).eps)
 
 
-def _near(one: Tensor, other: Tensor, size: Tensor, tolerance: Tensor) -> bool:
-    return bool(((one - other).abs() <= tolerance * size).all())
+def _largest_sums(weights: Tensor, value: Tensor) -> Tensor:
+    """Returns the largest sum of what is added up to an output, without signs, (heads, rows, 1): it is rounded."""
+    shared = len(weights) // len(value)
+    sums = weights.unflatten(0, (-1, shared)).flatten(1, 2) @ value.abs().to(weights)
+    return sums.amax(-1).view(*weights.shape[:2], 1)
+
+
+def _near(one: Tensor, other: Tensor, difference: Tensor, rows: Tensor | None = None) -> bool:
+    """Returns whether no number of these rows, by default of all, differs by more."""
+    near = ((one - other).abs() - difference).amax(-1, keepdim=True) <= 0  # several times as fast as to compare all
+    return bool((near if rows is None else near | ~rows).all())

@@ -61,7 +61,8 @@ def refused(model, text):
     return str(error.value)
 
 
-def test_a_normalizer_that_takes_all_memory(loaded_with):
+def test_a_normalizer_that_takes_all_memory(loaded_with, monkeypatch):
+    monkeypatch.setattr(tokenizer_process, "SECONDS", 100)  # on a busy machine, memory takes its time
     words = "takes more than 2 GB of memory for this text, or fails. Shorten the text, or take another model."
     assert refused(loaded_with(normalizer=longer(2, 8_000)), "aaaa") == f"The tokenizer of bert {words}"
 

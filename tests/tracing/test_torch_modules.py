@@ -351,7 +351,7 @@ def test_the_tolerance_follows_from_the_type_and_is_said(kind, largest, need_wei
     assert layer.fidelity is Fidelity.VERIFIED
     name = str(kind).removeprefix("torch.")
     said = re.fullmatch(
-        rf"The weights and outputs of 3 queries were compared with the model's own, computed in {name}: "
+        rf"The weights and outputs of all {L} queries were compared with the model's own, computed in {name}: "
         r"they differ by at most (\S+)% of the largest\.",
         layer.comparison,
     )

@@ -15,7 +15,7 @@ LABELS = {
     Fidelity.WEIGHTS_ONLY: N_("weights only"),
 }  # fmt: skip
 MEANINGS = {
-    Fidelity.VERIFIED: N_("recomputed from the model's queries and keys, and compared with its own in a few rows"),
+    Fidelity.VERIFIED: N_("recomputed from the model's queries and keys, and compared with its own"),
     Fidelity.UNVERIFIED: N_("recomputed from the model's queries and keys; the model gives nothing to compare with"),
     Fidelity.WEIGHTS_ONLY: N_("as the model computed them, without queries and keys"),
 }
@@ -37,6 +37,11 @@ def fidelity_legend(layers: Sequence[Layer]) -> str:
     """Returns a legend of the fidelities of these layers."""
     present = {layer.fidelity for layer in layers}
     return " · ".join(f"**{_(LABELS[one])}**: {_(meaning)}" for one, meaning in MEANINGS.items() if one in present)
+
+
+def leaks(layers: Sequence[Layer]) -> str:
+    """Returns which layers give weight to keys that the model's mask meant to forbid, in sentences."""
+    return " ".join(f"{option_name(layer.name)}: {layer.leak}" for layer in layers if layer.leak)
 
 
 def layer_ranges(layers: Sequence[LayerId]) -> str:

@@ -49,6 +49,8 @@ def show(selection: ModelSelection) -> None:
     else:
         if note := missing_layers(selection, [selected, *others]):
             notes.info(plain(note))
+        if leaks := layer_table.leaks(selection.layers):
+            notes.warning(plain(leaks), icon=":material/visibility:")
         _show_heads(selected, others, thumbnails, metric, table)
     if grouped_query.is_grouped(inputs):
         st.markdown(f"#### {_('Heads that share keys')}")
@@ -57,6 +59,8 @@ def show(selection: ModelSelection) -> None:
     st.html(layer_table.layers_table(selection.layers, selection.index))
     if meaning := layer_table.fidelity_legend(selection.layers):
         st.caption(meaning)
+    if comparison := selection.layer.comparison:
+        st.caption(plain(f"{option_name(selection.layer.name)}: {comparison}"))
 
 
 def mosaics(selection: ModelSelection) -> list[ModelSelection]:
