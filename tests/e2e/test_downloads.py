@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Download, Locator, expect
 
 from attnviz.sources import Pretrained
-from tests.support.browser import Browser, Explore, opened
+from tests.support.browser import Browser, Explore, opened, place_of
 
 
 def downloaded(explore: Explore, button: Locator, folder: Path) -> Path:
@@ -77,7 +77,7 @@ def test_the_picture_as_png_and_svg(explore: Explore, tmp_path: Path, browser: B
         for path in (png, svg):
             page.goto(path.as_uri())
             width = "document.querySelector('svg')?.width.baseVal.value ?? document.images[0].naturalWidth / 2"
-            assert page.evaluate(width) == pytest.approx(chart.locator(".attnviz-stage").bounding_box()["width"], abs=1)
+            assert page.evaluate(width) == pytest.approx(place_of(chart.locator(".attnviz-stage"))["width"], abs=1)
     page.close()
 
 

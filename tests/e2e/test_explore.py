@@ -8,7 +8,7 @@ from attnviz.figures import cell_sentence
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained, Toy
-from tests.support.browser import Browser, Explore, opened
+from tests.support.browser import Browser, Explore, opened, place_of
 
 CHANGED = """before => JSON.stringify(document.querySelector(".st-key-heatmap .attnviz-graph").data[0].z
     .map(row => Array.from(row, w => Number.isNaN(w) ? null : w))) !== JSON.stringify(before)"""
@@ -32,8 +32,7 @@ def test_opens_on_an_example_that_shows_something_at_once(explore: Explore) -> N
 
 def test_fits_a_small_laptop_without_scrolling(explore: Explore) -> None:
     explore.open()
-    box = explore.stage.bounding_box()
-    assert box
+    box = place_of(explore.stage)
     assert box["y"] + box["height"] <= 800
     assert box["x"] + box["width"] <= 1280
 
@@ -112,7 +111,7 @@ def test_a_click_pins_a_query_and_a_second_click_frees_it(explore: Explore) -> N
     explore.page.mouse.move(5, 5)
     expect(explore.sentence).to_have_text("cross gives 0.60 of its attention to street.")
     marked = explore.heatmap.locator(".attnviz-overlay > rect").first
-    top = float(marked.get_attribute("y") or 0) + (explore.stage.bounding_box() or {"y": 0})["y"]
+    top = float(marked.get_attribute("y") or 0) + place_of(explore.stage)["y"]
     assert top == pytest.approx(explore.cell(5.5, 0)[1], abs=1.5)
     explore.page.mouse.click(*explore.cell(6, 9))
     explore.expect_in_link("pinned", "none")
@@ -224,8 +223,7 @@ def test_a_phone_in_both_themes(browser: Browser, address: str, theme: str, text
         visible = labels.evaluate_all("ticks => ticks.filter(tick => tick.style.display !== 'none').length")
         assert visible == int(explore.heatmap.get_attribute("data-columns") or 0)
         for chart in (explore.mosaic, explore.heatmap):
-            box = chart.bounding_box()
-            assert box
+            box = place_of(chart)
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= 390
 

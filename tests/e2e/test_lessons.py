@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, expect
 
 from attnviz.lessons.checks import WEIGHT, Choice, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, LessonStep, read_lesson
-from tests.support.browser import AppPage, Browser, opened
+from tests.support.browser import AppPage, Browser, opened, place_of
 
 LESSONS = [read_lesson(path) for path in sorted(FOLDER.glob("*.toml"))]
 
@@ -72,8 +72,7 @@ def test_a_lesson_from_its_first_step_to_its_result(browser: Browser, address: s
                 elif step.answer:
                     strip.reveal()
                 app.settled()
-                box = strip.root.bounding_box()
-                assert box
+                box = place_of(strip.root)
                 assert box["x"] >= 0
                 assert box["x"] + box["width"] <= width
                 strip.go("Next →" if number < len(lesson.steps) else "Finish")

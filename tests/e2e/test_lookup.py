@@ -10,7 +10,7 @@ from attnviz.lessons.lookup import Point, look_up, lookup_mechanism
 from attnviz.scores import ScaledDot
 from attnviz.ui.lookup.dictionary_table import EXAMPLE
 from attnviz.ui.lookup.labels import exact
-from tests.support.browser import AppPage, Browser, opened
+from tests.support.browser import AppPage, Browser, opened, place_of
 
 SOFT = "?softness=T+%3D+1"
 
@@ -139,8 +139,7 @@ def test_the_table_is_edited_in_place_and_in_the_link(lookup: Lookup) -> None:
     canvas.scroll_into_view_if_needed()
     value = lookup.page.get_by_test_id("glide-cell-4-0")  # of the first row
     expect(value).to_have_text("5")
-    box = canvas.bounding_box()
-    assert box
+    box = place_of(canvas)
     lookup.page.mouse.click(box["x"] + box["width"] - 40, box["y"] + 52)
     expect(value).to_have_attribute("aria-selected", "true")
     lookup.page.keyboard.press("Enter")

@@ -12,7 +12,7 @@ from attnviz.masks import Causal, SlidingWindow
 from attnviz.masks.language import parse
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Pretrained
-from tests.support.browser import Browser, Masks, opened
+from tests.support.browser import Browser, Masks, opened, place_of
 
 COLUMNS = 16  # of the example
 ON_TOP = "([x, y, side]) => Boolean(document.elementFromPoint(x, y).closest(`.st-key-map-${side}`))"
@@ -131,8 +131,7 @@ def test_a_picture_of_the_gallery_is_loaded_by_a_click(masks: Masks) -> None:
         masks.painted()  # what is drawn above would move the picture away from under the pointer
         picture = masks.page.locator(f".st-key-gallery-{name} img")
         picture.scroll_into_view_if_needed()
-        box = picture.bounding_box()
-        assert box
+        box = place_of(picture)
         masks.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         expect(masks.words(side)).to_have_value(text)
     masks.painted()
@@ -160,8 +159,7 @@ def test_the_maps_are_above_the_fold_and_every_token_has_its_label(masks: Masks)
     for link in ("?mask-b=sliding_window(4)", "?maps=Wipe"):
         masks.open(f"{link}&text={SENTENCE}&special-tokens=Shown").painted(rows=22)
         for chart in (masks.a, masks.b, masks.change):
-            box = chart.locator(".attnviz-stage").bounding_box()
-            assert box
+            box = place_of(chart.locator(".attnviz-stage"))
             assert box["y"] + box["height"] <= 800
             labels = chart.locator(".attnviz-graph").evaluate(
                 "e => [...e.querySelectorAll('.xtick, .ytick')].map(t => t.textContent)"
@@ -173,12 +171,12 @@ def test_the_maps_are_above_the_fold_and_every_token_has_its_label(masks: Masks)
 def test_a_tab_never_moves_the_maps(masks: Masks) -> None:
     masks.open()
     masks.page.get_by_role("tab", name="Gallery", exact=True).scroll_into_view_if_needed()
-    before = masks.a.bounding_box()
+    before = place_of(masks.a)
     for tab in ("Gallery", "Empty rows", "Code", "Cost", "Where it went"):
         masks.look(tab)
         expect(masks.page.get_by_role("tab", name=tab, selected=True)).to_be_visible()
         masks.painted()
-        assert masks.a.bounding_box() == before
+        assert place_of(masks.a) == before
 
 
 def test_a_slider_wipes_from_one_map_to_the_other(masks: Masks) -> None:
@@ -188,13 +186,13 @@ def test_a_slider_wipes_from_one_map_to_the_other(masks: Masks) -> None:
     assert masks.cell(2, 8, masks.a) == pytest.approx(point, abs=0.1)
     for value, side in (("0.25", "b"), ("0.75", "a")):
         slider.fill(value)
-        assert masks.page.evaluate(ON_TOP, [*point, side])
+        masks.until(ON_TOP, [*point, side])
         masks.page.mouse.move(*point)
         expect(masks.b.locator(".attnviz-sentence")).to_have_text("animal may not look at street.")
         expect(masks.a.locator(".attnviz-sentence")).to_contain_text("of its attention to street")
         expect(masks.change.locator(".attnviz-sentence")).to_contain_text("no longer sees street")
     masks.page.get_by_role("button", name="B alone").click()
-    assert masks.page.evaluate(ON_TOP, [*masks.cell(2, 0, masks.b), "b"])
+    masks.until(ON_TOP, [*masks.cell(2, 0, masks.b), "b"])
     masks.page.mouse.click(*masks.cell(6, 3, masks.b))
     masks.expect_in_link("pinned", "6+%C2%B7+cross")
     masks.page.get_by_text("Side by side").click()
@@ -206,12 +204,10 @@ def test_a_slider_wipes_from_one_map_to_the_other(masks: Masks) -> None:
 def test_a_phone_shows_all_three_maps_without_sideways_scrolling(browser: Browser, address: str) -> None:
     with opened(browser, address, 390, 844, "dark", touch=True, kind=Masks) as masks:
         masks.open("?mask-b=sliding_window(4)")
-        first = masks.a.locator(".attnviz-graph").bounding_box()
-        assert first
+        first = place_of(masks.a.locator(".attnviz-graph"))
         assert first["y"] < 844 * 0.65
         for chart in (masks.a, masks.b, masks.change):
-            box = chart.bounding_box()
-            assert box
+            box = place_of(chart)
             assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
         assert masks.page.evaluate("document.documentElement.scrollWidth") <= 390
 

@@ -16,7 +16,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import attnviz
 from attnviz.formatting import number
-from tests.support.browser import ROOT, Browser, free_port, running
+from tests.support.browser import ROOT, Browser, free_port, place_of, running
 
 TOKENS = ["the", "cat", "sat", "<b>down</b>"]
 WEIGHTS = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(-1)
@@ -198,7 +198,7 @@ def test_a_long_map_is_zoomed_by_python_in_marimo(browser: Browser, tmp_path: Pa
             page.goto(f"http://127.0.0.1:{port}")
             chart = head_map(page)
             assert (chart.get_attribute("data-rows"), chart.get_attribute("data-columns")) == ("256", "256")
-            box = chart.locator(".nsewdrag").first.bounding_box() or {}
+            box = place_of(chart.locator(".nsewdrag"))
             x, y = box["x"] + 20, box["y"] + 20
             page.mouse.move(x, y)
             page.mouse.down()

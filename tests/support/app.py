@@ -11,7 +11,7 @@ ROUTER = ROOT / "attnviz" / "ui" / "router.py"
 
 def open_page(name: str = "explore", **link: object) -> AppTest:
     """Runs a page once, as its link opens it; a parameter's `_` stands for `-`, unless there is a dot in its name."""
-    app = AppTest.from_file(str(ROUTER), default_timeout=60)
+    app = AppTest.from_file(str(ROUTER), default_timeout=180)
     app.switch_page(f"../../pages/{name}.py")
     for parameter, value in link.items():
         parameter = parameter if "." in parameter else parameter.replace("_", "-")

@@ -34,14 +34,30 @@ QUIET = ("no-first-run", "disable-background-networking", "disable-component-upd
 # takes a second of every load and nobody else waits for: positions are written down at once.
 POSITIONS = "js-flags=--no-enable-lazy-source-positions"
 ARGUMENTS = [f"--{argument}" for argument in ("no-sandbox", "disable-gpu", "disable-quic", POSITIONS, *QUIET)]
+PATIENCE = 180  # seconds that a page or a server may take on a busy machine before a test fails
 UNTIL = """async arg => {
-    const end = performance.now() + 60000;
+    const end = performance.now() + MILLISECONDS;
     while (!(FUNCTION)(arg)) {
-        if (performance.now() > end) throw new Error("A minute has passed, and this is not true: " + (FUNCTION));
+        if (performance.now() > end) throw new Error("This is still not true: " + (FUNCTION));
         await new Promise(requestAnimationFrame);
     }
-}"""
-expect.set_options(timeout=60_000)
+}""".replace("MILLISECONDS", str(1000 * PATIENCE))
+# The place of an element once it has a size and has not moved for three frames; null if it is replaced meanwhile.
+PLACE = """async element => {
+    const end = performance.now() + MILLISECONDS;
+    for (let same = 0, before = ""; same < 3; ) {
+        if (!element.isConnected) return null;
+        if (performance.now() > end) throw new Error("An element still has no size, or moves.");
+        const { x, y, width, height } = element.getBoundingClientRect();
+        const now = [x, y, width, height].join();
+        same = width > 0 && height > 0 && now === before ? same + 1 : 0;
+        before = now;
+        await new Promise(requestAnimationFrame);
+    }
+    const { x, y, width, height } = element.getBoundingClientRect();
+    return { x, y, width, height };
+}""".replace("MILLISECONDS", str(1000 * PATIENCE))
+expect.set_options(timeout=1000 * PATIENCE)
 
 
 @contextmanager
@@ -75,10 +91,10 @@ def running(command: list[str], log: Path, url: str, folder: Path = ROOT, **envi
         subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, env=variables) as server,
     ):
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE
             while not answers(url):
                 assert server.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, f"no answer in a minute: {log.read_text()}"
+                assert time.monotonic() < deadline, f"no answer in {PATIENCE} seconds: {log.read_text()}"
                 time.sleep(0.1)
             yield server.pid
         finally:
@@ -121,7 +137,7 @@ class Browser:
         page = self.profiles[touch].new_page()
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=theme)
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(1000 * PATIENCE)
         return page
 
     def close(self) -> None:
@@ -160,6 +176,14 @@ def _trouble(message: ConsoleMessage) -> bool:
 
 def _own(url: str, address: str) -> bool:
     return url.startswith((address, address.replace("http", "ws"), "data:", "blob:", "about:", "file:"))
+
+
+def place_of(locator: Locator) -> dict[str, float]:
+    """Waits until an element has been laid out and does not move, and returns its place on the screen: x, y, width and
+    height."""
+    while (place := locator.first.evaluate(PLACE)) is None:
+        pass
+    return place
 
 
 class AppPage:
@@ -243,8 +267,7 @@ class AppPage:
 
     def place(self, chart: Locator, row: float, column: float, rows: float, columns: float) -> tuple[float, float]:
         """The point on the screen of a cell of `rows` × `columns` that fill the plot."""
-        box = chart.locator(".nsewdrag").first.bounding_box()
-        assert box
+        box = place_of(chart.locator(".nsewdrag"))
         return box["x"] + (column + 0.5) * box["width"] / columns, box["y"] + (row + 0.5) * box["height"] / rows
 
     def cell(self, row: int, column: int, chart: Locator | None = None) -> tuple[float, float]:

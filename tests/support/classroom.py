@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from playwright.sync_api import BrowserContext, Locator, Page, Playwright, expect
 
-from tests.support.browser import ARGUMENTS, CHROMIUM, ROOT, AppPage, answers, free_port
+from tests.support.browser import ARGUMENTS, CHROMIUM, PATIENCE, ROOT, AppPage, answers, free_port
 
 PHONE = {"width": 390, "height": 844}
 
@@ -38,7 +38,7 @@ class ClassServer:
         command += [f"--server.baseUrlPath={self.base_path}"]
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=out, env=self.environment)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while not answers(f"{self.address}/_stcore/health"):
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < deadline, self.log.read_text()
@@ -171,7 +171,7 @@ def contexts(
         for _ in range(phones)
     ]
     for context in (teacher, *others):
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(1000 * PATIENCE)
     try:
         yield teacher, others
     finally:

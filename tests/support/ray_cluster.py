@@ -32,7 +32,7 @@ def ray_cluster(nodes: int, object_store_memory: int = 100 << 20) -> Iterator[An
     for _ in range(nodes):
         cluster.add_node(num_cpus=1, **sizes, **ports())
     connect(cluster.address)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while ray.cluster_resources().get("CPU") != nodes:  # which are known a little later
         assert time.monotonic() < deadline, "A node of the cluster has not come."
         time.sleep(0.05)
