@@ -1,6 +1,7 @@
 """Numbers, sizes and text from outside, formatted for sentences."""
 
 import math
+import reprlib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -122,15 +123,52 @@ def enumeration(names: Sequence[str], conjunction: str = N_("and")) -> str:
     return f"{', '.join(first)} {_(conjunction)} {last}" if first else last
 
 
-def quoted(text: object, longest: int = 40) -> str:
-    """Formats text from outside for use in a sentence: short, printable, and in quotation marks.
+def quoted(value: object, longest: int = 40) -> str:
+    """Formats a text or another value from outside for a sentence: short, printable, and in quotation marks.
+
+    Whatever the value is, nothing is raised.
 
     >>> quoted("a“b”"), quoted("abcdef", 4)
     ('“a�b�”', '“abc…”')
     """
-    text = str(text)
+    text = value if isinstance(value, str) else _text(value)
+    return f"“{_printable(text, longest, '“”')}”"
+
+
+def short_repr(value: object, longest: int = 40) -> str:
+    """Formats a value from outside as Python writes it, short and printable. Whatever the value is, nothing is raised.
+
+    >>> short_repr("a\u202eb"), short_repr([1, [2, [3, [4, [5]]]]]), short_repr(1 << 20_000, 8)
+    ("'a\\\\u202eb'", '[1, [2, [3, [4, ...]]]]', '0x10000…')
+    """
+    return _printable(_text(value), longest)
+
+
+class _Repr(reprlib.Repr):
+    """Looks at a few parts of a value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring = 4, 1_000
+
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if abs(x) < 1 << 256 else hex(x)  # Python writes no more than 4,300 decimal digits
+
+    def repr_instance(self, x: object, level: int) -> str:
+        return str(x)
+
+
+def _text(value: object) -> str:
+    try:
+        return _Repr().repr(value)
+    except Exception:  # noqa: BLE001  # an object's own methods may do anything
+        return type(value).__name__
+
+
+def _printable(text: str, longest: int, marks: str = "") -> str:
+    """Returns the start of a text, with � for what cannot be seen and for these marks."""
     text = text if len(text) <= longest else text[: longest - 1] + "…"
-    return "“" + "".join(c if c.isprintable() and c not in "“”" else "�" for c in text) + "”"
+    return "".join(c if c.isprintable() and c not in marks else "�" for c in text)
 
 
 def _signed(text: str) -> str:

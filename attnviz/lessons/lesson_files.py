@@ -1,13 +1,13 @@
 """Lessons: pages in a state, and questions about them. Each lesson is a TOML file."""
 
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
 from attnviz.app_files import ASSETS
-from attnviz.formatting import enumeration
+from attnviz.bounded_toml import parse_toml
+from attnviz.formatting import enumeration, quoted, short_repr
 from attnviz.language import N_, _
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 
@@ -18,6 +18,7 @@ LARGEST = 64 * 1024  # bytes of a file
 TOO_LARGE = N_("A lesson has at most {size} KB.")
 MOST_STEPS = 12
 MOST_TAPS = 5
+MOST_NAMES = 5  # that an error lists
 ENGLISH = "en"  # of a lesson that does not say its language
 LANGUAGE = r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}"  # the usual part of BCP 47: “de”, “pt-BR”
 STEPS = ("steps", "questions")  # the second name is that of older files
@@ -106,12 +107,7 @@ def parse_table(text: str) -> dict:
     """Returns the table of a TOML text, whatever its fields are. Raises ValueError if it is not TOML."""
     if len(text) > LARGEST:  # a text in UTF-8 has at least as many bytes as characters
         raise ValueError(_(TOO_LARGE).format(size=LARGEST // 1024))
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        raise ValueError(_("It is not TOML: {problem}.").format(problem=problem)) from problem
-    except RecursionError as problem:
-        raise ValueError(_("It is not a lesson: its lists or tables are nested too deeply.")) from problem
+    return parse_toml(text)
 
 
 def parse_lesson(name: str, text: str) -> Lesson:
@@ -130,8 +126,8 @@ class _Parser:
         state = self.state(table.get("state", {}), 0)
         language = table.get("language", ENGLISH)
         if not re.fullmatch(LANGUAGE, language):
-            problem = _("language is “{language}”; expected is a code such as en, de or pt-BR.")
-            problem = problem.format(language=f"{language:.40}")
+            problem = _("language is {language}; expected is a code such as en, de or pt-BR.")
+            problem = problem.format(language=quoted(language))
             raise self.error(problem, 0, "language")
         steps = [one for field in STEPS for one in table.get(field, [])]
         if len(steps) > MOST_STEPS:
@@ -160,7 +156,7 @@ class _Parser:
     def page(self, page: str, step: int) -> str:
         if page not in PAGES:
             raise self.error(
-                _("page is “{page}”; expected is one of {pages}.").format(page=page, pages=", ".join(PAGES)),
+                _("page is {page}; expected is one of {pages}.").format(page=quoted(page), pages=", ".join(PAGES)),
                 step,
                 "page",
             )
@@ -173,7 +169,7 @@ class _Parser:
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(one, str | int | float) for one in values):
             problem = _("{name} in the state is {value}; expected is text, a number, true or false.")
-            problem = problem.format(name=name, value=f"{value!r:.40}")
+            problem = problem.format(name=quoted(name), value=short_repr(value))
             raise self.error(problem, step, "state")
         return [(name, str(one).lower() if isinstance(one, bool) else str(one)) for one in values]
 
@@ -197,7 +193,9 @@ class _Parser:
                 raise self.error(_("choose is a list of different texts in quotes."), number, "choose")
             if step["right"] not in options:
                 raise self.error(
-                    _("right is “{right}”, which is not one of choose.").format(right=step["right"]), number, "right"
+                    _("right is {right}, which is not one of choose.").format(right=quoted(step["right"])),
+                    number,
+                    "right",
                 )
             return Choice(tuple(options), step["right"])
         if "tap" in step:
@@ -227,7 +225,9 @@ class _Parser:
         if unknown := [name for name in table if name not in known]:
             raise self.error(
                 _("{subject} has {names}; known are {known}.").format(
-                    subject=subject, names=enumeration(unknown), known=enumeration([*known])
+                    subject=subject,
+                    names=enumeration([*map(quoted, unknown[:MOST_NAMES])]),
+                    known=enumeration([*known]),
                 ),
                 step,
                 unknown[0],
@@ -236,7 +236,7 @@ class _Parser:
             if not isinstance(value, known[name]) or isinstance(value, bool):
                 raise self.error(
                     _("{name} is {value}; expected is {kind}.").format(
-                        name=name, value=f"{value!r:.40}", kind=_(TYPE_NAMES[known[name]])
+                        name=name, value=short_repr(value), kind=_(TYPE_NAMES[known[name]])
                     ),
                     step,
                     name,

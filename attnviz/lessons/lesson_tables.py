@@ -7,6 +7,7 @@ from attnviz.formatting import enumeration, grouped
 from attnviz.language import _
 from attnviz.lessons.lesson_files import (
     LESSON,
+    MOST_STEPS,
     OPTIONAL,
     PAGES,
     REQUIRED,
@@ -29,7 +30,8 @@ NEW_LESSON: Table = {
 
 
 def can_be_edited(table: Table) -> bool:
-    """Returns whether every field has the type that its name says; fields may be missing or unknown."""
+    """Returns whether every field has the type that its name says, and there are no more steps than a lesson may have;
+    fields may be missing or unknown."""
 
     def fits(fields: Table, types: Mapping[str, type]) -> bool:
         return all(
@@ -41,7 +43,9 @@ def can_be_edited(table: Table) -> bool:
     if not fits(table, REQUIRED | OPTIONAL):
         return False
     steps = lesson_steps(table)
-    if not all(isinstance(step, dict) and fits(step, STEP_REQUIRED | STEP_OPTIONAL) for step in steps):
+    if len(steps) > MOST_STEPS or not all(
+        isinstance(step, dict) and fits(step, STEP_REQUIRED | STEP_OPTIONAL) for step in steps
+    ):
         return False
     states = [one.get("state", {}) for one in (table, *steps)]
     values = [value for state in states for value in state.values()]  # type: ignore[attr-defined]

@@ -56,9 +56,10 @@ def test_a_new_lesson_can_be_edited_and_is_not_whole() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["title = 3", "steps = 'x'", "steps = ['x']", "state = { a = { b = 1 } }", "[[steps]]\nask = true", "page = []"],
-)
-def test_a_table_of_other_types_is_not_for_the_form(text: str) -> None:
+    ["title = 3", "steps = 'x'", "steps = ['x']", "state = { a = { b = 1 } }", "[[steps]]\nask = true", "page = []",
+     "[[steps]]\n" * 13],
+)  # fmt: skip
+def test_a_table_of_other_types_or_of_too_many_steps_is_not_for_the_form(text: str) -> None:
     assert not can_be_edited(parse_table(text))
 
 
