@@ -1,4 +1,4 @@
-"""The server: the app, its security headers, and what is loaded before the first visitor."""
+"""The server: the app, what answers before it, and what is loaded before the first visitor."""
 
 import asyncio
 import os
@@ -15,7 +15,6 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import streamlit as st
 import transformers
 from starlette.middleware import Middleware
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.config import set_option
 
 from attnviz import __version__, settings
@@ -26,12 +25,14 @@ from attnviz.ui.classroom.routes import ClassRoutes
 from attnviz.ui.classroom.server_classes import end_streams
 from attnviz.ui.classroom.watcher import before_server_stops
 from attnviz.ui.health import HealthChecks, Readiness
+from attnviz.ui.security_headers import SecurityHeaders
 from attnviz.ui.static_files import PageElements, StaticFileCache, disable_nagle
 
 try:
     hosting.check_settings()
 except (ValueError, ImportError) as error:
     sys.exit(f"attnviz does not start. {error}")
+hosting.believe_listed_proxies()
 set_option("server.maxUploadSize", settings.upload_bytes() // settings.MB)
 if not hosting.is_local():
     os.environ.setdefault("ATTNVIZ_MODELS", "")  # nobody else names folders and models, unless the owner says so
@@ -41,38 +42,6 @@ if hosting.has_tls() and settings.embedding_sites():
 logs.start_logs(settings.log_style())
 streamlit_speed.speed_up()
 READINESS = Readiness()
-
-FRAMES = " ".join(("'self'", *settings.embedding_sites()))
-HEADERS = {
-    # Streamlit's client counts its messages in WebAssembly; nothing evaluates text as a script.
-    "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval' blob:; "
-    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
-    "connect-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
-    f"frame-ancestors {FRAMES}",
-    "referrer-policy": "same-origin",
-    "x-content-type-options": "nosniff",
-}
-if hosting.has_tls():
-    HEADERS["strict-transport-security"] = "max-age=31536000"
-
-
-class SecurityHeaders:
-    """Adds HEADERS to every response: nothing from another host is loaded, and no site frames the app that its owner
-    has not listed."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message["headers"],
-                    *((name.encode(), value.encode()) for name, value in HEADERS.items()),
-                ]
-            await send(message)
-
-        await self.app(scope, receive, send_with_headers)
 
 
 @asynccontextmanager

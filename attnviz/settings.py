@@ -3,13 +3,13 @@
 import os
 import re
 from enum import StrEnum
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 from attnviz.formatting import quoted
 
 MB = 1 << 20
 NAMES = (
-    *("ATTNVIZ_HOSTED", "ATTNVIZ_TLS", "ATTNVIZ_MODELS", "ATTNVIZ_MODELS_KEPT", "ATTNVIZ_MODEL_MB"),
+    *("ATTNVIZ_HOSTED", "ATTNVIZ_TLS", "ATTNVIZ_PROXY", "ATTNVIZ_MODELS", "ATTNVIZ_MODELS_KEPT", "ATTNVIZ_MODEL_MB"),
     *("ATTNVIZ_UPLOAD_MB", "ATTNVIZ_UNPACKED_MB", "ATTNVIZ_UPLOADS_MB", "ATTNVIZ_EMBED"),
     *("ATTNVIZ_LOG", "ATTNVIZ_METRICS_PORT", "ATTNVIZ_METRICS_ADDRESS", "ATTNVIZ_RAY", "ATTNVIZ_TRACES"),
     *("ATTNVIZ_CLASS_STORE", "ATTNVIZ_CLASS_HOURS"),
@@ -32,6 +32,21 @@ def is_hosted() -> bool:
 def has_tls_proxy() -> bool:
     """Returns whether a proxy in front of the app speaks HTTPS: ATTNVIZ_TLS is 1."""
     return _switch("ATTNVIZ_TLS")
+
+
+def proxies() -> tuple[str, ...]:
+    """Returns the proxies that are believed when they name the address of a visitor (X-Forwarded-For): ATTNVIZ_PROXY,
+    addresses or networks such as 10.0.0.0/24 separated by commas; none by default."""
+    named = tuple(text.strip() for text in os.environ.get("ATTNVIZ_PROXY", "").split(",") if text.strip())
+    for text in named:
+        try:
+            ip_network(text)
+        except ValueError:
+            raise ValueError(
+                "ATTNVIZ_PROXY must list addresses or networks such as 127.0.0.1 or 10.0.0.0/24 with commas between "
+                f"them; {quoted(text)} is none."
+            ) from None
+    return named
 
 
 def upload_bytes() -> int:

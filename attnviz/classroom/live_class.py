@@ -194,6 +194,17 @@ class LiveClass:
                 _("This class is full: it has {most} participants already.").format(most=MOST_PARTICIPANTS)
             ) from None
 
+    def remove_silent(self) -> None:
+        """Removes the participants who have never answered, with their nicknames; who still follows joins again."""
+        rounds = (
+            _answers(number, one)
+            for number in range(1, _poll_state(self._class().get("poll"))[0] + 1)
+            for one in (1, 2)
+        )
+        answered = {name for section in rounds for name in self.store.read(self.code, section)}
+        silent: Values = dict.fromkeys(set(self.joined()) - answered)
+        self._write({PARTICIPANTS: silent, NICKNAMES: silent})
+
     def set_nickname(self, participant: str, text: str) -> str:
         """Gives a participant a nickname, or none for an empty text. Returns it as it is shown.
 

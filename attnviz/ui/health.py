@@ -20,7 +20,8 @@ class HealthChecks:
         self.app, self.readiness = app, readiness
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"] if scope["type"] == "http" else None
+        is_read = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+        path = scope["path"] if is_read else None
         if path == address("/healthz"):
             await _answer(True, "alive")(scope, receive, send)
         elif path == address("/readyz"):

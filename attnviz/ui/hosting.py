@@ -4,10 +4,14 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import streamlit as st
+import uvicorn.config
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
+from uvicorn._types import ASGI3Application
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from attnviz import settings
 from attnviz.classroom.stores import open_store
@@ -16,24 +20,74 @@ from attnviz.models.hub import allowed_models
 
 
 class AllowedHosts:
-    """Middleware that answers 403 to requests at host names outside server.allowedHosts.
+    """Middleware that answers 403 to requests at host names outside server.allowedHosts, and to websockets that a page
+    of another origin opens.
 
-    Streamlit itself checks the names of websockets alone.
+    Streamlit itself checks the names of websockets alone, and accepts those of any port of this computer.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        host = Headers(scope=scope).get("host") if scope["type"] == "http" else None
-        if scope["type"] != "http" or is_host_allowed(host):
+        if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        refusal = (
-            f"attnviz does not answer at the host name {quoted(host or '')}. Open it at a name of its own; or, if you "
-            "host it, start it with this name: --server.allowedHosts NAME."
-        )
-        await PlainTextResponse(refusal, 403)(scope, receive, send)
+        headers = Headers(scope=scope)
+        host = headers.get("host")
+        if scope["type"] == "websocket" and not (is_own_page(headers) or _is_listed(headers.get("origin"))):
+            await WebSocketClose(1008)(scope, receive, send)
+        elif scope["type"] == "websocket" or is_host_allowed(host):
+            await self.app(scope, receive, send)
+        else:
+            refusal = (
+                f"attnviz does not answer at the host name {quoted(host or '')}. Open it at a name of its own; or, if "
+                "you host it, start it with this name: --server.allowedHosts NAME."
+            )
+            await PlainTextResponse(refusal, 403)(scope, receive, send)
+
+
+def is_own_page(headers: Headers) -> bool:
+    """Returns whether a page of this server has sent a request, which came to the host and the port of that page.
+
+    What names no origin was sent by a browser for its person, or by another program.
+    """
+    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        return False
+    origin = headers.get("origin")
+    if origin is None:
+        return True
+    scheme, _, _ = origin.partition("://")
+    return _host_and_port(origin) == _host_and_port(f"{scheme}://{headers.get('host')}") is not None
+
+
+def _host_and_port(url: str) -> tuple[str, int] | None:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (ValueError, KeyError):
+        return None
+    return (parts.hostname, port) if parts.hostname else None
+
+
+def _is_listed(origin: str | None) -> bool:
+    """Returns whether the owner lists an origin, or has switched the check off."""
+    return not st.get_option("server.enableCORS") or origin in st.get_option("server.corsAllowedOrigins")
+
+
+def believe_listed_proxies() -> None:
+    """Lets the proxies of the settings, and nobody else, name the address of a visitor; call it when the app is loaded.
+
+    By itself uvicorn believes anybody on this computer, and is configured before it loads the app.
+    """
+    uvicorn.config.ProxyHeadersMiddleware = _ListedProxies  # type: ignore[misc]
+
+
+class _ListedProxies(ProxyHeadersMiddleware):
+    """uvicorn's middleware, whatever uvicorn was told to trust."""
+
+    def __init__(self, app: ASGI3Application, trusted_hosts: list[str] | str) -> None:
+        super().__init__(app, [*settings.proxies()])
 
 
 def check_settings() -> None:
@@ -42,7 +96,7 @@ def check_settings() -> None:
     for setting in (
         *(settings.upload_bytes, settings.unpacked_bytes, settings.all_uploads_bytes, settings.model_bytes),
         *(settings.kept_models, settings.has_tls_proxy, allowed_models, settings.embedding_sites),
-        *(settings.log_style, settings.metrics_port, settings.metrics_address, settings.class_hours),
+        *(settings.log_style, settings.metrics_port, settings.metrics_address, settings.class_hours, settings.proxies),
         lambda: open_store(settings.class_store()),
     ):
         setting()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from attnviz.classroom.live_class import View
+from attnviz.classroom.live_class import MOST_PARTICIPANTS, View
 from attnviz.classroom.question import text_question
-from attnviz.classroom.store import UnknownClass
+from attnviz.classroom.store import TooMany, UnknownClass
 
 ADA, BEN = "ada-participant", "ben-participant"
 
@@ -44,3 +44,34 @@ def test_a_class_goes_from_its_code_to_its_end(classes) -> None:
         classes.open(teaching.code)
     with pytest.raises(UnknownClass):
         live.ask(question)
+
+
+def test_who_never_answered_is_removed_with_the_nickname(live) -> None:
+    live.remove_silent()
+    for name in (ADA, BEN, "cat-participant", "dan-participant"):
+        live.join(name)
+        live.set_nickname(name, name[:3])
+    for number, name in enumerate((ADA, BEN), 1):  # in the first vote of the first question, the second of the next
+        poll = live.ask(text_question("Which?", ["A", "B"], "B"))
+        if number == 2:
+            live.close()
+            live.vote_again()
+        live.answer(name, poll, number, [0])
+    before = live.version
+    live.remove_silent()
+    assert live.joined() == (ADA, BEN)
+    assert set(live.nicknames()) == {ADA, BEN}
+    assert live.version.shared > before.shared  # so that those who still follow read the class, and are back
+    live.join("dan-participant")
+    assert live.participants == 3
+    assert [[*one] for record in live.polls() for one in record.rounds] == [[ADA], [BEN]]
+
+
+def test_a_full_class_has_places_again(live) -> None:
+    for number in range(MOST_PARTICIPANTS):
+        live.join(f"participant-{number}")
+    with pytest.raises(TooMany, match="This class is full"):
+        live.join(ADA)
+    live.remove_silent()
+    live.join(ADA)
+    assert live.joined() == (ADA,)

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 from http.client import HTTPConnection, HTTPResponse
+from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -16,11 +17,11 @@ import streamlit
 from tests.support.browser import ROOT, serving
 
 
-def answer(address: str, path: str, **headers: str) -> HTTPResponse:
+def answer(address: str, path: str, method: str = "GET", **headers: str) -> HTTPResponse:
     """A response; of a websocket that is opened, its status is 101."""
     url = urlsplit(address)
     connection = HTTPConnection(url.hostname or "", url.port, timeout=20)
-    connection.request("GET", url.path + path, headers=headers)
+    connection.request(method, url.path + path, headers=headers)
     response = connection.getresponse()
     connection.close()
     return response
@@ -34,6 +35,10 @@ def test_another_host_name_is_refused_though_its_origin_is_the_same(address: str
     more = upgrade if path.endswith("stream") else {}
     own = urlsplit(address).netloc
     assert answer(address, path, **more, Host=own, Origin=f"http://{own}").status == (101 if more else 200)
+    if more:
+        port = int(own.rpartition(":")[2])
+        for origin in (f"http://localhost:{port + 1}", f"http://127.0.0.1:{port + 1}", "http://localhost", "null"):
+            assert answer(address, path, **more, Host=own, Origin=origin).status == 403
     for host in ("evil.example", "evil.example:80"):
         assert answer(address, path, **more, Host=host, Origin=f"http://{host}").status == 403
 
@@ -59,6 +64,49 @@ def test_a_hosted_instance_keeps_its_metrics_and_its_visitors_to_https(
         assert answer(hosted, "/_stcore/metrics").status == 404
         page = answer(hosted, "/models", Host="attn.example.org")
         assert (page.status, page.headers["strict-transport-security"]) == (200, "max-age=31536000")
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
+PATHS = (
+    *(
+        "/",
+        "/explore",
+        "/nowhere",
+        "/healthz",
+        "/readyz",
+        "/vendor/plotly.js",
+        "/class",
+        "/class/start",
+        "/class/AAAAA",
+    ),
+    *(
+        f"/class/AAAAA/{name}"
+        for name in ("events", "state", "panel", "answer", "clear", "picture/1", "chart/1/1", "x")
+    ),
+    *(
+        "/_stcore/health",
+        "/_stcore/host-config",
+        "/_stcore/upload_file/a/b",
+        "/_stcore/stream",
+        "/media/a",
+        "/static/a",
+    ),
+)
+
+
+def test_no_method_is_an_error_of_the_server_at_any_address(address: str) -> None:
+    for path, method in product(PATHS, METHODS):
+        refused = answer(address, path, method)
+        assert refused.status < 500, (method, path)
+        assert refused.headers["x-content-type-options"] == "nosniff", (method, path)
+        if path.startswith(("/class/AAAAA", "/healthz")) and method in ("PUT", "DELETE", "TRACE"):
+            assert refused.status == 405, (method, path)
+
+
+def test_nobody_here_names_another_address(address: str) -> None:
+    """Codes are guessed from one address, whatever the guesser says it is."""
+    forged = ({"X-Forwarded-For": f"192.0.2.{number}"} for number in range(200))
+    assert {answer(address, "/class?code=AAAAA", **headers).status for headers in forged} == {404, 429}
 
 
 def test_no_script_is_made_of_text(address: str) -> None:

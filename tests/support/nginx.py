@@ -28,6 +28,7 @@ def configuration(folder: Path, port: int, replicas: Sequence[HasAddress]) -> Pa
         "BASE_PATH": "/attn",
         "FOLDER": str(folder),
         "UPLOAD": "9m",
+        "PROXY": "127.0.0.2",
         "COOKIE": "SameSite=Lax",
     }
     template = (ROOT / "deploy" / "nginx.conf.template").read_text()

@@ -2,7 +2,8 @@
 
 import json
 import re
-from urllib.parse import urlsplit
+from ipaddress import ip_address, ip_network
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -21,6 +22,8 @@ POSTS = RateLimit(burst=30, per_second=5)  # of a participant, a teacher, or an 
 POSTS_OF_ADDRESS = RateLimit(burst=2_000, per_second=300)  # at which a whole school may be; cookies can be made up
 WRONG_CODES = RateLimit(burst=100, per_second=1)  # of an address, at which a whole school may be
 STARTS = RateLimit(burst=100, per_second=1 / 60)  # of an address
+JOINS = RateLimit(burst=150, per_second=1)  # of an address, at which a whole school may be, and a class
+NETWORK = 64  # bits of an IPv6 address that one person's network has; the others are its own to choose
 
 
 class Refusal(Exception):
@@ -40,8 +43,6 @@ def problem_response(problem: Exception) -> Response:
             return PlainTextResponse(str(problem), 404)
         case StoreError():
             return PlainTextResponse(str(problem), 503)
-        case json.JSONDecodeError() | UnicodeDecodeError() | RecursionError():
-            return PlainTextResponse(_("What was sent is not JSON."), 400)
     return PlainTextResponse(str(problem), 400)
 
 
@@ -76,8 +77,7 @@ def check_start(request: Request) -> None:
 
 def check_origin(request: Request) -> None:
     """Raises Refusal for what a page of another site has sent."""
-    origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    if not hosting.is_own_page(request.headers):
         raise Refusal(403, _("Only pages of this app may send this."))
 
 
@@ -91,17 +91,36 @@ async def read_body(request: Request) -> bytes:
     return body
 
 
+def parse_json(body: bytes) -> dict[str, Any]:
+    """Returns the JSON object that was sent. Raises Refusal if it is none."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refusal(400, _("What was sent is not JSON.")) from None
+    if not isinstance(content, dict):
+        raise Refusal(400, _("What was sent is no JSON object."))
+    return content
+
+
 def cookie_of_participant(request: Request) -> str:
     """Returns the participant of a browser; no text if it is none yet."""
     name = request.cookies.get(PARTICIPANT, "")
     return name if re.fullmatch(r"[0-9a-f]{32}", name) else ""
 
 
-def participant(request: Request) -> str:
-    """Returns the participant of a browser. Raises Refusal if it is none yet."""
-    if name := cookie_of_participant(request):
-        return name
-    raise Refusal(403, _("Open the page of the class first; your browser must keep its cookie."))
+def participant(live: LiveClass, request: Request) -> str:
+    """Returns the participant of a browser, who has joined the class by now.
+
+    Raises Refusal for a browser without a cookie, as a preview of a link is, or if too many have joined from its
+    address.
+    """
+    name = cookie_of_participant(request)
+    if not name:
+        raise Refusal(403, _("Open the page of the class first; your browser must keep its cookie."))
+    if not live.has_joined(name):
+        _check_rate(JOINS, f"{_client(request)} {live.code}")
+        live.join(name)
+    return name
 
 
 def check_teacher(live: LiveClass, request: Request) -> None:
@@ -150,7 +169,15 @@ def _cookie_of_teacher(request: Request) -> str:
 
 
 def _client(request: Request) -> str:
-    return request.client.host if request.client else ""
+    """The address that a request came from; of IPv6 its network."""
+    name = request.client.host if request.client else ""
+    try:
+        found = ip_address(name)
+    except ValueError:
+        return name
+    if found.version == 6 and not found.ipv4_mapped:
+        return str(ip_network((int(found), NETWORK), strict=False))
+    return str(found)
 
 
 def _check_rate(limit: RateLimit, name: str) -> None:

@@ -15,15 +15,15 @@ Action = Callable[[LiveClass, Request, Json], Json | None]
 
 
 def _answer(live: LiveClass, request: Request, content: Json) -> None:
-    live.answer(participant(request), str(content.get("poll")), content.get("round", 0), content.get("value"))
+    live.answer(participant(live, request), str(content.get("poll")), content.get("round", 0), content.get("value"))
 
 
 def _nickname(live: LiveClass, request: Request, content: Json) -> None:
-    live.set_nickname(participant(request), content.get("text", ""))
+    live.set_nickname(participant(live, request), content.get("text", ""))
 
 
 def _message(live: LiveClass, request: Request, content: Json) -> None:
-    live.send(participant(request), content.get("link", ""), content.get("text", ""))
+    live.send(participant(live, request), content.get("link", ""), content.get("text", ""))
 
 
 def _ask(live: LiveClass, request: Request, content: Json) -> Json:
@@ -32,6 +32,10 @@ def _ask(live: LiveClass, request: Request, content: Json) -> Json:
 
 def _read(live: LiveClass, request: Request, content: Json) -> None:
     live.mark_read(str(content.get("id")))
+
+
+def _clear(live: LiveClass, request: Request, content: Json) -> None:
+    live.remove_silent()
 
 
 def _end(live: LiveClass, request: Request, content: Json) -> None:
@@ -55,6 +59,7 @@ OF_TEACHER: dict[str, Action] = {
     "dismiss": lambda live, *_: live.dismiss(),
     "read": _read,
     "names": lambda live, _request, content: live.show_names(content.get("show") is True),
+    "clear": _clear,
     "end": _end,
 }
 ACTIONS: dict[str, Action] = {

@@ -41,8 +41,7 @@ async def events(request: Request) -> Response:
 def state(request: Request) -> Response:
     """What a participant sees; who reads it has joined."""
     live = open_class(request)
-    participant = access.participant(request)
-    live.join(participant)
+    participant = access.participant(live, request)
     version = _version(live.version, "state")
     shared = server_classes.state_for_all(live.code, version, current_language())
     return _fresh({"version": version, **shared, **own_state(live, participant)})

@@ -1,20 +1,20 @@
 """The routes of classes. None of them is a run of a page."""
 
-import json
 from collections.abc import Awaitable, Callable
 from functools import wraps
 
 from anyio import to_thread
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attnviz.classroom.store import StoreError
-from attnviz.language import _, language
+from attnviz.language import language
 from attnviz.ui.addresses import address
 from attnviz.ui.classroom import class_pages, class_reads
-from attnviz.ui.classroom.access import Refusal, check_post, open_class, problem_response, read_body
+from attnviz.ui.classroom.access import Refusal, check_post, open_class, parse_json, problem_response, read_body
 from attnviz.ui.classroom.class_posts import ACTIONS, Action
 from attnviz.ui.classroom.states import class_address
 from attnviz.ui.request_language import request_language
@@ -34,7 +34,7 @@ class ClassRoutes:
     """Middleware that answers at the addresses of classes, whose pages are not Streamlit's."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self.app, self.router = app, Router(_routes(), default=app)
+        self.app, self.router = app, ExceptionMiddleware(Router(_routes(), default=app))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -73,11 +73,9 @@ def _posted(action: Action) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
             check_post(request)
-            content = json.loads(await read_body(request))
-            if not isinstance(content, dict):
-                raise ValueError(_("What was sent is no JSON object."))
+            content = parse_json(await read_body(request))
             result = await to_thread.run_sync(lambda: action(open_class(request), request, content))
-        except (Refusal, ValueError, RecursionError, StoreError) as problem:
+        except (Refusal, ValueError, StoreError) as problem:
             return problem_response(problem)
         return JSONResponse(result or {})
 

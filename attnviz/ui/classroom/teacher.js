@@ -181,8 +181,9 @@ export class TeacherPanel {
     const address = this.panel?.address ?? "";
     const showsNames = this.room?.showsNames ?? false;
     const names = button(showsNames ? _("Hide the nicknames") : _("Show the nicknames"), "class-item", () => this.#send("names", { show: !showsNames }));
+    const clear = button(_("Remove those who never answered"), "class-item", () => this.#send("clear"));
     const end = button(_("End the class and delete it …"), "class-item", () => this.#toggle("end"));
-    return [names, file(_("Answers as CSV"), `${address}/answers.csv`), file(_("Class as a lesson file"), `${address}/lesson.toml`), end];
+    return [names, clear, file(_("Answers as CSV"), `${address}/answers.csv`), file(_("Class as a lesson file"), `${address}/lesson.toml`), end];
   }
 
   #end() {

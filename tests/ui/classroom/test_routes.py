@@ -3,8 +3,10 @@
 import asyncio
 import csv
 import io
+import re
 import sqlite3
 import time
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -24,11 +26,13 @@ from attnviz.ui.classroom.routes import ClassRoutes
 from attnviz.ui.classroom.states import class_address
 
 HOST = "http://testserver"
+ROOT = Path(__file__).parents[3]
+ROUTES = ClassRoutes(Starlette()).router.app.routes
 
 
 @pytest.fixture
 def classes(tmp_path, monkeypatch):
-    for name in ("POSTS", "POSTS_OF_ADDRESS", "WRONG_CODES", "STARTS"):
+    for name in ("POSTS", "POSTS_OF_ADDRESS", "WRONG_CODES", "STARTS", "JOINS"):
         monkeypatch.setattr(access, name, RateLimit(100, 0))
     opened = Classes(open_store(f"sqlite://{tmp_path}/classes.sqlite3"))
     monkeypatch.setattr(server_classes, "classes", lambda: opened)
@@ -45,9 +49,9 @@ def live(classes, teaching):
     return classes.open(teaching.code)
 
 
-def browser(teaching=None) -> TestClient:
-    """A browser of its own; with a class, its teacher's."""
-    client = TestClient(Starlette(middleware=[Middleware(ClassRoutes)]))
+def browser(teaching=None, host: str = "192.0.2.1") -> TestClient:
+    """A browser of its own, at an address; with a class, its teacher's."""
+    client = TestClient(Starlette(middleware=[Middleware(ClassRoutes)]), client=(host, 50_000))
     if teaching:
         client.cookies.set(access.TEACHER, f"{teaching.code}.{teaching.key}")
     return client
@@ -149,6 +153,90 @@ def test_a_cookie_that_is_made_up_gets_round_no_limit(live, monkeypatch) -> None
     assert codes == [404, 404, 404, 429, 429]
 
 
+def join(live, number: int, host: str = "192.0.2.1", path: str = "state") -> int:
+    """The status for somebody with a cookie that is made up."""
+    client = browser(host=host)
+    client.cookies.set(access.PARTICIPANT, f"{number:032x}")
+    where = class_address(live.code, path)
+    return (client.get(where) if path == "state" else client.post(where, json={"text": "a"})).status_code
+
+
+def test_one_address_does_not_fill_a_class_and_who_is_in_stays_in(classes, live, monkeypatch) -> None:
+    monkeypatch.setattr(access, "JOINS", RateLimit(3, 0))
+    assert [join(live, number) for number in range(5)] == [200, 200, 200, 429, 429]
+    assert [join(live, number) for number in range(3)] == [200, 200, 200]
+    assert join(live, 9, path="nickname") == join(live, 9, path="message") == join(live, 9, path="answer") == 429
+    assert join(live, 2, path="nickname") == 200
+    assert live.participants == 3
+    assert join(live, 10, host="192.0.2.2") == 200
+    assert join(classes.open(classes.start().code), 10) == 200  # the class next door has the same address
+
+
+def test_an_address_of_ipv6_is_a_network_of_one_person(live, monkeypatch) -> None:
+    monkeypatch.setattr(access, "JOINS", RateLimit(1, 0))
+    assert join(live, 1, "2001:db8::1") == 200
+    assert [join(live, 2, host) for host in ("2001:db8::2", "2001:db8::ffff:1:2:3")] == [429, 429]
+    assert [join(live, n, host) for n, host in enumerate(("2001:db8:0:1::1", "::ffff:192.0.2.7", "192.0.2.8"), 5)] == (
+        [200] * 3
+    )
+    assert join(live, 9, "::ffff:192.0.2.9") == 200
+
+
+def test_a_school_behind_one_address_joins_within_a_minute() -> None:
+    limits = access.JOINS, access.POSTS_OF_ADDRESS
+    for limit in (RateLimit(one.burst, one.per_second, lambda: 0.0) for one in limits):
+        assert all(limit.take("school") for _ in range(100))
+    assert f"{access.JOINS.burst} at once and then {access.JOINS.per_second * 60} a minute" in " ".join(
+        (ROOT / "docs" / "hosting.md").read_text(encoding="utf-8").split()
+    )
+
+
+def test_a_teacher_removes_those_who_never_answered(live, teaching) -> None:
+    poll, phone = live.ask(text_question("Which?", ["A", "B"], "B")), follower(live)
+    assert vote(phone, live, poll, [0]).status_code == 200
+    assert [join(live, number, path="nickname") for number in range(3)] == [200] * 3
+    where = class_address(live.code, "clear")
+    assert phone.post(where, json={}).status_code == 403
+    assert browser(teaching).post(where, json={}).status_code == 200
+    assert (live.participants, live.nicknames()) == (1, {})
+    assert join(live, 1) == 200  # who still follows is back
+    assert live.participants == 2
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_wrong_method_is_refused_at_every_address_of_a_class(live, method) -> None:
+    client = browser()
+    for route in ROUTES:
+        path = re.sub(r"\{\w+(:int)?\}", "1", route.path.replace("{code}", live.code))
+        allowed = {method for one in ROUTES if one.path_regex.match(path) for method in one.methods}
+        if method not in allowed:
+            assert client.request(method, path).status_code == 405, path
+
+
+def test_a_post_from_a_page_of_another_origin_is_refused_by_any_sign_of_it(live) -> None:
+    poll, phone = live.ask(text_question("Which?", ["A", "B"], "B")), follower(live)
+    refused = [
+        *({"sec-fetch-site": site} for site in ("cross-site", "same-site", "cross-origin", "")),
+        *({"origin": one} for one in ("null", "", "http://testserver:8501", "http://testserver.example", "testserver")),
+        *({"origin": one} for one in ("http://testserver@evil.example", "http://evil.example#testserver", "file://")),
+        *({"origin": one} for one in ("http://testserver:x", "http://[::1", "//testserver", "https://testserver:80")),
+        {"origin": HOST, "sec-fetch-site": "cross-site"},
+    ]
+    assert [vote(phone, live, poll, [0], headers=one).status_code for one in refused] == [403] * len(refused)
+    assert live.poll().counts == (0,)
+    start = address("/class/start")
+    assert [browser().post(start, headers=one).status_code for one in refused] == [403] * len(refused)
+    for one in (
+        {"origin": HOST, "sec-fetch-site": "same-origin"},
+        {"sec-fetch-site": "none"},
+        {"origin": f"{HOST}:80"},
+    ):
+        assert vote(phone, live, poll, [0], headers=one).status_code == 200
+
+
 def test_a_preview_of_the_link_is_no_participant(live) -> None:
     for _ in range(3):
         assert browser().get(class_address(live.code)).status_code == 200
@@ -183,11 +271,11 @@ def test_a_nickname_is_short_and_plain_text(live) -> None:
     assert state.headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("body", [b"", b"no JSON", b"[]", b"[" * 50_000, b"\xff"])
+@pytest.mark.parametrize("body", [b"", b"no JSON", b"[]", b"[" * 50_000, b"\xff", b"9" * 60_000])
 def test_what_is_no_json_object_is_refused_with_a_sentence(live, body) -> None:
     answer = follower(live).post(class_address(live.code, "answer"), content=body)
     assert answer.status_code == 400
-    assert answer.text.endswith(".")
+    assert answer.text in ("What was sent is not JSON.", "What was sent is no JSON object.")
 
 
 def test_what_is_too_large_or_from_another_site_is_refused(live) -> None:
