@@ -42,6 +42,7 @@ LONGEST = 80_000  # characters, as many as the largest grid takes
 DEEPEST = 50  # parts inside each other, so that nothing that walks a mask runs out of stack
 MOST = 500  # masks, comparisons, operations and numbers
 MOST_LISTED = 4096  # numbers in a list
+MOST_NUMBERS = 1 << 22  # in the tables of all masks together, which follow from their lists
 NESTED = 3  # documents in documents: written down, a rule doubles with each
 LARGEST = 1_000_000_000
 POSITIONS = ("q", "k", "h", "n_q", "n_k")
@@ -152,7 +153,7 @@ class _Parser:
         self.tokens = _tokens(text, self.head.end() if self.head else 0)
         self.token = next(self.tokens)
         self.later = next(self.tokens, self.token)
-        self.depth = self.count = 0
+        self.depth = self.count = self.numbers = 0
 
     def whole(self) -> Mask:
         if self.head:
@@ -301,6 +302,12 @@ class _Parser:
             mask = names()[token.word](**values)
         except ValueError as error:
             self.refuse(_shortened(str(error), 400), token)
+        self.numbers += mask.table_size()
+        if self.numbers > MOST_NUMBERS:
+            self.refuse(
+                f"The lists make tables of {self.numbers:,} numbers; at most {MOST_NUMBERS:,} are possible. Write "
+                "smaller numbers, or fewer such masks.", token,
+            )  # fmt: skip
         if inside:
             self.check(mask, token)
         return self.part(mask, token.start, *inside)

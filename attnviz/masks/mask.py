@@ -183,6 +183,10 @@ class Mask:
         """
         return self
 
+    def table_size(self) -> int:
+        """Returns how many numbers its rule looks up in tables whose length follows from its parameters."""
+        return 0
+
     def matrix(self, queries: int, keys: int, head: int = 0) -> Bool[Tensor, "queries keys"]:
         """Returns the mask of one head as a matrix of booleans."""
         zero, q, k = torch.tensor(0), torch.arange(queries)[:, None], torch.arange(keys)

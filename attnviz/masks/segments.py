@@ -1,8 +1,11 @@
 """Masks of segments: what belongs together in a sequence that holds several things."""
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+
+import numpy as np
 
 from attnviz.language import _
 from attnviz.masks.direction import Causal
@@ -83,6 +86,9 @@ class Documents(Mask):
         end = segment_value([*starts[1:], ENDLESS], self.lengths, q)
         return (start <= k) & (k < end) & self.inner(b, h, q - start, k - start)
 
+    def table_size(self) -> int:
+        return 2 * sum(self.lengths)
+
     def condition(self) -> str:
         return _(
             "both are in the same document (of {joined} positions, then one more) and, counted "
@@ -138,6 +144,9 @@ class SharedPrefix(Mask):
         start = segment_value(starts, self.lengths, q)
         first, end = (segment_value(ends, self.lengths, q) for ends in zip(*shared, strict=True))
         return ((start <= k) & (k <= q)) | ((first <= k) & (k < end))
+
+    def table_size(self) -> int:
+        return 3 * sum(self.lengths)
 
     def condition(self) -> str:
         return _(
@@ -208,7 +217,7 @@ class BlockCausal(Mask):
 
 def segment_value(values: Sequence[int], lengths: Sequence[int], position: Array) -> Array:
     """Returns the value of the segment at each position; the last value is that of all positions after the segments."""
-    numbers = [value for value, length in zip(values, (*lengths, 1), strict=True) for _ in range(length)]
+    numbers = array("q", np.repeat(np.array(values, "i8"), (*lengths, 1)).tobytes())
     return take(numbers, position.clamp(min=0, max=len(numbers) - 1))
 
 

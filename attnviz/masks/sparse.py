@@ -122,6 +122,9 @@ class BigBird(LengthDependent):
         near = (row - 1 <= column) & (column <= row + 1)
         return reduce(or_, (column == take(blocks, place) for blocks in drawn), ends | near)
 
+    def table_size(self) -> int:
+        return self.random * LARGEST  # at most, for very long sequences
+
     def condition(self) -> str:
         return _(
             "its block of {block} or the key's is the first or the last, or the two are the same "
@@ -201,6 +204,9 @@ class VerticalSlash(Mask):
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return _is_one_of(k, self.columns) | _is_one_of(q - k, self.slashes)
+
+    def table_size(self) -> int:
+        return sum(max(numbers) - min(numbers) + 3 for numbers in (self.columns, self.slashes) if numbers)
 
     def condition(self) -> str:
         return _("the key is one of {few}, or the query stands so many positions after it: {few_2}").format(

@@ -155,6 +155,9 @@ class ImageAndText(Mask):
         first, end = (segment_value(ends, self.spans, q) for ends in zip(*images, (0, 0), strict=True))
         return (k <= q) | ((first <= k) & (k < end))
 
+    def table_size(self) -> int:
+        return 2 * sum(self.spans)
+
     def condition(self) -> str:
         spans = ", ".join(map(str, self.spans))
         return _(
@@ -198,6 +201,9 @@ class CrossToImage(Mask):
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         stretches = [after - before for before, after in pairwise((0, *self.images_at))]
         return k // self.tokens == segment_value(range(-1, len(stretches)), stretches, q)
+
+    def table_size(self) -> int:
+        return max(self.images_at, default=0)
 
     def condition(self) -> str:
         places = ", ".join(map(str, self.images_at))

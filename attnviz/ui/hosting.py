@@ -80,7 +80,7 @@ def believe_listed_proxies() -> None:
 
     By itself uvicorn believes anybody on this computer, and is configured before it loads the app.
     """
-    uvicorn.config.ProxyHeadersMiddleware = _ListedProxies  # type: ignore[misc]
+    uvicorn.config.ProxyHeadersMiddleware = _ListedProxies  # type: ignore[misc, assignment]
 
 
 class _ListedProxies(ProxyHeadersMiddleware):

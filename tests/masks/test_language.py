@@ -914,3 +914,21 @@ def test_the_parts_of_a_combination_are_kept_apart(mask):
         assert outside.count(", or ") == len(parts(mask, Or)) - 1
     if isinstance(mask, Not) and isinstance(mask.mask, And | Or | Not):
         assert re.match(r"it is not so that \)", outside)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"documents([{', '.join(['131072'] * 64)}])",
+        f"shared_prefix([{', '.join(['131072'] * 11)}], [{', '.join(['0'] * 11)}])",
+        f"image_and_text([{', '.join(['131072'] * 17)}])",
+        f"documents([131072, 131072], {'documents([131072], ' * 2}documents([{', '.join(['131072'] * 13)}]))))",
+        "(vertical_slash([0, 1048575], [0, 1048575]) | k < 2) & vertical_slash([0, 1048575], [-1048575, 1048575])",
+        " & ".join(["big_bird(1, 8)"] * 5),
+        " & ".join(["cross_to_image([131071])"] * 33),
+    ],
+)
+def test_tables_are_bounded_before_they_are_made(text):
+    """A hundred such masks took 8 GB and minutes on every page that draws a mask."""
+    with pytest.raises(MaskError, match=r"The lists make tables of [\d,]+ numbers; at most 4,194,304 are possible"):
+        parse(text)

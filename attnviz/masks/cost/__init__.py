@@ -4,6 +4,7 @@ A rule is brought into normal form (normal_form.py). The monotonicity of its ter
 splits rows into allowed intervals (row_intervals.py), which are counted (counting.py).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import isqrt
@@ -14,16 +15,18 @@ import torch
 from attnviz.masks.cost.counting import Counts, cache_sizes
 from attnviz.masks.cost.heads import heads_by_rule
 from attnviz.masks.cost.normal_form import UnstructuredRule
-from attnviz.masks.cost.row_intervals import RowIntervals
+from attnviz.masks.cost.row_intervals import Budget, RowIntervals
 from attnviz.masks.mask import Mask, rule, terms_in
-from attnviz.masks.terms import count_operations
+from attnviz.masks.terms import Lookup, Term
 
-# Limits of one call, for all heads together.
-MOST_PAIRS = 16_384**2  # that are counted one by one, if a rule has no structure
-MOST_STEPS = 1_200_000_000  # operations of a rule, at all those pairs: about 5 seconds
+# Limits of one call, for all heads together. A step is about half a nanosecond.
+MOST_STEPS = 5_000_000_000
+MOST_PAIR_STEPS = 3_000_000_000  # of them, for counting pairs one by one, if a rule has no structure
+MOST_PAIRS = 16_384**2
 MOST_BLOCKS = 2**24
-MOST_PLACES = 5_000_000  # queries, keys and, as each takes less, 8 blocks, in each rule: about 5 seconds
-PATIENCE = 2**28  # steps that are spent on splitting rows before a rule counts as one without structure
+STEPS_OF_A_PLACE = 400  # for each query, each key and, as they take less, each 8 blocks, in each rule
+# For each pair that is counted: to count it, and what its rule computes; a comparison has two terms, a step each.
+STEPS_OF_A_PAIR, STEPS_OF_A_DIVISION, STEPS_OF_ARITHMETIC = 8, 5, 2
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
 
     Rules are counted symbolically if their terms rise, fall or repeat along the keys, as those of the catalogue do, and
     pair by pair otherwise. Raises ValueError if a rule that is counted pair by pair has more than 16,384 × 16,384
-    pairs, or its operations at all pairs are more than MOST_STEPS.
+    pairs, or takes more than MOST_PAIR_STEPS.
 
     Example:
         >>> from attnviz.masks import SlidingWindow
@@ -219,36 +222,41 @@ class _Counter:
     def __init__(self, mask: Mask, queries: int, keys: int, block: int, rules: int) -> None:
         self.mask, self.queries, self.keys, self.block, self.rules = mask, queries, keys, block, rules
         self.blocks = -(-queries // block) * -(-keys // block)
-        if rules > 1 and rules * (queries + keys + self.blocks // 8) > MOST_PLACES:
+        terms = _terms(mask, queries, keys)
+        places = (queries + keys) * (STEPS_OF_A_PLACE + STEPS_OF_A_DIVISION * len(terms))
+        self.patience = MOST_STEPS - rules * (places + self.blocks // 8 * STEPS_OF_A_PLACE)
+        if rules > 1 and self.patience < 0:
             raise ValueError(
                 f"The heads of this mask follow {rules} rules. {queries:,} × {keys:,} in blocks of {block} × {block} "
                 "are too many to count for each of them. Take fewer tokens, or larger blocks."
             )
-        pairs, self.operations = queries * keys, _operations(mask, queries, keys)
-        self.can_count_pairs = pairs <= MOST_PAIRS and pairs * self.operations * rules <= MOST_STEPS
-        # Counting pairs one by one, where that is allowed, is soon the quicker way.
-        self.patience = pairs * self.operations // 16 if self.can_count_pairs else PATIENCE
+        pairs, self.pair_steps = queries * keys, _pair_steps(terms)
+        steps = pairs * self.pair_steps
+        self.can_count_pairs = pairs <= MOST_PAIRS and steps * rules <= MOST_PAIR_STEPS
+        self.most_patience = MOST_STEPS
+        if self.can_count_pairs:  # which is soon the quicker way
+            self.patience -= steps * rules
+            self.most_patience = steps
 
     def counts(self, head: int) -> Counts:
         """Returns the counts of one head. Raises ValueError if its pairs can only be counted one by one, and are too
         many for that."""
+        budget = Budget(min(self.patience, self.most_patience))
         try:
-            intervals = RowIntervals(self.mask, self.queries, self.keys, head, min(self.patience, PATIENCE))
-            counts = intervals.counts(self.block)
-            if not self.can_count_pairs:
-                self.patience = intervals.patience
-            return counts
+            return RowIntervals(self.mask, self.queries, self.keys, head, budget).counts(self.block)
         except UnstructuredRule as reason:
             if not self.can_count_pairs:
-                steps = self.operations * self.rules
-                most = isqrt(min(MOST_PAIRS, MOST_STEPS // steps))
+                steps = self.pair_steps * self.rules
+                most = isqrt(min(MOST_PAIRS, MOST_PAIR_STEPS // steps))
                 raise ValueError(
                     f"The rule of this mask {reason}, so its pairs can only be counted one by one, with {steps:,} "
-                    f"operation{'s' * (steps > 1)} each{f', in {self.rules} rules of heads' * (self.rules > 1)}. "
+                    f"steps each{f', in {self.rules} rules of heads' * (self.rules > 1)}. "
                     f"{self.queries:,} × {self.keys:,} are too many for that. "
                     f"Take at most {most:,} × {most:,}."
                 ) from None
             return _count_pairs(self.mask, self.queries, self.keys, head, self.block)
+        finally:
+            self.patience -= budget.spent
 
     def cost(self, counts: Counts) -> Cost:
         """Returns the cost of a head with these counts."""
@@ -266,12 +274,20 @@ class _Counter:
         )
 
 
-def _operations(mask: Mask, queries: int, keys: int) -> int:
-    """Returns the operations of a rule for each pair; 1 if it cannot be written down."""
+def _terms(mask: Mask, queries: int, keys: int) -> list[Term]:
+    """Returns all terms of a rule; none of a rule that cannot be written down."""
     try:
-        return 1 + count_operations(terms_in(rule(mask, queries, keys)))
+        return list(terms_in(rule(mask, queries, keys)))
     except (TypeError, AttributeError, IndexError):
-        return 1
+        return []
+
+
+def _pair_steps(terms: Sequence[Term]) -> int:
+    """Returns the steps of counting a pair one by one, by a rule of these terms."""
+    computed = [term for term in terms if term.parts() and "k" in term.names]
+    divisions = sum(isinstance(term, Lookup) or getattr(term, "sign", "") in ("//", "%") for term in computed)
+    arithmetic = divisions * STEPS_OF_A_DIVISION + (len(computed) - divisions) * STEPS_OF_ARITHMETIC
+    return STEPS_OF_A_PAIR + arithmetic + sum(not term.parts() for term in terms) // 2
 
 
 def _count_pairs(mask: Mask, queries: int, keys: int, head: int, block: int) -> Counts:
@@ -279,7 +295,9 @@ def _count_pairs(mask: Mask, queries: int, keys: int, head: int, block: int) -> 
     bound, key = mask.bind(queries, keys, head + 1), torch.arange(keys)
     row_counts, last = np.zeros(queries, int), np.full(keys, -1)
     occupied, masked = (np.zeros((-(-queries // block), -(-keys // block)), bool) for _ in range(2))
-    step = max(1, 2**16 // keys)  # what fits in the cache of a core
+    # What fits in the cache of a core, and is too little for torch to share it out among threads, which wait for each
+    # other at every operation: beside other processes, that takes ten times as long.
+    step = max(1, (2**15 - 1) // keys)
     for first in range(0, queries, step):
         query = np.arange(first, min(first + step, queries))
         positions = torch.tensor(0), torch.tensor(head), torch.as_tensor(query)[:, None], key

@@ -1,5 +1,6 @@
 """Counting of row intervals: keys of each query, blocks, and how long each key is cached."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +37,11 @@ class IntervalCounter:
     first column and column after.
     """
 
-    def __init__(self, distinct_rows: np.ndarray, queries: int, keys: int, period: int, block: int) -> None:
+    def __init__(
+        self, distinct_rows: np.ndarray, queries: int, keys: int, period: int, block: int, spend: Callable[[int], None]
+    ) -> None:
         self.distinct_rows, self.keys, self.period, self.block = distinct_rows, keys, period, block
+        self.spend = spend  # is called with the number of intervals, and of lines in them, before they are counted
         self.until = np.zeros(queries, int)  # the last query for which one stands
         self.until[distinct_rows] = np.append(distinct_rows[1:], queries) - 1
         self.row_counts = np.zeros(queries, int)
@@ -49,6 +53,7 @@ class IntervalCounter:
 
     def add(self, allowed: np.ndarray, masked: np.ndarray) -> None:
         """Adds intervals that are allowed, and all others of the same queries."""
+        self.spend(allowed.shape[1] + masked.shape[1])
         query, rectangles = self.rectangles(allowed)
         first, after, left, right = rectangles
         np.add.at(self.row_counts, query, (after - first) * (right - left))
@@ -91,6 +96,7 @@ class IntervalCounter:
             # Lines may lie farther apart than a block: each for itself. Rectangles of neighbors mostly overlap.
             top, bottom, first, after, left, right = _merged_rectangles(top, bottom, first, after, left, right)
             lines = after - first
+            self.spend(int(lines.sum()))
             top, bottom, first, left, right = (np.repeat(array, lines) for array in (top, bottom, first, left, right))
             first = first + concatenated_ranges(lines)
             after = first + 1

@@ -21,6 +21,7 @@ from attnviz.masks.terms import Arithmetic, Function, Number, Term, count_operat
 
 MAX_PIECES = 2**17  # so many pieces are in memory at once
 OVERHEAD = 1000  # to look at any number of pieces takes as long as so many
+STEPS_OF_A_PLACE = 80  # of a term without operations, at one place
 QUERY, START, STOP, LOW, HIGH = range(5)  # the rows of an array of pieces
 KEYS, REMAINDERS = START, LOW  # what pieces are cut along
 
@@ -29,21 +30,36 @@ class TooManyPieces(Exception):
     """More intervals than fit into memory at once."""
 
 
+class Budget:
+    """The steps that may be spent on splitting rows and counting their intervals; a step is half a nanosecond."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps, self.spent = steps, 0
+
+    def spend(self, places: int, operations: int = 0) -> None:
+        """Spends what so many places take. Raises UnstructuredRule if that is more than is left, before it is done."""
+        steps = places * (1 + operations) * STEPS_OF_A_PLACE
+        if self.spent + steps > self.steps:
+            self.spent = max(self.spent, self.steps)
+            raise UnstructuredRule(_("changes too often along the keys"))
+        self.spent += steps
+
+
 class RowIntervals:
     """The rows of a mask and the intervals in which its rule is constant: arrays of query, start, stop, low and high.
 
-    Raises UnstructuredRule after `patience` steps: operations of a term, at one place.
+    Raises UnstructuredRule when the budget is spent.
     """
 
-    def __init__(self, mask: Mask, queries: int, keys: int, head: int, patience: int) -> None:
-        self.queries, self.keys, self.patience = queries, keys, patience
+    def __init__(self, mask: Mask, queries: int, keys: int, head: int, budget: Budget) -> None:
+        self.queries, self.keys, self.budget = queries, keys, budget
         self.rule = normal_form(mask, queries, keys, head)
         self.period = common_period(self.rule, keys)
 
     def counts(self, block: int) -> Counts:
         """Returns the counts, from the intervals of as many rows at a time as memory allows."""
         distinct_rows = self.distinct_rows()
-        counter = IntervalCounter(distinct_rows, self.queries, self.keys, self.period, block)
+        counter = IntervalCounter(distinct_rows, self.queries, self.keys, self.period, block, self.budget.spend)
         first, step = 0, 2**14
         while first < distinct_rows.size:
             try:
@@ -174,10 +190,8 @@ class RowIntervals:
         return np.concatenate([pieces.take(same, axis=1), parts], axis=1)
 
     def spend(self, term: Term, places: int) -> None:
-        """Counts the steps of computing a term at so many places. Raises UnstructuredRule if there were too many."""
-        self.patience -= places * (1 + count_operations(term.subterms()))
-        if self.patience < 0:
-            raise UnstructuredRule(_("changes too often along the keys"))
+        """Spends the steps of computing a term at so many places."""
+        self.budget.spend(places, count_operations(term.subterms()))
 
     def crossings(
         self,
