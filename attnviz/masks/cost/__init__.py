@@ -15,7 +15,7 @@ import torch
 from attnviz.masks.cost.counting import Counts, cache_sizes
 from attnviz.masks.cost.heads import heads_by_rule
 from attnviz.masks.cost.normal_form import UnstructuredRule
-from attnviz.masks.cost.row_intervals import Budget, RowIntervals
+from attnviz.masks.cost.row_intervals import RowIntervals, StepBudget
 from attnviz.masks.mask import Mask, rule, terms_in
 from attnviz.masks.terms import Lookup, Term
 
@@ -241,7 +241,7 @@ class _Counter:
     def counts(self, head: int) -> Counts:
         """Returns the counts of one head. Raises ValueError if its pairs can only be counted one by one, and are too
         many for that."""
-        budget = Budget(min(self.patience, self.most_patience))
+        budget = StepBudget(min(self.patience, self.most_patience))
         try:
             return RowIntervals(self.mask, self.queries, self.keys, head, budget).counts(self.block)
         except UnstructuredRule as reason:

@@ -30,7 +30,7 @@ class TooManyPieces(Exception):
     """More intervals than fit into memory at once."""
 
 
-class Budget:
+class StepBudget:
     """The steps that may be spent on splitting rows and counting their intervals; a step is half a nanosecond."""
 
     def __init__(self, steps: int) -> None:
@@ -51,7 +51,7 @@ class RowIntervals:
     Raises UnstructuredRule when the budget is spent.
     """
 
-    def __init__(self, mask: Mask, queries: int, keys: int, head: int, budget: Budget) -> None:
+    def __init__(self, mask: Mask, queries: int, keys: int, head: int, budget: StepBudget) -> None:
         self.queries, self.keys, self.budget = queries, keys, budget
         self.rule = normal_form(mask, queries, keys, head)
         self.period = common_period(self.rule, keys)

@@ -172,12 +172,12 @@ def _client(request: Request) -> str:
     """The address that a request came from; of IPv6 its network."""
     name = request.client.host if request.client else ""
     try:
-        found = ip_address(name)
+        parsed = ip_address(name)
     except ValueError:
         return name
-    if found.version == 6 and not found.ipv4_mapped:
-        return str(ip_network((int(found), NETWORK), strict=False))
-    return str(found)
+    if parsed.version == 6 and not parsed.ipv4_mapped:
+        return str(ip_network((int(parsed), NETWORK), strict=False))
+    return str(parsed)
 
 
 def _check_rate(limit: RateLimit, name: str) -> None:
