@@ -169,7 +169,7 @@ class RowIntervals:
         first, last = mark(at_start), mark(at_end)
         changes = abs(last - first)
         total = pieces.shape[1] + int(changes.sum(dtype=float))
-        self.spend(term, OVERHEAD + total)
+        self.spend(term, OVERHEAD + (total if total <= MAX_PIECES else pieces.shape[1]))
         if not changes.any():
             return pieces
         if total > MAX_PIECES:
