@@ -60,7 +60,7 @@ class AddedMask:
         forbidden: −∞ if no key is allowed, ∞ if none is meant to be forbidden; None if that holds for all queries."""
         if not bool(self.meant.any()):
             return None
-        largest, largest_meant = (self.cells.where(which, -torch.inf).amax(-1) for which in (self.allowed, self.meant))
+        largest, largest_meant = (self.cells.where(cells, -torch.inf).amax(-1) for cells in (self.allowed, self.meant))
         return torch.where(largest_meant.isneginf(), torch.inf, largest - largest_meant)
 
     def leaks(self, soft: Mechanism, inputs: Inputs, rows: list[int]) -> tuple[list[int], str]:

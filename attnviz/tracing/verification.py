@@ -171,9 +171,9 @@ def _empty_heads(valid: Tensor) -> str:
         return ""
     empty = ~valid[..., 0]
     heads = empty.any(-1).nonzero().flatten().tolist()
-    which = "all heads" if len(heads) == len(valid) else f"head {', '.join(map(str, heads))}"
+    names = "all heads" if len(heads) == len(valid) else f"head {', '.join(map(str, heads))}"
     number = int(empty.any(0).sum())
-    return f" {number} of them {'has' if number == 1 else 'have'} no allowed key in {which}, and no weights."
+    return f" {number} of them {'has' if number == 1 else 'have'} no allowed key in {names}, and no weights."
 
 
 def _number_type(call: Call, output: Tensor | None) -> torch.dtype:
