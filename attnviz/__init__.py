@@ -12,23 +12,26 @@ if TYPE_CHECKING:
     from attnviz.inputs import Inputs
     from attnviz.layer import Layer
     from attnviz.mechanism import Attention, Mechanism
+    from attnviz.models.forward_pass import run
+    from attnviz.models.interventions import Intervention
     from attnviz.notebook import show, to_html
     from attnviz.trace import Trace
     from attnviz.tracing import capture, capturing
 
 __version__ = "0.1.0"
 __all__ = [
-    "Attention", "Downsampled", "Inputs", "Layer", "Mechanism", "Trace",
-    "biases", "capture", "capturing", "downsample", "figures", "head_maps", "masks", "normalizers", "scores", "show",
-    "to_html",
+    "Attention", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism", "Trace",
+    "biases", "capture", "capturing", "downsample", "figures", "head_maps", "masks", "normalizers", "run", "scores",
+    "show", "to_html",
 ]  # fmt: skip
 
 _PLACES = {
     "Attention": "attnviz.mechanism", "Downsampled": "attnviz.analysis.downsampling",
-    "downsample": "attnviz.analysis.downsampling", "Inputs": "attnviz.inputs", "Layer": "attnviz.layer",
+    "downsample": "attnviz.analysis.downsampling", "Inputs": "attnviz.inputs",
+    "Intervention": "attnviz.models.interventions", "Layer": "attnviz.layer",
     "Mechanism": "attnviz.mechanism", "capture": "attnviz.tracing", "capturing": "attnviz.tracing",
-    "head_maps": "attnviz.analysis.head_maps", "show": "attnviz.notebook", "to_html": "attnviz.notebook",
-    "Trace": "attnviz.trace",
+    "head_maps": "attnviz.analysis.head_maps", "run": "attnviz.models.forward_pass", "show": "attnviz.notebook",
+    "to_html": "attnviz.notebook", "Trace": "attnviz.trace",
 }  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """What can be changed in the attention of a running model."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from attnviz.language import _
 from attnviz.masks import And, Compare, Mask
 from attnviz.masks.terms import Number, Variable
 from attnviz.mechanism import Mechanism
@@ -39,8 +40,19 @@ class Intervention:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is changed."""
-        parts = self.mask, self.score, self.normalizer, self.sparse
-        return not self.ablated and all(part is None for part in parts)
+        return not self.ablated and not self._has_parts
+
+    @property
+    def _has_parts(self) -> bool:
+        return any(part is not None for part in (self.mask, self.score, self.normalizer, self.sparse))
+
+    def changes_mechanism(self, layer: int) -> bool:
+        """Returns whether the mask, the score or the normalizer of a layer is changed."""
+        return self._has_parts and (self.layers is None or layer in self.layers)
+
+    def ablated_heads(self, layer: int) -> set[int]:
+        """Returns the heads of a layer that are ablated."""
+        return {head for place, head in self.ablated if place == layer}
 
     def apply(self, mechanism: Mechanism, layer: int) -> Mechanism:
         """Returns the mechanism of a layer under this intervention."""
@@ -53,7 +65,7 @@ class Intervention:
             )
             if self.sparse is not None:
                 mechanism = replace(mechanism, mask=And(mechanism.mask, self.sparse))
-        for head in (head for place, head in self.ablated if place == layer):
+        for head in sorted(self.ablated_heads(layer)):
             others = Compare((Variable("h"), Number(head)), ("!=",))
             mechanism = replace(mechanism, mask=And(mechanism.mask, others))
         return mechanism
@@ -70,3 +82,26 @@ def intervene(mechanism: Mechanism, interventions: Iterable[Intervention], layer
     for intervention in interventions:
         mechanism = intervention.apply(mechanism, layer)
     return mechanism
+
+
+def check_places(interventions: Iterable[Intervention], heads: Sequence[int]) -> None:
+    """Raises ValueError if an intervention names a layer or a head that is not there; `heads` are the numbers of heads
+    of all layers.
+
+    Example:
+        >>> check_places([Intervention(ablated=((0, 4),))], [4, 4])
+        Traceback (most recent call last):
+        ValueError: There is no head 4 in a layer number 0, so it cannot be ablated. It has 4 heads, counted from 0.
+    """
+    layers = _("There are {count} layers, counted from 0.").format(count=len(heads))
+    for intervention in interventions:
+        for layer, head in intervention.ablated:
+            has_layer = 0 <= layer < len(heads)
+            if not has_layer or not 0 <= head < heads[layer]:
+                missing = _("There is no head {head} in a layer number {layer}, so it cannot be ablated.")
+                there = _("It has {count} heads, counted from 0.").format(count=heads[layer]) if has_layer else layers
+                raise ValueError(f"{missing.format(head=head, layer=layer)} {there}")
+        for layer in intervention.layers or ():
+            if not 0 <= layer < len(heads):
+                missing = _("There is no layer number {layer}, so it cannot be changed.").format(layer=layer)
+                raise ValueError(f"{missing} {layers}")

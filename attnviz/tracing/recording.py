@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import multi_head_attention_forward
 
 from attnviz.formatting import quoted
 from attnviz.inputs import Inputs
@@ -25,7 +26,7 @@ from attnviz.tracing.fp16_values import with_fp16_values
 from attnviz.tracing.layer_naming import LayerNames, with_unique_ids
 from attnviz.tracing.mechanism_builder import MechanismBuilder
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
-from attnviz.tracing.multi_head_attention import MultiHeadCall
+from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.patch_names import patches_of, with_patch_names
 from attnviz.tracing.verification import SampledRows
 
@@ -37,6 +38,8 @@ WEIGHTS_ONLY_REASON = (
 # Takes a layer's position among those that ran, its inputs and its mechanism; returns another mechanism with its output
 # (heads, queries, width), or None.
 Intervene: TypeAlias = Callable[[int, Inputs, Mechanism], tuple[Mechanism, Tensor] | None]
+
+CallOfSequence: TypeAlias = Callable[[int], Call | None]  # of the batch; None if it is not known
 
 
 @dataclass
@@ -125,10 +128,10 @@ class Recording:
                     raise NotCaptured("its weights are not what its queries and keys give. Capture it without chunks")
                 self._add(call, inputs, mechanism, comparison, leak)
 
-    def observe(self, call: Call, output: Tensor, implementation: str = "") -> None:
+    def observe(self, call: Call, output: Tensor, implementation: str = "") -> Tensor | None:
         """Records a call of the attention interface that has run, with its output (sequences, queries, heads, width).
 
-        An implementation is named if its mask is not known here.
+        An implementation is named if its mask is not known here. Returns None: the output stays as it is.
         """
         with self.recording_layer(call.module):
             if implementation:
@@ -149,6 +152,7 @@ class Recording:
                 self._capture_own_weights(call, sequences)
             else:
                 raise NotCaptured("its output is not what its queries, keys and values give here")
+        return None
 
     def capture_computed(
         self, call: Call, output: Tensor, own_weights: Callable[[], Tensor] | None = None
@@ -171,7 +175,31 @@ class Recording:
             self._add_weights(call.module, own_weights()[sequences])
         return None
 
-    def capture_multi_head(self, own: MultiHeadCall) -> Tensor | None:
+    def capture_flex_attention(
+        self, module: nn.Module, call: CallOfSequence, output: Tensor, own_weights: Callable[[], Tensor]
+    ) -> Tensor | None:
+        """Records FlexAttention as `capture_computed` does, by its call for a sequence; weights, if it has none."""
+        with self.recording_layer(module):
+            example = call(self.sequences(len(output)).start)
+            if example is not None:
+                return self.capture_computed(example, output, own_weights)
+            self.capture_weights(module, own_weights())
+        return None
+
+    def multi_head_attention(self, module: nn.Module, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
+        """Calls torch's multi-head attention as the model does, and records its queries, keys and values. Returns its
+        results, or those of an intervention."""
+        output, weights = multi_head_attention_forward(**arguments)
+        with self.recording_layer(module):
+            sequences = self.sequences(sequence_count(arguments))
+            own = MultiHeadCall.from_arguments(module, arguments, sequences)
+            if (changed := self._capture_multi_head(own)) is not None:
+                output = output.clone()
+                whole = output if output.ndim == 3 else output[:, None]
+                whole[:, sequences] = own.projected(changed)
+        return output, weights
+
+    def _capture_multi_head(self, own: MultiHeadCall) -> Tensor | None:
         """Records torch's multi-head attention of the example's sequences. Returns the output (sequences, queries,
         heads, width) of an intervention, or None."""
         with self.recording_layer(own.module):
@@ -202,10 +230,12 @@ class Recording:
         output[sequences] = attended.transpose(0, 1).reshape(output[sequences].shape).to(output)
         return after, output
 
-    def capture_weights(self, module: nn.Module, weights: Tensor) -> None:
-        """Records weights (sequences, heads, queries, keys) that the model has computed."""
+    def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:
+        """Records weights (sequences, heads, queries, keys) that the model has computed. Returns None: they stay as they
+        are."""
         with self.recording_layer(module):
             self._add_weights(module, weights[self.sequences(len(weights))])
+        return None
 
     def _add_weights(self, module: nn.Module, selected: Tensor, added_keys: tuple[str, ...] = ()) -> None:
         merged = self._empty_weights(*selected.shape)

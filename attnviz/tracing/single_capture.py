@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -21,6 +21,8 @@ from attnviz.tracing.recording import Intervene, Recording, check_example, curre
 from attnviz.tracing.refusal import no_attention
 from attnviz.tracing.torch_interception import TorchInterception, head_counts, tracked_modules, uncompiled
 from attnviz.tracing.verification import sampled_rows
+
+T = TypeVar("T")
 
 
 @torch.no_grad()
@@ -105,16 +107,16 @@ def capture(
         attention = transformers.attention_of_capture(model, implementation) if transformers else nullcontext()
         with attention, tracked_modules(model), zeros_for_padding(model):
             if rows is None or chunk is None:
-                _run_with(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
+                run_recorded(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
                 return recording
             check_continuation(model, arguments)
             with TemporaryDirectory(prefix="chunks-", dir=writer.folder if writer else None) as parts:
                 calls = recording.chunked = ChunkedCalls(Path(parts), rows, selected)
-                _run_with(recording, model, lambda: run_chunks(model, arguments, chunk, calls))
+                run_recorded(recording, model, lambda: run_chunks(model, arguments, chunk, calls))
                 recording.record_chunked_calls(calls)
         return recording
 
-    with model_lock(model), _evaluation_mode(model), uncompiled:
+    with model_lock(model), evaluation_mode(model), uncompiled:
         recording = run()
         if recording.chose_keys and chunk is None:  # it uses the keys that it chose only in its own attention
             if writer is not None:
@@ -144,20 +146,20 @@ def _sampled_rows_of_text(
     return sampled_rows(token_count(model, arguments))
 
 
-def _run_with(recording: Recording, model: nn.Module, forward: Callable[[], object]) -> None:
-    """Runs a forward pass of a model and records it."""
+def run_recorded(recording: Recording, model: nn.Module, forward: Callable[[], T]) -> T:
+    """Returns the result of a forward pass of a model, which is recorded."""
     transformers = transformers_models()
     heads = head_counts(transformers.configs_of(model)) if transformers else frozenset()
     token = current_recording.set(recording)
     try:
         with TorchInterception(recording, heads):
-            forward()
+            return forward()
     finally:
         current_recording.reset(token)
 
 
 @contextmanager
-def _evaluation_mode(model: nn.Module) -> Iterator[None]:
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Runs a model in evaluation mode and restores it."""
     training = {module: module.training for module in model.modules()}
     try:

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +18,6 @@ from attnviz.tracing.call import Call
 from attnviz.tracing.flex_attention import flex_call, flex_weights, is_flex_attention
 from attnviz.tracing.head_axes import HEADS, with_head_axes
 from attnviz.tracing.memory_budget import NotCaptured
-from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.recording import Recording, current_recording
 from attnviz.tracing.shared_context import SharedContext
 
@@ -43,7 +43,7 @@ class TorchInterception(TorchFunctionMode):
         if self.recording.busy or not self.recording.running:
             return function(*args, **kwargs)
         if function is multi_head_attention_forward:
-            return self._record_multi_head_attention(_arguments(args, kwargs))
+            return self.recording.multi_head_attention(self.recording.running[-1][0], _arguments(args, kwargs))
         result = function(*args, **kwargs)
         if function is scaled_dot_product_attention:
             return self._record_sdpa(dict(zip(SDPA, args, strict=False)) | kwargs, result)
@@ -52,22 +52,8 @@ class TorchInterception(TorchFunctionMode):
         if function in SOFTMAXES and result.ndim > 2:
             axis = kwargs.get("dim", args[1] if len(args) > 1 else -1)
             if axis in (-1, result.ndim - 1):
-                self._record_softmax(result)
+                return self._record_softmax(result)
         return result
-
-    def _record_multi_head_attention(self, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
-        """Calls torch's multi-head attention as the model does, and records its queries, keys and values."""
-        output, weights = multi_head_attention_forward(**arguments)
-        module, changed = self.recording.running[-1][0], None
-        with self.recording.recording_layer(module):
-            sequences = self.recording.sequences(sequence_count(arguments))
-            multi_head_call = MultiHeadCall.from_arguments(module, arguments, sequences)
-            changed = self.recording.capture_multi_head(multi_head_call)
-            if changed is not None:
-                output = output.clone()
-                whole = output if output.ndim == 3 else output[:, None]
-                whole[:, sequences] = multi_head_call.projected(changed)
-        return output, weights
 
     def _record_sdpa(self, arguments: dict[str, Any], result: Tensor) -> Tensor:
         """Records the inputs of scaled_dot_product_attention, and returns its result or that of an intervention."""
@@ -87,37 +73,35 @@ class TorchInterception(TorchFunctionMode):
 
     def _record_flex_attention(self, function: Callable, args: tuple[Any, ...], result: Any) -> Any:
         """Records the inputs of FlexAttention, and returns its results or those of an intervention."""
-        module, output = self.recording.running[-1][0], result[0]
-        changed = None
-
-        def own_weights() -> Tensor:
-            return flex_weights(function, args, self.recording.budget)
-
-        with self.recording.recording_layer(module):
-            call = flex_call(module, args, self.recording.sequences(len(args[0])).start)
-            if call is None:
-                self.recording.capture_weights(module, own_weights())
-            else:
-                changed = self.recording.capture_computed(call, output.transpose(1, 2), own_weights)
+        module = self.recording.running[-1][0]
+        changed = self.recording.capture_flex_attention(
+            module,
+            partial(flex_call, module, args),
+            result[0].transpose(1, 2),
+            lambda: flex_weights(function, args, self.recording.budget),
+        )
         return result if changed is None else (changed.transpose(1, 2), *result[1:])
 
-    def _record_softmax(self, weights: Tensor) -> None:
+    def _record_softmax(self, result: Tensor) -> Tensor:
+        """Records weights, and returns them or those of an intervention."""
         module, shapes = self.recording.running[-1]
         states = [shape for shape in shapes if len(shape) == 3]
         lengths = frozenset(size for shape in states for size in shape[:2])
-        self.recording.softmaxes.setdefault(module, weights.shape)
+        self.recording.softmaxes.setdefault(module, result.shape)
         if not ATTENTION.search(f"{self.recording.names.modules[module]} {type(module).__name__}"):
-            return
+            return result
         heads = _head_counts_of(module) or self.heads
+        changed = None
         with self.recording.recording_layer(module):
-            shape = tuple(weights.shape)
+            weights, shape = result, tuple(result.shape)
             if weights.ndim == 3:
                 examples = next(iter(self.recording.example_counts), 1)
                 matching = [count for count in sorted(heads) if len(weights) % (count * examples) == 0]
                 weights = weights.unflatten(0, (-1, matching[0])) if len(matching) == 1 else weights[None]
             if weights.ndim != 4 or weights.shape[1] not in heads or not lengths.issuperset(weights.shape[2:]):
                 raise NotCaptured(f"its weights have the shape {shape}, not one number for each head, query and key")
-            self.recording.capture_weights(module, weights)
+            changed = self.recording.capture_weights(module, weights)
+        return result if changed is None else changed.reshape(result.shape)
 
 
 @contextmanager

@@ -1,0 +1,55 @@
+"""One forward pass of a model under interventions, at the speed of a plain one."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import nn
+
+from attnviz.language import _
+from attnviz.models.interventions import Intervention, check_places, intervene
+from attnviz.tracing.changed_run import LayerChange, run_changed
+from attnviz.tracing.forward_arguments import forward_arguments
+
+
+def run(model: nn.Module, batch: Any, interventions: Intervention | Iterable[Intervention], **kwargs: Any) -> Any:
+    """Returns what `model` returns for a batch under interventions.
+
+    `batch` is what the model is called with: a mapping of keyword arguments, such as what a tokenizer makes, a tuple of
+    positional ones, or one argument; a tensor of token ids alone may be one text, (tokens,), or several, (examples,
+    tokens). `kwargs` are further arguments of the model. All examples of the batch are changed.
+
+    Layers are counted in the order in which they run, as in `capture(model, batch)` where its `missing` is empty. Heads
+    are ablated in every attention that `capture` sees, also where it has weights only, and the model computes all
+    others itself, in its own attention implementation. Where a mask, a score or a normalizer is changed, the layer is
+    computed from its queries, keys and values, after some of its rows are compared with the model's own; a layer whose
+    mechanism is changed returns no attention weights.
+
+    One forward pass of a model object runs at a time, in evaluation mode and without gradients, and the model is
+    restored. Raises ValueError if there is no such layer or head, or if the mechanism of a layer is to be changed whose
+    queries and keys are not known.
+
+    Example:
+        >>> import torch
+        >>> encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, nhead=2, batch_first=True), num_layers=2)
+        >>> run(encoder, torch.randn(1, 3, 8), Intervention(ablated=((0, 1), (1, 0)))).shape
+        torch.Size([1, 3, 8])
+    """
+    chosen = tuple(interventions) if isinstance(interventions, Iterable) else (interventions,)
+    for one in chosen:
+        if not isinstance(one, Intervention):
+            raise ValueError(
+                _("Interventions are expected, such as Intervention(ablated=((0, 1),)); there is {one}.").format(
+                    one=f"{one!r:.60}"
+                )
+            )
+
+    def change(layer: int, heads: int) -> LayerChange | None:
+        if any(one.changes_mechanism(layer) for one in chosen):
+            return LayerChange(mechanism=lambda mechanism: intervene(mechanism, chosen, layer))
+        ablated = {head for one in chosen for head in one.ablated_heads(layer) if 0 <= head < heads}
+        return LayerChange(tuple(ablated)) if ablated else None
+
+    args = batch if isinstance(batch, tuple) else (batch,)
+    output, heads = run_changed(model, forward_arguments(model, args, kwargs), change)
+    check_places(chosen, heads)
+    return output
