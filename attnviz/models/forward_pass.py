@@ -21,8 +21,8 @@ def run(model: nn.Module, batch: Any, interventions: Intervention | Iterable[Int
     Layers are counted in the order in which they run, as in `capture(model, batch)` where its `missing` is empty. Heads
     are ablated in every attention that `capture` sees, also where it has weights only, and the model computes all
     others itself, in its own attention implementation. Where a mask, a score or a normalizer is changed, the layer is
-    computed from its queries, keys and values, after some of its rows are compared with the model's own; a layer whose
-    mechanism is changed returns no attention weights.
+    computed from its queries, keys and values, after some of its rows are compared with the model's own; the
+    attention weights that the model returns for it are NaN.
 
     One forward pass of a model object runs at a time, in evaluation mode and without gradients, and the model is
     restored. Raises ValueError if there is no such layer or head, or if the mechanism of a layer is to be changed whose

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 from attnviz.language import _
 from attnviz.masks import And, Compare, Mask
@@ -37,6 +38,15 @@ class Intervention:
     layers: tuple[int, ...] | None = None  # where masks, score and normalizer are changed; None is everywhere
     sparse: Mask | None = None
 
+    def __post_init__(self) -> None:
+        for name, places, example in (("ablated", self.ablated, "((3, 1),)"), ("layers", self.layers, "(3,)")):
+            if places is not None and not _are_places(places, is_pair=name == "ablated"):
+                raise ValueError(
+                    _("{name} must be whole numbers in a tuple, such as {example}; it is {places}.").format(
+                        name=name, example=example, places=f"{places!r:.60}"
+                    )
+                )
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing is changed."""
@@ -69,6 +79,15 @@ class Intervention:
             others = Compare((Variable("h"), Number(head)), ("!=",))
             mechanism = replace(mechanism, mask=And(mechanism.mask, others))
         return mechanism
+
+
+def _are_places(places: object, is_pair: bool) -> bool:
+    """Returns whether these are layers, or pairs of a layer and a head."""
+    if not isinstance(places, Sequence):
+        return False
+    if is_pair:
+        return all(isinstance(one, Sequence) and len(one) == 2 and _are_places(one, False) for one in places)
+    return all(isinstance(one, Integral) for one in places)
 
 
 def intervene(mechanism: Mechanism, interventions: Iterable[Intervention], layer: int) -> Mechanism:

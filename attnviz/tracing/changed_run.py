@@ -21,6 +21,7 @@ from attnviz.tracing.model_lock import model_lock
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.optional_transformers import transformers_models
 from attnviz.tracing.recording import CallOfSequence, Recording
+from attnviz.tracing.refusal import no_attention
 from attnviz.tracing.single_capture import evaluation_mode, run_recorded
 from attnviz.tracing.torch_interception import tracked_modules, uncompiled
 from attnviz.tracing.verification import SampledRows
@@ -46,12 +47,13 @@ class ChangedRun(Recording):
 
     change: Change = field(kw_only=True)
     heads: list[int] = field(default_factory=list)  # of the layers that have run
+    current: LayerChange | None = None  # of the layer that runs
 
-    def observe(self, call: Call, output: Tensor, implementation: str = "") -> Tensor | None:
-        """Returns the changed output (sequences, queries, heads, width) of a call of the attention interface, or
-        None."""
+    def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
+        """Returns the result of a call of the attention interface, or a changed one."""
         sample = SampledRows.from_call if call.own_function() else SampledRows.from_output
-        return self._changed(call.module, output, lambda sequence: call, sample)
+        changed = self._changed(call.module, result[0], lambda sequence: call, sample)
+        return result if changed is None else (changed, self._weights(result[1]))
 
     def capture_computed(
         self, call: Call, output: Tensor, own_weights: Callable[[], Tensor] | None = None
@@ -79,9 +81,7 @@ class ChangedRun(Recording):
             return weights
         return None
 
-    def multi_head_attention(
-        self, module: nn.Module, arguments: dict[str, Any]
-    ) -> tuple[Tensor, Tensor | None]:
+    def multi_head_attention(self, module: nn.Module, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
         change, heads = None, arguments["num_heads"]
         with self.recording_layer(module):
             examples = list(self._examples(sequence_count(arguments)))
@@ -104,12 +104,20 @@ class ChangedRun(Recording):
                 attended = self._attended(call, inside, change, SampledRows.from_multi_head(call, own))
                 if attended is not None:
                     whole[:, sequences] = own.projected(attended)
-        return output, None
+        return output, self._weights(weights)
 
     def _next_change(self, heads: int) -> LayerChange | None:
         """Counts a layer, and returns its change."""
         self.heads.append(heads)
-        return self.change(len(self.heads) - 1, heads)
+        self.current = self.change(len(self.heads) - 1, heads)
+        return self.current
+
+    def _weights(self, weights: Tensor | None) -> Tensor | None:
+        """Returns the weights that a changed layer returns: NaN if its mechanism is another than that which gave them,
+        because transformers leaves out layers that return none, and numbers the rest anew."""
+        if weights is None or self.current is None or self.current.mechanism is None:
+            return weights
+        return torch.full_like(weights, torch.nan)
 
     def _examples(self, count: int) -> Iterator[slice]:
         """Returns the sequences of each example."""
@@ -148,8 +156,7 @@ class ChangedRun(Recording):
         except NotCaptured as reason:
             raise ValueError(self._locked(call.module, str(reason))) from reason
         if not sample.comparison(mechanism, inputs):
-            reason = "its output is not what its queries, keys and values give here"
-            raise ValueError(self._locked(call.module, reason))
+            raise ValueError(self._locked(call.module, "its output is not what its queries, keys and values give here"))
         after = change.mechanism(mechanism)
         if after == mechanism:
             return None
@@ -167,18 +174,24 @@ class ChangedRun(Recording):
 def run_changed(model: nn.Module, arguments: ForwardArguments, change: Change) -> tuple[Any, list[int]]:
     """Returns what a model returns with changed attention, and the number of heads of each layer that has run.
 
-    Raises ValueError if the mechanism of a layer is to be changed and is not known.
+    Raises ValueError if no attention is seen, or if the mechanism of a layer is to be changed and is not known.
     """
     transformers = transformers_models()
     is_encoder_decoder = bool(transformers and transformers.is_encoder_decoder(model))
     names = LayerNames(named_modules(model), is_encoder_decoder)
-    recording = ChangedRun(
-        names, arguments.example_counts(), 0, MemoryBudget(), observes=True, change=change
-    )
+    recording = ChangedRun(names, arguments.example_counts(), 0, MemoryBudget(), observes=True, change=change)
     attention = transformers.observed_attention if transformers else nullcontext()
-    with model_lock(model), evaluation_mode(model), uncompiled, attention:
-        with tracked_modules(model), zeros_for_padding(model):
-            output = run_recorded(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
+    with (
+        model_lock(model),
+        evaluation_mode(model),
+        uncompiled,
+        attention,
+        tracked_modules(model),
+        zeros_for_padding(model),
+    ):
+        output = run_recorded(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
+    if not recording.heads:
+        raise ValueError(no_attention(model, recording))
     return output, recording.heads
 
 

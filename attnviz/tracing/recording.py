@@ -128,11 +128,10 @@ class Recording:
                     raise NotCaptured("its weights are not what its queries and keys give. Capture it without chunks")
                 self._add(call, inputs, mechanism, comparison, leak)
 
-    def observe(self, call: Call, output: Tensor, implementation: str = "") -> Tensor | None:
-        """Records a call of the attention interface that has run, with its output (sequences, queries, heads, width).
-
-        An implementation is named if its mask is not known here. Returns None: the output stays as it is.
-        """
+    def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
+        """Records a call of the attention interface that has run, and returns its result, which begins with the output
+        (sequences, queries, heads, width). An implementation is named if its mask is not known here."""
+        output = result[0]
         with self.recording_layer(call.module):
             if implementation:
                 raise NotCaptured(
@@ -152,7 +151,7 @@ class Recording:
                 self._capture_own_weights(call, sequences)
             else:
                 raise NotCaptured("its output is not what its queries, keys and values give here")
-        return None
+        return result
 
     def capture_computed(
         self, call: Call, output: Tensor, own_weights: Callable[[], Tensor] | None = None
@@ -231,8 +230,7 @@ class Recording:
         return after, output
 
     def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:
-        """Records weights (sequences, heads, queries, keys) that the model has computed. Returns None: they stay as they
-        are."""
+        """Records weights (sequences, heads, queries, keys) that the model has computed. Returns None: they stay."""
         with self.recording_layer(module):
             self._add_weights(module, weights[self.sequences(len(weights))])
         return None

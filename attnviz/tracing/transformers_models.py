@@ -103,9 +103,7 @@ def _observe() -> Iterator[None]:
                 result = own(module, query, key, value, attention_mask, **options)
             mask = _mask(implementation, module, query, key, attention_mask, options)
             call = Call(module, query, key, value, mask, options)
-            name = "" if implementation in (None, "eager", "sdpa") else implementation
-            changed = recording.observe(call, result[0], name)
-            return result if changed is None else (changed, *result[1:])
+            return recording.observe(call, result, "" if implementation in (None, "eager", "sdpa") else implementation)
 
         return attention
 

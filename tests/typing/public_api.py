@@ -11,6 +11,7 @@ from attnviz import (
     Attention,
     Downsampled,
     Inputs,
+    Intervention,
     Layer,
     Mechanism,
     biases,
@@ -50,6 +51,9 @@ assert_type(trace[0].id, LayerId)
 assert_type(trace[0].fidelity, Fidelity | None)
 with attnviz.capturing(nn.Linear(2, 2)) as traces:
     assert_type(traces[0], Trace)
+warm = Intervention(normalizer=normalizers.Softmax(4.0), ablated=((0, 1),))
+assert_type(warm.mask, Mask | None)
+output: Tensor = attnviz.run(nn.Linear(2, 2), torch.zeros(1, 2), [warm])
 assert_type(Pretrained("a b").layers(), Trace)
 [layer] = Toy("a b").layers()
 assert_type(layer, Layer)
