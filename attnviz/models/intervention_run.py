@@ -13,10 +13,13 @@ from attnviz.inputs import Inputs
 from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism, blocks
-from attnviz.models.interventions import Intervention, intervene
+from attnviz.models.forward_pass import run
+from attnviz.models.interventions import Intervention, check_places, intervene
 from attnviz.models.model import Model
 from attnviz.models.token_texts import vocabulary_tokens
 from attnviz.tracing import capture
+from attnviz.tracing.changed_run import attended
+from attnviz.tracing.recording import HeadOutputs
 
 LIKELIEST = 10
 
@@ -48,12 +51,15 @@ def run_with_interventions(
     mechanisms: list[Mechanism] = []
     outputs: list[Tensor] = []
 
-    def intervene_in_layer(layer: int, inputs: Inputs, mechanism: Mechanism) -> tuple[Mechanism, Tensor] | None:
+    def intervene_in_layer(layer: int, inputs: Inputs, mechanism: Mechanism) -> tuple[Mechanism, HeadOutputs] | None:
         after = intervene(mechanism, interventions, layer)
         if after == mechanism:
             return None
         mechanisms.append(after)
-        return after, attended(after, inputs)
+        if any(one.changes_mechanism(layer) for one in interventions):
+            return after, attended(after, inputs)
+        nothing = inputs.value.new_zeros(inputs.queries, inputs.value.shape[-1])
+        return after, {head: nothing for one in interventions for head in one.ablated_heads(layer)}
 
     def keep_output(module: Any, args: Any, result: Any) -> None:
         outputs.append(model.extract_output(result))
@@ -68,30 +74,22 @@ def run_with_interventions(
     if len(after) != len(before):
         reason = after.missing[0] if after.missing else _("It has other layers than before.")
         raise ValueError(_("With this change {name} cannot be shown. {reason}").format(name=model.name, reason=reason))
-    for i in intervened_layers(interventions, before):
+    changed = intervened_layers(interventions, before)
+    for i in changed:
         if not any(after[i].mechanism is one for one in mechanisms):
             raise ValueError(_locked(before[i]))
     if outputs and bool(outputs[-1].isnan().any()):
         raise ValueError(
             _("With this change {name} computes numbers that are too large. Take a milder one.").format(name=model.name)
         )
-    layers = [_labeled(layer, like) for layer, like in zip(after, before, strict=True)]
+    first = min(changed, default=len(before))  # those below stay as they are
+    layers = [*before[:first], *map(_labeled, after[first:], before[first:])]
     return InterventionRun(layers, outputs[-1] if outputs else None)
 
 
 def intervened_layers(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> list[int]:
     """Returns the indices of the layers whose mechanism the interventions change."""
     return [i for i, layer in enumerate(layers) if intervene(layer.mechanism, interventions, i) != layer.mechanism]
-
-
-def attended(mechanism: Mechanism, inputs: Inputs) -> Float[Tensor, "heads queries d_v"]:
-    """Returns the output of a mechanism, computed head by head in blocks of rows to save memory."""
-    return torch.stack(
-        [
-            torch.cat([mechanism(inputs, heads=head, rows=slice(*block)).output[0] for block in blocks(inputs.queries)])
-            for head in range(inputs.heads)
-        ]
-    )
 
 
 def head_mass_shifts(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
@@ -120,9 +118,9 @@ def sentence_similarity(
 
 
 def _sentence_vectors(model: Model, interventions: Sequence[Intervention], text: str) -> tuple[Tensor, Tensor]:
-    after = run_with_interventions(model, interventions, text).output
-    before = model.output(model.encode(text))
-    return before, before if after is None else after
+    inputs = model.encode(text)
+    after = run(model.model, model.forward_arguments(inputs), interventions)
+    return model.output(inputs), model.extract_output(after)
 
 
 @dataclass(frozen=True)
@@ -201,13 +199,7 @@ def cosine(one: Float[Tensor, " numbers"], other: Float[Tensor, " numbers"]) -> 
 
 
 def _check_interventions(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> None:
-    for layer, head in (place for intervention in interventions for place in intervention.ablated):
-        if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].inputs.heads:
-            raise ValueError(
-                _("There is no head {head} in a layer number {layer}, so it cannot be ablated.").format(
-                    head=head, layer=layer
-                )
-            )
+    check_places(interventions, [layer.inputs.heads for layer in layers])
     if locked := [layers[i] for i in intervened_layers(interventions, layers) if layers[i].locked]:
         raise ValueError(_locked(locked[0]))
 

@@ -1,6 +1,6 @@
 """The recording of the layers of one forward pass, in the order in which they run."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -35,9 +35,10 @@ WEIGHTS_ONLY_REASON = (
     "score, the mask and the normalizer cannot be changed."
 )
 
-# Takes a layer's position among those that ran, its inputs and its mechanism; returns another mechanism with its output
-# (heads, queries, width), or None.
-Intervene: TypeAlias = Callable[[int, Inputs, Mechanism], tuple[Mechanism, Tensor] | None]
+HeadOutputs: TypeAlias = Tensor | Mapping[int, Tensor]  # (heads, queries, width), or (queries, width) of some heads
+# Takes the index of a layer among those that ran, its inputs and its mechanism; returns another with its outputs,
+# or None.
+Intervene: TypeAlias = Callable[[int, Inputs, Mechanism], tuple[Mechanism, HeadOutputs] | None]
 
 CallOfSequence: TypeAlias = Callable[[int], Call | None]  # of the batch; None if it is not known
 
@@ -209,7 +210,7 @@ class Recording:
             sequences = slice(0, len(call.query))
             inputs, mechanism, leak = self._mechanism(call, sequences)
             if comparison := SampledRows.from_multi_head(call, own).comparison(mechanism, inputs):
-                output = call.query.new_empty(len(call.query), call.lengths[0], *inputs.value.shape[::2])
+                output = call.output() if self.intervene else call.query
                 after, changed = self._intervened(inputs, mechanism, output, sequences)
                 self._add(call, inputs, after, comparison, leak)
                 return None if changed is output else changed
@@ -226,7 +227,9 @@ class Recording:
             return mechanism, output
         after, attended = other
         output = output.clone()
-        output[sequences] = attended.transpose(0, 1).reshape(output[sequences].shape).to(output)
+        outputs = attended.items() if isinstance(attended, Mapping) else enumerate(attended)
+        for head, one in outputs:
+            output[sequences, :, head] = one.unflatten(0, (-1, output.shape[1])).to(output)
         return after, output
 
     def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:

@@ -65,7 +65,8 @@ def capture(
     is on the CPU.
 
     `intervene` is called with the index of each layer that has a mechanism, its inputs and that mechanism. It returns
-    None, or another mechanism and its output (heads, queries, d_v), with which the forward pass continues.
+    None, or another mechanism and its output, with which the forward pass continues: (heads, queries, d_v), or the
+    outputs (queries, d_v) of some heads, by their numbers; the others keep the model's own.
 
     With a `folder`, each layer is written into a trace there as soon as it has run, and mapped from it in what is
     returned (`attnviz.Trace`): no more than one is in memory, nothing is rounded, and what a capture that is killed has

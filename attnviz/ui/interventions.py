@@ -87,13 +87,15 @@ def _write_part(kinds: Mapping[str, type], part: Any, key: str) -> None:
 
 
 def show_presets(presets: Mapping[str, T], current: T, key: str, write: Callable[[T], None]) -> None:
-    """Draws the presets by name, the one that equals `current` marked; a click calls `write` with its preset."""
+    """Draws the presets by name, the one that equals `current`, what is shown, marked; a click calls `write` with its
+    preset."""
+    marked = next((name for name, preset in presets.items() if preset == current), None)
 
     def take() -> None:
-        if (name := st.session_state[key]) is not None:
+        if name := st.session_state[key] or marked:  # a click on the marked one takes its mark away
             write(presets[name])
 
-    st.session_state[key] = next((name for name, preset in presets.items() if preset == current), None)
+    st.session_state[key] = marked
     st.pills(_("Try"), list(presets), key=key, on_change=take, label_visibility="collapsed", format_func=option_name)
 
 

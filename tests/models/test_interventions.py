@@ -14,8 +14,8 @@ from transformers.models.bert import modeling_bert
 from attnviz import Inputs, Mechanism
 from attnviz.masks import Band, Causal, Full, SlidingWindow, parse
 from attnviz.mechanism import BLOCK
+from attnviz.models import intervention_run
 from attnviz.models.intervention_run import (
-    attended,
     cosine,
     head_mass_shifts,
     kl_divergence,
@@ -28,6 +28,7 @@ from attnviz.models.minilm import minilm
 from attnviz.models.model import Model
 from attnviz.normalizers import Hard, Sink, Softmax
 from attnviz.scores import Cosine, Dot, ScaledDot
+from attnviz.tracing.changed_run import attended
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "dog", "run"]
 TEXT = "the cat sat on a mat and saw the dog run on and on"
@@ -273,6 +274,23 @@ def test_a_head_of_a_trained_model_as_its_output_has_it():
 
 
 # What it costs and leaves
+
+
+def test_what_does_not_change_is_not_computed_anew(monkeypatch):
+    """Of ablated heads nothing is, and the layers below the first change are the same objects."""
+    computed = []
+
+    def watched(mechanism, inputs):
+        computed.append(mechanism)
+        return attended(mechanism, inputs)
+
+    monkeypatch.setattr(intervention_run, "attended", watched)
+    model = reads(llama)
+    result = run_with_interventions(model, [Intervention(ablated=((1, 0), (2, 3)))], TEXT)
+    assert not computed
+    assert result.layers[0] is model.layers(TEXT)[0]
+    run_with_interventions(model, [Intervention(Full(), layers=(1,)), Intervention(ablated=((2, 3),))], TEXT)
+    assert len(computed) == 1
 
 
 def test_blocks_of_rows_give_what_the_whole_gives(random_inputs):

@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers as hf
 
+from attnviz.analysis import work
 from attnviz.analysis.head_maps import head_map
 from attnviz.formatting import number
 from attnviz.masks import Band, Causal
@@ -26,6 +27,7 @@ from attnviz.models.minilm import minilm
 from attnviz.normalizers import Sink, Softmax
 from attnviz.scores import Cosine
 from attnviz.text import EXAMPLE
+from attnviz.ui import jobs
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.mechanism_sentences import part_name
 from attnviz.ui.models import outcome, what_if
@@ -124,6 +126,46 @@ def test_every_try_gives_what_the_library_gives(drawn):
         assert app.pills(key="if-try").value == name
     app.pills(key="if-try").select("Everything as trained").run()
     assert "Nothing is changed." in contents(ok(app))
+
+
+def test_the_work_is_that_of_what_changes(drawn, monkeypatch):
+    """Ablated heads cost nothing but the forward pass, and all heads' mass shift is computed in the background. Layers
+    that are too much work are refused with what can be done, and what is marked is what is shown."""
+    one_layer = 12 * 16 * 16
+    monkeypatch.setattr(work, "MOST_WORK", one_layer)
+    app = ok(page())
+    for name in ("Ablate this head", "Ablate this layer’s heads"):
+        app.pills(key="if-try").select(name).run()
+        assert "a cosine of" in contents(ok(app))
+        assert app.pills(key="if-try").value == name
+        assert not app.error
+        [job] = [job for key, job in jobs._shared._jobs.items() if repr(TRIES[name]) in key]
+        job.thread.join()
+        app.run()
+        check(drawn, TRIES[name])
+    app.pills(key="if-try").select("Everything as trained").run()
+    app.pills(key="if-try").select("Temperature 4").run()
+    assert "Change fewer layers, or take a shorter text." in app.error[0].value.replace("\\", "")
+    assert "Nothing is changed." in contents(app)
+    assert app.pills(key="if-try").value == "Everything as trained"
+    app.selectbox(key="if-where").select("This layer").run()
+    assert not app.error
+    assert "a cosine of" in contents(ok(app))
+    monkeypatch.setattr(work, "MOST_WORK", one_layer - 1)
+    app.number_input(key="if-normalizer.temperature").set_value(3.0).run()
+    assert "at most 3,071 are done for one picture. Take a shorter text. The picture" in app.error[0].value.replace(
+        "\\", ""
+    )
+
+
+def test_the_marked_preset_brings_its_widgets_back(monkeypatch):
+    monkeypatch.setattr(work, "MOST_WORK", 1)
+    app = ok(page())
+    app.pills(key="if-try").select("Temperature 4").run()
+    assert app.error
+    app.pills(key="if-try").unselect("Everything as trained").run()  # a click on the marked one
+    assert not app.error
+    assert app.selectbox(key="if-normalizer").value == "As in the model"
 
 
 def test_what_is_made_by_hand_is_what_a_link_makes(drawn):

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.analysis.work import check_work, heads_work
+from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import fixed, number, visible
 from attnviz.language import N_, _
 from attnviz.layer import Layer
@@ -19,6 +19,7 @@ from attnviz.models.intervention_run import (
     cosine,
     has_many_labels,
     head_mass_shifts,
+    intervened_layers,
     kl_divergence,
     likeliest_labels,
     likeliest_tokens,
@@ -29,8 +30,9 @@ from attnviz.models.intervention_run import (
 from attnviz.models.interventions import Intervention
 from attnviz.models.model import Model, ModelInputs
 from attnviz.trace import Trace
-from attnviz.ui import cache
+from attnviz.ui import cache, jobs
 from attnviz.ui.interventions import UNCHANGED
+from attnviz.ui.jobs import OnResult
 from attnviz.ui.models.model_source import ModelSource
 
 LONGEST = 60  # characters of what the decoder has written
@@ -62,7 +64,6 @@ class Outcome:
     """The maps and the output of an example under an intervention."""
 
     layers: Sequence[Layer]
-    mass_shift: Float[np.ndarray, "layers heads"]  # NaN where a layer has no such head
     sentence: str  # about the output
     candidates: list[Candidate]  # the likeliest next tokens or labels
     written: str  # a sentence about the tokens before them, where a decoder writes
@@ -85,13 +86,10 @@ def _compute_outcome(example: IntervenedExample) -> Outcome:
         _check_work(before, intervention)
         run = run_with_interventions(model, [intervention], *example_input)
         sentence = _output_sentence(example, output, run.output)
-    shift = np.full((len(before), max(layer.inputs.heads for layer in before)), np.nan, dtype="f4")
-    for i, both in enumerate(zip(before, run.layers, strict=True)):
-        shift[i, : both[0].inputs.heads] = 0 if both[0] is both[1] else head_mass_shifts(*both).numpy()
     written = ""
     if model.outputs == "next token" and model.is_encoder_decoder:
         written = written_sentence(_decoded_text(model, inputs), is_typed=bool(example.pair.strip()))
-    return Outcome(run.layers, shift, sentence, _candidates(model, output, run.output), written)
+    return Outcome(run.layers, sentence, _candidates(model, output, run.output), written)
 
 
 def _candidates(model: Model, before: Tensor | None, after: Tensor | None) -> list[Candidate]:
@@ -103,9 +101,41 @@ def _candidates(model: Model, before: Tensor | None, after: Tensor | None) -> li
 
 
 def _check_work(layers: Sequence[Layer], intervention: Intervention) -> None:
-    """Raises ValueError if an intervention takes too much work; every layer's heads are computed twice."""
-    work = heads_work(layers, [intervention.apply(layer.mechanism, i) for i, layer in enumerate(layers)])
-    check_work(work, _("To run the model so"), _("Take a shorter text, or another score."))
+    """Raises ValueError if the layers whose mechanism an intervention changes take too much work to compute."""
+    places = [i for i in intervened_layers([intervention], layers) if intervention.changes_mechanism(i)]
+    changed = [layers[i] for i in places]
+    work = heads_work(changed, [intervention.apply(layers[i].mechanism, i) for i in places])
+    advice = _("Take a shorter text.") if len(changed) < 2 else _("Change fewer layers, or take a shorter text.")
+    check_work(work, _("To compute the changed layers"), advice)
+
+
+def mass_shift(
+    example: IntervenedExample, before: Sequence[Layer], after: Sequence[Layer]
+) -> Float[np.ndarray, "layers heads"]:
+    """Returns the mass shift of each head; NaN where a layer has no such head, and where a job has not come yet, whose
+    progress is drawn."""
+    first = min(intervened_layers([example.intervention], before), default=len(before))  # those below stay
+    heads = [layer.inputs.heads for layer in before]
+
+    def compute(on_result: OnResult | None = None) -> Float[np.ndarray, "layers heads"]:
+        shift = np.full((len(before), max(heads)), np.nan, dtype="f4")
+        for i, both in enumerate(zip(before, after, strict=True)):
+            shift[i, : heads[i]] = 0 if i < first else head_mass_shifts(*both).numpy()
+            if on_result:
+                on_result((i + 1) / len(before), shift.copy())
+        return shift
+
+    sides = before[first:], after[first:]
+    work = sum(heads_work(layers, [layer.mechanism for layer in layers]) for layers in sides)
+    key = "mass shift", example
+    if is_affordable(work):
+        return cache.once(compute, *key, work=work)
+    job = jobs.request(compute, *key)
+    shift = job.first()
+    jobs.show_progress(
+        job, _("{sum} of {size} heads so far.").format(sum=int(np.isfinite(shift).sum()), size=sum(heads))
+    )
+    return shift
 
 
 # Sentences about the output

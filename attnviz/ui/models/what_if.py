@@ -25,7 +25,7 @@ from attnviz.ui.mechanism_sentences import describe_parts
 from attnviz.ui.menus import names_of
 from attnviz.ui.models.head_aggregate import BETWEEN, layer_head_name
 from attnviz.ui.models.layer_table import layer_ranges
-from attnviz.ui.models.outcome import IntervenedExample, Outcome, outcome
+from attnviz.ui.models.outcome import IntervenedExample, Outcome, mass_shift, outcome
 from attnviz.ui.models.selection import ModelSelection
 
 PREFIX = "if"
@@ -63,10 +63,11 @@ def show(selection: ModelSelection) -> None:
     top = st.container()
     with st.expander(_("Change it yourself"), key="if-own", icon=":material/tune:", bind="query-params"):
         intervention, refused = _choose(selection)
-    with top:
-        interventions.show_presets(model_presets(selection), intervention, "if-try", lambda one: _write(selection, one))
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     example = _run(selection, intervention, refused, notes)
+    with top:
+        shown = example.intervention
+        interventions.show_presets(model_presets(selection), shown, "if-try", lambda one: _write(selection, one))
     result = outcome(example)
     with notes:
         # A line even where nothing is changed, so that nothing below it jumps.
@@ -224,7 +225,7 @@ def _run(
         outcome(example)
         return example
 
-    unchanged = IntervenedExample.under(Intervention(), selection.source)
+    unchanged = IntervenedExample.under(Intervention(layers=tuple(_unlocked(selection))), selection.source)
     return interventions.run_or_last(LAST, selection.source, run, unchanged, refused, notes)
 
 
@@ -265,7 +266,9 @@ def _show_maps(selection: ModelSelection, example: IntervenedExample, result: Ou
 
 def _show_mass_shift(selection: ModelSelection, example: IntervenedExample, result: Outcome) -> None:
     """Draws the mass shift of each head of each layer; an ablated head has no color."""
-    shares, ablated = result.mass_shift.copy(), example.intervention.ablated
+    title = _("Mass shift of each head")
+    st.markdown(f"**{title}**")
+    shares, ablated = mass_shift(example, selection.layers, result.layers), example.intervention.ablated
     names = [
         _mass_shift_sentence(layer.name, head, float(shares[i, head]), (i, head) in ablated)
         for i, layer in enumerate(selection.layers)
@@ -285,8 +288,6 @@ def _show_mass_shift(selection: ModelSelection, example: IntervenedExample, resu
         if place is not None and names[place]:
             open_head(selection.layers, *divmod(place, columns))
 
-    title = _("Mass shift of each head")
-    st.markdown(f"**{title}**")
     chart(
         picture,
         "if-moved",

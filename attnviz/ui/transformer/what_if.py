@@ -40,8 +40,11 @@ def show(selection: TransformerSelection) -> None:
     top = st.container()
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     columns = st.columns(2, gap="medium")
-    use, chosen, refused = _choose(selection.translator, top)
+    translator = selection.translator
+    use, chosen, refused = _choose(translator)
     changes, translated = _run(selection, chosen, refused, notes)
+    with top:
+        interventions.show_presets(translator_presets(translator), changes, "try", partial(_write, translator))
     both = selection.translation, translated
     steps = _steps(both, selection.step)
     notes.html(html.summary(intervention_verdict(both, changes), role="status"))
@@ -83,9 +86,8 @@ def trained(translator: Translator) -> dict[Use, Mechanism]:
     return {use: module.mechanism() for use, module in zip(maps.USES, modules, strict=True)}
 
 
-def _choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Interventions, list[str]]:
-    """Draws the widgets, and the presets in `top`; returns the use of the open tab, the interventions, and messages
-    about refused parts."""
+def _choose(translator: Translator) -> tuple[Use, Interventions, list[str]]:
+    """Draws the widgets; returns the use of the open tab, the interventions, and messages about refused parts."""
     refused: list[str] = []
     chosen: list[Intervention] = []
     opened: Use = "decoder"
@@ -99,10 +101,7 @@ def _choose(translator: Translator, top: DeltaGenerator) -> tuple[Use, Intervent
                 ablated = tuple((place, head) for i, place in enumerate(USE_LAYERS[use]) for head in _ablated(use, i))
         chosen.append(Intervention(**parts, ablated=ablated, layers=USE_LAYERS[use]))
         opened = use if tab.open else opened
-    changes = tuple(one for one in chosen if not one.is_empty)
-    with top:
-        interventions.show_presets(translator_presets(translator), changes, "try", partial(_write, translator))
-    return opened, changes, refused
+    return opened, tuple(one for one in chosen if not one.is_empty), refused
 
 
 def _ablated(use: Use, layer: int) -> list[int]:
