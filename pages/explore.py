@@ -31,9 +31,11 @@ selection = replace(
 places.show_locked(selection.layer)
 title = st.empty()
 
-drawn = cache.or_last_good("selection", lambda: check_maps(selection), lambda: None, places.notes)
+drawn = cache.or_last_good(
+    "selection", selection.source.subject, lambda: check_maps(selection), lambda: None, places.notes
+)
+source_picker.keep(drawn)
 if drawn:
-    source_picker.keep(drawn)
     figure, head_map = head_charts.show(drawn)
     with title:
         presentation.show_title(drawn.title)

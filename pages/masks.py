@@ -57,8 +57,9 @@ for side, column in zip(SIDES, st.columns(2, gap="medium"), strict=True):
 def show_whole(pair: MaskPair) -> Mapping[str, Callable[[], None]]:
     """Draws the maps of a text whose cells are all on the screen; returns the tabs below them."""
     summary = st.container(horizontal=True, vertical_alignment="center", key="summary")
+    subject = selection.source, selection.index, selection.head
     comparison: Comparison | None = cache.or_last_good(
-        "comparison", lambda: compare(pair.selection, pair.mechanisms), lambda: None, places.notes
+        "comparison", subject, lambda: compare(pair.selection, pair.mechanisms), lambda: None, places.notes
     )
     if comparison is None:
         return {}

@@ -27,6 +27,11 @@ class Source:
     private: ClassVar[bool] = False  # whether its input is a file, which stays in the session and out of the link
 
     @property
+    def subject(self) -> tuple[str, ...]:
+        """What all pictures of it are of, whatever else is typed: its kind, and the model or the trace."""
+        return (type(self).__name__,)
+
+    @property
     def opening(self) -> Opening:
         return Opening()
 

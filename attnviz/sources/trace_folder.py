@@ -30,6 +30,10 @@ class TraceFolder(Source):
         """The text of the source, another one when the trace has been written again."""
         return f"TraceFolder(trace={self.trace!r}, written={self._last_modified()})"
 
+    @property
+    def subject(self) -> tuple[str, ...]:
+        return *super().subject, self.trace.strip()
+
     def layers(self) -> Trace:
         """Returns the trace. Raises MissingInput without a name, ValueError if there is no such trace."""
         root = _root()

@@ -23,6 +23,7 @@ from attnviz.ui.scheduling import computation
 from attnviz.ui.upload_memory import UploadMemory
 
 T = TypeVar("T")
+F = TypeVar("F")
 MISSING = object()
 LATEST = "latest layers"  # of a session
 _caches: "list[ResultCache]" = []
@@ -89,49 +90,44 @@ def layers(source: Source) -> Sequence[Layer]:
 
 
 def or_last_good(
-    name: str,
-    make: Callable[[], T],
-    first: Callable[[], T],
-    notes: DeltaGenerator,
-    refused: Exception | None = None,
-) -> T:
-    """Returns the result of `make`. If it raises, the message is shown in `notes` and the last good result is returned,
-    or the result of `first`.
+    name: str, subject: object, make: Callable[[], T], first: Callable[[], F], notes: DeltaGenerator
+) -> T | F:
+    """Returns the result of `make`. If it raises, the message is shown in `notes`, and the last good result is returned
+    if it has the same subject, as its `repr` says; or else the result of `first`, which may be None.
 
-    If an earlier step was `refused`, its message is shown, and the result of `make` is returned but not stored.
+    The subject is what the result is a picture of, such as a model: under its name nothing else is shown.
     """
-    key, result = f"last good {name}", None
     try:
         result = make()
     except (ValueError, NotImplementedError) as problem:
-        refused = refused or problem
-    if refused is None:
-        st.session_state[key] = result
-    elif isinstance(refused, MissingInput):
-        notes.info(plain(f"{refused} {_below(key)}"))
+        good, description = last(name, subject), _("the last one that could be made")
+        if good is None:
+            good, description = first(), _("the example")
+        below = "" if good is None else _("The picture below is {description}.").format(description=description)
+        show_problem(problem, notes, below)
+        return good
+    remember(name, subject, result)
+    return result
+
+
+def show_problem(problem: Exception, notes: DeltaGenerator, below: str = "") -> None:
+    """Shows why something cannot be shown, and what is below instead."""
+    message = plain(f"{problem} {below}".strip())
+    if isinstance(problem, MissingInput):
+        notes.info(message)
     else:
-        notes.error(plain(f"{refused} {_below(key)}"), icon=":material/error:")
-    return result or st.session_state.get(key) or first()
+        notes.error(message, icon=":material/error:")
 
 
-def last(name: str) -> Any:
-    """Returns the last good result with this name, or None."""
-    return st.session_state.get(f"last good {name}")
+def last(name: str, subject: object) -> Any:
+    """Returns the last good result with this name, or None if it has another subject."""
+    of, result = st.session_state.get(f"last good {name}", ("", None))
+    return result if of == repr(subject) else None
 
 
-def remember(name: str, good: object) -> None:
+def remember(name: str, subject: object, good: object) -> None:
     """Stores a result as the last good one."""
-    st.session_state[f"last good {name}"] = good
-
-
-def forget(name: str) -> None:
-    """Removes the last good result."""
-    st.session_state.pop(f"last good {name}", None)
-
-
-def _below(key: str) -> str:
-    description = _("the last one that could be made") if key in st.session_state else _("the example")
-    return _("The picture below is {description}.").format(description=description)
+    st.session_state[f"last good {name}"] = repr(subject), good
 
 
 def _read(source: Source) -> Sequence[Layer]:

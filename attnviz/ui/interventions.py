@@ -106,17 +106,15 @@ def run_or_last(
 
     The message is shown in `notes`.
     """
-    key = f"{name} of"
-    if st.session_state.get(key) != example:
-        st.session_state[key] = example
-        cache.remember(name, unchanged)
+    if cache.last(name, example) is None:
+        cache.remember(name, example, unchanged)
 
     def run() -> T:
         if refused:
             raise ValueError(" ".join(refused))
         return make()
 
-    return cache.or_last_good(name, run, lambda: unchanged, notes)
+    return cache.or_last_good(name, example, run, lambda: unchanged, notes)
 
 
 def describe_head(intervention: Intervention, trained: Mechanism, layer: int, head: object) -> str:

@@ -115,7 +115,7 @@ def _prediction(key: str, query: str, keys: Sequence[str]) -> Float[np.ndarray, 
         query=plain(visible(query)), most_picked=MOST_PICKED
     )
     if len(keys) > MOST_PILLS:
-        picked = st.multiselect(label, names, key=f"{key}-picked", max_selections=MOST_PICKED)
+        picked = st.multiselect(label, names, key=f"{key}-picked", max_selections=MOST_PICKED, select_all=False)
     else:
         picked = st.pills(label, names, selection_mode="multi", format_func=plain, key=f"{key}-picked")
     if len(picked) > MOST_PICKED:

@@ -14,12 +14,13 @@ from attnviz.trace import Trace
 from attnviz.ui import cache, head_controls, presentation
 from attnviz.ui.downloads import samples
 from attnviz.ui.markdown import plain
+from attnviz.ui.page_runs import PageEnd
 from attnviz.ui.selection import Selection
 from attnviz.ui.viewport import is_long
 from attnviz.ui.widgets import by_title, choose_class, field_widget, settings, title
 
 MOST_MISSING = 3  # sentences about layers that cannot be shown
-LAYERS = "layers"  # the name under which the last good ones are kept
+LAYERS, SHORT_LAYERS = "layers", "short layers"  # names under which the last good ones are kept
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Places:
 def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Selection, Places]:
     """Draws the widgets of the source, the layer and the head; returns the selection.
 
-    If the source has no layers, the last good one is selected. With `presented` the text stays in presentations; only
+    If the source has no layers, the last good one of its kind is selected, or its example; if there is none, the page
+    ends. With `presented` the text stays in presentations; only
     with `long` are there layers whose maps have to be downsampled.
     """
     chosen, settings_place = choose_source(presented=presented)
@@ -48,15 +50,19 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
     if chosen.private:
         with places.notes:
             samples()
-    example = example_source()
-    source, layers = cache.or_last_good(
-        LAYERS, lambda: (chosen, _layers(chosen, long)), lambda: (example, example.layers()), places.notes
+    found = cache.or_last_good(
+        LAYERS if long else SHORT_LAYERS,
+        chosen.subject,
+        lambda: _source_layers(chosen, long),
+        lambda: _example(chosen, long),
+        places.notes,
     )
-    if not long and _has_long(layers):  # the last good one is of another page
-        source, layers = example, example.layers()
+    if found is None:
+        raise PageEnd
+    source, layers = found
     for sentence in layers.missing[:MOST_MISSING] if isinstance(layers, Trace) else ():
         places.notes.info(plain(sentence))
-    if isinstance(chosen, Toy) and isinstance(example, Toy):
+    if isinstance(chosen, Toy) and not minilm.is_installed():
         places.notes.info(
             plain(_("{not_installed} Until then, these are toy vectors.").format(not_installed=_(minilm.NOT_INSTALLED)))
         )
@@ -66,18 +72,23 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
     return Selection(source=source, layers=layers, mechanisms=mechanisms, index=index, head=head), places
 
 
-def _layers(source: Source, long: bool) -> Sequence[Layer]:
-    """Returns the layers of a source. Raises ValueError if there are none, or if they are long and may not be."""
+def _source_layers(source: Source, long: bool) -> tuple[Source, Sequence[Layer]]:
+    """Returns a source with its layers. Raises ValueError if there are none, or if they are long and may not be."""
     layers = cache.layers(source)
     if not layers:
         raise ValueError(_("This trace has no layers yet. Wait until its capture has written one."))
-    if not long and _has_long(layers):
+    if not long and any(is_long(layer.inputs) for layer in layers):
         raise ValueError(_("This text is too long for this page. Open it on Explore, which shows long maps in parts."))
-    return layers
+    return source, layers
 
 
-def _has_long(layers: Sequence[Layer]) -> bool:
-    return any(is_long(layer.inputs) for layer in layers)
+def _example(source: Source, long: bool) -> tuple[Source, Sequence[Layer]] | None:
+    """Returns the example of the same kind of source, or None if it has none."""
+    example = type(source)()
+    try:
+        return _source_layers(example, long) if example.subject == source.subject else None
+    except ValueError:
+        return None
 
 
 def choose_source(*, presented: bool = False) -> tuple[Source, DeltaGenerator]:
@@ -101,6 +112,7 @@ def example_source() -> Source:
     return Pretrained() if minilm.is_installed() else Toy()
 
 
-def keep(selection: Selection) -> None:
-    """Stores the source as the last good one, once its maps are drawn."""
-    cache.remember(LAYERS, (selection.source, selection.layers))
+def keep(drawn: Selection | None) -> None:
+    """Stores the source of what is drawn as the last good one; if nothing is, there is none."""
+    subject, good = (drawn.source.subject, (drawn.source, drawn.layers)) if drawn else (None, None)
+    cache.remember(LAYERS, subject, good)

@@ -86,6 +86,7 @@ def choose_several(
     started = {type(one): one for one in start if type(one) in kinds}
     chosen = st.multiselect(
         _(label), list(menu), [title(kind) for kind in started], key=parameter(label), bind="query-params",
+        select_all=False,
         format_func=names_of(parameter(label), menu),
         placeholder=_("None"), help=about,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from attnviz.text import EXAMPLE
 from attnviz.ui import cache
 from attnviz.ui.downloads import SAMPLES
 from attnviz.ui.upload_memory import UploadMemory
-from tests.support.app import errors, healthy, open_page
+from tests.support.app import contents, errors, healthy, open_page
 
 WIDGETS = ("selectbox", "number_input", "text_input", "multiselect", "toggle")
 
@@ -203,15 +203,15 @@ def test_uploads_of_all_visitors_together_are_bounded(monkeypatch) -> None:
     vectors = npy(np.ones((64, 128), "f4"))
     one = with_charts(uploaded("one.npy", vectors))
     assert not one.error
-    assert "They take 64" in errors(with_charts(uploaded("other.npy", vectors)))
+    assert "They take 64" in errors(healthy(uploaded("other.npy", vectors)))
     with_charts(one.run())
     assert not one.error
     [sample] = [file for file in SAMPLES if file.suffix == ".parquet"]
-    assert "this one needs 224" in errors(with_charts(uploaded(sample.name, sample.read_bytes())))
+    assert "this one needs 224" in errors(healthy(uploaded(sample.name, sample.read_bytes())))
 
 
 def test_queries_and_keys_of_different_width() -> None:
-    app = with_charts(uploaded("q.npz", npz(query=np.ones((3, 4)), key=np.ones((5, 6)), value=np.ones((5, 2)))))
+    app = healthy(uploaded("q.npz", npz(query=np.ones((3, 4)), key=np.ones((5, 6)), value=np.ones((5, 2)))))
     assert "queries have 4, keys 6" in errors(app)
     assert "General or Additive" in errors(app)
     with_charts(widget(app, "Score").select("General").run())
@@ -243,12 +243,34 @@ def test_a_link_that_cannot_be_honored_shows_the_example_and_says_so() -> None:
     assert "The picture below is the example." in errors(app)
 
 
+@pytest.mark.parametrize("name", ["explore", "masks", "scores"])
+def test_under_a_source_no_other_source_is_shown(name: str) -> None:
+    app = healthy(open_page(name), charts=1)
+    app = app.selectbox(key="source").select("Upload").run()
+    assert not app.exception
+    assert not app.get("bidi_component"), "the picture of another source"
+    assert "The picture below" not in contents(app)
+    app.file_uploader[0].upload("good.csv", b"a,1,2\nb,3,4\n")
+    app = healthy(app.run(), charts=1)
+    app.file_uploader[0].upload("bad.csv", b"a,1,2\nb,3\n")
+    app = healthy(app.run(), charts=1)
+    assert "The picture below is the last one that could be made." in errors(app)
+    assert widget(app, "Layer").options == ["layer 0"]
+    app = app.selectbox(key="source").select("Toy").run()
+    app = healthy(app.number_input(key="toy.heads").set_value(5).run(), charts=1)
+    assert "The picture below is the last one that could be made." in errors(app)
+    app = app.selectbox(key="source").select("Pretrained").run()
+    app = healthy(widget(app, "Text").set_value("").run(), charts=1)
+    assert "The picture below is the" in errors(app)
+    assert widget(app, "Layer").options[0] == "encoder 0"
+
+
 def test_one_refusal_is_said_once() -> None:
     """A file whose picture is refused must not be what the next file's refusal falls back to."""
     app = uploaded("q.npz", npz(query=np.ones((3, 4)), key=np.ones((5, 6)), value=np.ones((5, 2))))
     assert len(app.error) == 1
     app.file_uploader[0].upload("text.csv", b"1,2\n3,abc\n")
-    with_charts(app.run())
+    healthy(app.run())
     assert len(app.error) == 1
     assert "abc" in errors(app)
 

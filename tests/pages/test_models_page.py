@@ -76,12 +76,12 @@ def drawn(monkeypatch):
     return charts
 
 
-def refused(app: AppTest, words: str) -> AppTest:
-    """The page, on which that is said, and the example is still there."""
+def refused(app: AppTest, words: str, picture: bool = True) -> AppTest:
+    """The page, on which that is said, and a picture of the same model is still there, or none."""
     assert not app.exception
     [error] = app.error
     assert words in error.value.replace("\\", "")
-    assert app.get("bidi_component"), "no chart"
+    assert bool(app.get("bidi_component")) == picture
     return app
 
 
@@ -472,24 +472,19 @@ def without_attention(copied) -> Path:
         (without_attention, "has no attention that can be shown"),
     ],
 )
-def test_a_bad_folder_is_said_and_the_last_good_model_stays(saved, copied, drawn, make, words) -> None:
+def test_a_bad_folder_is_said_and_no_other_model_is_shown(saved, copied, make, words) -> None:
     app = ok(page(model=saved / "gpt2", text=TEXT, pinned="none"))
-    before = drawn["heatmap"].figure.data[0].z.copy()
-    app = refused(app.text_input(key="another").set_value(str(make(copied))).run(), words)
-    assert "The picture below is the last one that could be made." in contents(app)
-    np.testing.assert_array_equal(drawn["heatmap"].figure.data[0].z, before)
+    app = refused(app.text_input(key="another").set_value(str(make(copied))).run(), words, picture=False)
     assert not ok(app.selectbox(key="model").select(MINILM).run()).error
 
 
-def test_a_bad_folder_in_a_link_shows_the_example_and_is_tried_again_on_request(copied) -> None:
+def test_a_bad_folder_in_a_link_shows_nothing_and_is_tried_again_on_request(copied) -> None:
     folder = copied()
     config = (folder / "config.json").read_text()
     (folder / "config.json").write_text("{")
-    app = refused(page(model=folder), "is no JSON")
-    assert BELOW in contents(app)
-    assert "it gives 0.68 of its attention to animal." in contents(app)
+    app = refused(page(model=folder), "is no JSON", picture=False)
     (folder / "config.json").write_text(config)
-    refused(app.run(), "is no JSON")  # not tried on every run
+    refused(app.run(), "is no JSON", picture=False)  # not tried on every run
     app = ok(app.button(key="again").click().run())
     assert "bert (BertModel): 2 attention layers of 4 heads" in contents(app)
 

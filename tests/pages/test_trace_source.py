@@ -1,5 +1,6 @@
 """A trace as the source of a page: short, long, and damaged."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from attnviz import Inputs, Layer, Mechanism, Trace
 from attnviz.formatting import number
 from attnviz.layer import Kind, LayerId
 from attnviz.masks import Causal
+from attnviz.trace.manifest import NAME as MANIFEST
 from attnviz.ui import pinned_query, query_row
 from tests.support.app import contents, errors, healthy, open_page
 
@@ -30,6 +32,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def without_picture(app: AppTest) -> AppTest:
+    assert not app.exception
+    assert not app.get("bidi_component")
+    return app
+
+
 @pytest.mark.parametrize("name", ["short", "long"])
 def test_its_layers_are_drawn(name: str, root: Path) -> None:
     app = healthy(open_page("explore", source="Trace", trace=name), charts=1)
@@ -41,7 +49,7 @@ def test_its_layers_are_drawn(name: str, root: Path) -> None:
 
 
 def test_without_a_name_it_asks_for_one(root: Path) -> None:
-    app = healthy(open_page("explore", source="Trace"), charts=1)
+    app = without_picture(open_page("explore", source="Trace"))
     assert "Name a trace to see its attention. Here are “long” and “short”." in contents(app)
 
 
@@ -70,7 +78,7 @@ def test_mass_kept_of_a_long_text_is_of_queries_that_are_evenly_spread(root: Pat
     assert not errors(app)
 
 
-def test_a_number_that_is_not_finite_is_said_and_the_last_picture_stays(root: Path) -> None:
+def test_a_number_that_is_not_finite_is_said_and_nothing_else_is_shown(root: Path) -> None:
     file = root / "short" / FILE
     content = bytearray(file.read_bytes())
     content[-4:] = torch.tensor(torch.nan).numpy().tobytes()
@@ -79,14 +87,23 @@ def test_a_number_that_is_not_finite_is_said_and_the_last_picture_stays(root: Pa
     [source] = [one for one in app.selectbox if one.label == "Source"]
     app = source.select("Trace").run()
     [name] = [one for one in app.text_input if one.label == "Trace"]
-    app = healthy(name.set_value("short").run(), charts=1)
+    app = without_picture(name.set_value("short").run())
     assert f"{FILE} holds a value that is not finite" in errors(app)
 
 
-def test_a_damaged_trace_is_said_and_the_last_picture_stays(root: Path) -> None:
-    (root / "short" / FILE).write_bytes(b"nothing")
+def test_a_damaged_trace_is_said_and_only_its_own_last_picture_stays(root: Path) -> None:
     app = healthy(open_page("explore", source="Trace", trace="short"), charts=1)
+    content = (root / "short" / FILE).read_bytes()
+    (root / "short" / FILE).write_bytes(b"nothing")
+    os.utime(root / "short" / MANIFEST)  # written again
+    app = healthy(app.run(), charts=1)
     assert f"{FILE} cannot be opened" in errors(app)
+    assert "The picture below is the last one that could be made." in errors(app)
+    [name] = [one for one in app.text_input if one.label == "Trace"]
+    for other in ("nowhere", ""):
+        app = without_picture(name.set_value(other).run())
+        assert "The picture below" not in contents(app)
+    (root / "short" / FILE).write_bytes(content)
 
 
 @pytest.fixture

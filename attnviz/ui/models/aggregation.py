@@ -71,7 +71,9 @@ def show(selection: ModelSelection) -> None:
     below = st.columns([0.36, 0.64], gap="medium")
     with below[0]:
         # Their names hold their positions, so that a choice stays with its tokens when the text changes elsewhere.
-        tokens = st.multiselect(_("Tokens"), names, key=TOKENS, bind="query-params", placeholder=_("Choose, or click"))
+        tokens = st.multiselect(
+            _("Tokens"), names, key=TOKENS, bind="query-params", placeholder=_("Choose, or click"), select_all=False
+        )
     queries = [selection.queries[names.index(token)] for token in tokens]
 
     def click_cell(row: int, column: int) -> None:
@@ -119,6 +121,7 @@ def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> lis
             key=HEADS,
             bind="query-params",
             format_func=names_of(HEADS, by_name, layer_head_name),
+            select_all=False,
             disabled=not by_hand,
             placeholder=_("All heads{of_stack}").format(of_stack=of_stack(selection, stack))
             if by_hand

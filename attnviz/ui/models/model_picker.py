@@ -11,7 +11,6 @@ from attnviz.language import N_, _
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, NotDownloaded, RemoteModel, allowed_models, is_minilm, model_id
 from attnviz.models.image_inputs import FORMATS
-from attnviz.models.minilm import is_installed
 from attnviz.models.model import Model
 from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS
@@ -50,8 +49,8 @@ MOST_MISSING = 3  # layers that are named when they cannot be shown
 def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
     """Draws the widgets of the model and its input; returns the source and its layers.
 
-    If the model cannot be loaded or cannot read the input, the reason is shown in `notes` and the last good source is
-    returned.
+    If the model cannot be loaded, the reason is shown in `notes`, and the page ends. If it cannot read the input, the
+    last good source of the same model is returned.
     """
     with st.sidebar:
         name = _choose_model()
@@ -59,22 +58,22 @@ def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
     place = presentation.control("input", horizontal=True, gap="small")
     with notes, st.spinner(_("Loading the model …"), show_time=True):
         problem = _load(name)
-    if problem is not None and cache.last(LAST) is None and not is_installed():  # there is nothing to show instead
-        notes.info(plain(str(problem)))
+    if problem is not None:
+        _keep_link(name)
+        cache.show_problem(problem, notes)
         with notes:
             _offer_remedy(name)
         raise PageEnd
     with place:
-        chosen = _choose_input(name if problem is None else _last_model(), facts)
+        chosen = _choose_input(name, facts)
     with notes, st.spinner(_("Reading …"), show_time=True):
-        source = cache.or_last_good(LAST, chosen.run, lambda: ModelSource().run(), notes, problem)
-        source, layers = with_layers(source, ModelSource())
-    if problem is not None:
-        with notes:
-            _offer_remedy(name)
-    elif source == chosen:
+        found = read_or_last(LAST, chosen, ModelSource(), notes)
+    if found is None:
+        raise PageEnd
+    source, layers = found
+    if source == chosen:
         st.session_state[SESSION] = list(dict.fromkeys([*st.session_state.get(SESSION, []), name]))
-    _keep_link(name, problem, layers)
+    _take_link(name, layers)
     facts.caption(plain(_model_facts(source, layers)))
     if note := not_linked_note(chosen.text, chosen.pair):
         notes.caption(note)
@@ -94,12 +93,18 @@ def picture_megabytes() -> int:
     return min(PICTURE_MB, upload_bytes() // MB)
 
 
-def with_layers(source: ModelSource, fallback: ModelSource) -> tuple[ModelSource, Trace]:
-    """Returns a source with its layers, or the fallback if its folder has been removed."""
+def read_or_last(
+    name: str, chosen: ModelSource, example: ModelSource, notes: DeltaGenerator
+) -> tuple[ModelSource, Trace] | None:
+    """Returns a source with its layers. If it cannot be read, the last good one of the same model, or the example if it
+    is of that model; else None."""
+    is_of_model = example.subject == chosen.subject
+    source = cache.or_last_good(name, chosen.subject, chosen.run, lambda: example.run() if is_of_model else None, notes)
     try:
-        return source, source.layers()
-    except ValueError:
-        return fallback.run(), fallback.layers()
+        return None if source is None else (source, source.layers())
+    except ValueError as problem:  # its folder has been removed or replaced
+        cache.show_problem(problem, notes)
+        return None
 
 
 def model_notes(model: Model, layers: Trace) -> list[str]:
@@ -205,23 +210,12 @@ def _load(name: str) -> ValueError | None:
     return state[REFUSED][1] if REFUSED in state else None
 
 
-def _last_model() -> str:
-    """Returns the name of the last model, if it is still available."""
-    source = cache.last(LAST)
-    try:
-        if source is not None and source.model():
-            return source.name or MINILM
-    except ValueError:  # its folder has been removed
-        cache.forget(LAST)
-    return MINILM
-
-
 def _not_downloaded(name: str, missing: NotDownloaded) -> ValueError:
     """Returns a message about a model that is not on this computer."""
     try:
         away = model_cache.HUB.find(name)
     except ValueError as problem:
-        return missing if is_minilm(name) else problem  # it can be installed without the hub
+        return MissingInput(str(missing)) if is_minilm(name) else problem  # it can be installed without the hub
     st.session_state[AWAY] = away
     return MissingInput(f"{missing} {download.takes(away)}" if is_minilm(name) else download.takes(away))
 
@@ -242,15 +236,18 @@ def _retry() -> None:
     st.session_state.pop(REFUSED, None)
 
 
-def _keep_link(name: str, problem: ValueError | None, layers: Trace) -> None:
+def _keep_link(name: str) -> None:
     """Stores the layer and head of a link until its model can be shown."""
-    link = {key: st.query_params[key] for key in ("layer", "head") if key in st.query_params}
-    if problem is not None and "layer" not in st.session_state:
+    if "layer" not in st.session_state:
+        link = {key: st.query_params[key] for key in ("layer", "head") if key in st.query_params}
         st.session_state[LINKED] = name, link
-    elif problem is None:
-        linked, link = st.session_state.pop(LINKED, (name, {}))
-        if linked == name:
-            head_controls.reserve(layers, **link)
+
+
+def _take_link(name: str, layers: Trace) -> None:
+    """Selects the layer and head of a link whose model could not be shown before."""
+    linked, link = st.session_state.pop(LINKED, (name, {}))
+    if linked == name:
+        head_controls.reserve(layers, **link)
 
 
 def _choose_input(name: str, facts: DeltaGenerator) -> ModelSource:

@@ -41,6 +41,10 @@ class ModelSource(Source):
     last: int | None = field(default=None, compare=False, repr=False)  # the position of its last token
 
     @property
+    def subject(self) -> tuple[str, ...]:
+        return "Model", self.name
+
+    @property
     def opening(self) -> Opening:
         if not is_minilm(self.name):
             return Opening(0, 0, self.last)

@@ -18,13 +18,13 @@ from attnviz.models.hub import allowed_models
 from attnviz.models.image_inputs import FORMATS
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
-from attnviz.ui import cache, html, viewport
+from attnviz.ui import html, viewport
 from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.head_map import HeadMap, selected_map
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import names_of
-from attnviz.ui.models.model_picker import model_choices, picture_megabytes, with_layers
+from attnviz.ui.models.model_picker import model_choices, picture_megabytes, read_or_last
 from attnviz.ui.models.model_source import ModelSource
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.models.text_box import choose_text, not_linked_note
@@ -48,6 +48,8 @@ def show(selection: ModelSelection) -> None:
     top, notes = st.container(), st.container()
     with top:
         other = _choose_right(selection, notes)
+    if other is None:
+        return
     try:
         maps = selected_map(selection), selected_map(other)
     except ValueError as problem:
@@ -131,8 +133,8 @@ def _compared_tokens(head_map: HeadMap, by_id: bool) -> tuple[Sequence[object], 
     return head_map.query_tokens, head_map.key_tokens
 
 
-def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSelection:
-    """Draws the widgets of the right side; returns its selection, or the last good one."""
+def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSelection | None:
+    """Draws the widgets of the right side; returns its selection, or the last good one of the same model, if any."""
     model_place, text_place, layer_place, head_place = st.columns([0.25, 0.4, 0.2, 0.15])
     anywhere = allowed_models() is None
     with model_place:
@@ -147,8 +149,10 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
         chosen = _choose_input(chosen)
     if note := not_linked_note(chosen.text):
         notes.caption(note)
-    example = cache.or_last_good("on the right", chosen.run, lambda: ModelSource(text=TWIN).run(), notes)
-    example, layers = with_layers(example, ModelSource(text=TWIN))
+    found = read_or_last("on the right", chosen, ModelSource(text=TWIN), notes)
+    if found is None:
+        return None
+    example, layers = found
     with layer_place:
         index = _choose_layer(selection, layers, notes)
     with head_place:

@@ -7,18 +7,13 @@ import streamlit as st
 from attnviz.ui import bookmarks, pinned_query, token_finder, viewport
 from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.menus import chosen_option
-from attnviz.ui.models import aggregation, model_picker, products, side_by_side, what_if
+from attnviz.ui.models import aggregation, products, side_by_side, what_if
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.selection import similar_layers
 
 
 def clear(selection: ModelSelection) -> None:
-    """Removes choices that do not exist from the link; Streamlit would show the default, and leave them there.
-
-    While the requested model cannot be shown, its parameters stay.
-    """
-    if model_picker.REFUSED in st.session_state:
-        return
+    """Removes choices that do not exist from the link; Streamlit would show the default, and leave them there."""
     inputs, queries, first = selection.layer.inputs, selection.query_names, selection.first_row
     pinned_query.take_older_names(pinned_query.KEY, queries)
     pinned_query.take_older_names(products.KEY, selection.key_names)

@@ -139,7 +139,7 @@ def _choose(selection: ModelSelection) -> tuple[Intervention, list[str]]:
         )  # fmt: skip
     heads = heads_by_name(selection.layers)
     chosen = st.multiselect(
-        _("Ablated heads"), list(heads), key=ABLATED, bind="query-params", placeholder=_("None"),
+        _("Ablated heads"), list(heads), key=ABLATED, bind="query-params", placeholder=_("None"), select_all=False,
         format_func=names_of(ABLATED, heads, layer_head_name),
         help=_(interventions.ABLATION_HELP),
     )  # fmt: skip

@@ -81,7 +81,7 @@ def _choose_text(notes: DeltaGenerator) -> PathSelection:
         return cache.once(lambda: encoder_activations(minilm(), chosen), "path", MODELS[1], chosen)
 
     return PathSelection(
-        cache.or_last_good("path text", lambda: record(text), lambda: record(EXAMPLE), notes), Causal()
+        cache.or_last_good("path text", MODELS[1], lambda: record(text), lambda: record(EXAMPLE), notes), Causal()
     )
 
 
@@ -108,7 +108,11 @@ def _choose_translation(notes: DeltaGenerator) -> PathSelection:
         )
 
     translation = cache.or_last_good(
-        "path translation", lambda: translate(" ".join(tokenize(text))), lambda: translate(EXAMPLES[0]), notes
+        "path translation",
+        interventions,
+        lambda: translate(" ".join(tokenize(text))),
+        lambda: translate(EXAMPLES[0]),
+        notes,
     )
     count = len(translation.steps)
     with place:

@@ -41,10 +41,11 @@ def show(selection: Selection, pinned: int | None) -> None:
         mechanisms = {title(type(score)): replace(shared, score=score) for score in scores}
         return {name: selected_map(selection.with_mechanism(one)) for name, one in mechanisms.items()}
 
-    nothing: dict[str, HeadMap] = {}
-    maps = cache.or_last_good("similarities", compute, lambda: nothing, notes)
+    subject = selection.source, selection.index, selection.head
+    maps = cache.or_last_good("similarities", subject, compute, lambda: None, notes)
     if not maps:
-        notes.info(_("Choose at least one similarity."))
+        if not scores:
+            notes.info(_("Choose at least one similarity."))
         return
     end = largest_weight([one.weights for one in maps.values()])
     if pinned is not None:

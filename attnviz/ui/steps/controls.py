@@ -65,8 +65,9 @@ def choose_steps(notes: DeltaGenerator) -> StepsSelection:
     def computed(example: StepsExample, changes: Edits) -> tuple[StepsExample, Edits, Steps]:
         return example, changes, edits.cached_steps(example, changes)
 
+    subject = type(choice.fallback).__name__
     example, valid_edits, steps = cache.or_last_good(
-        "steps", lambda: computed(choice.make(), chosen_edits), lambda: computed(choice.fallback, {}), notes
+        "steps", subject, lambda: computed(choice.make(), chosen_edits), lambda: computed(choice.fallback, {}), notes
     )
     with place:
         row = _choose_query(steps.inputs.query_tokens)

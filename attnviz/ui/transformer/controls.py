@@ -54,7 +54,7 @@ def select() -> TransformerSelection:
         heads = choose_heads(translator)
     text = _choose_sentence()
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
-    english = cache.or_last_good("english", lambda: " ".join(tokenize(text)), lambda: EXAMPLES[0], notes)
+    english = cache.or_last_good("english", "translator", lambda: " ".join(tokenize(text)), lambda: EXAMPLES[0], notes)
     return TransformerSelection(translator, translator.translate(english), heads, is_old=not _is_readable(text))
 
 
