@@ -94,3 +94,18 @@ def test_in_a_presentation_the_changes_worth_trying_stay(what_if: WhatIf) -> Non
     what_if.expect_in_link("if-normalizer", "Softmax")
     expect(what_if.page.locator(".attnviz-summary")).to_contain_text("a cosine of")
     expect(what_if.page.get_by_text("Change it yourself")).to_be_hidden()
+
+
+def test_enter_takes_the_head_whose_name_is_typed(what_if: WhatIf) -> None:
+    """Not all matches, nor a head whose name only begins so, also if the typed one is already chosen."""
+    what_if.open("?inspect=What+if&if-own=true").painted(rows=16)
+    field = what_if.page.locator(".st-key-if-off input")
+    for head in (1, 11, 1):
+        field.fill(f"encoder 1, head {head}")
+        expect(what_if.page.get_by_role("option").first).to_contain_text(f"head {head}")
+        field.press("Enter")
+        expect(what_if.page.get_by_text("Ablated: encoder 1, head").first).to_be_visible()
+        expect(what_if.page.locator(".st-key-if-off [data-tag]").first).to_have_text("encoder 1, head 1")
+    expect(what_if.page.locator(".st-key-if-off [data-tag]")).to_have_text(["encoder 1, head 1", "encoder 1, head 11"])
+    expect(what_if.page.get_by_text("Ablated: encoder 1, heads 1, 11.")).to_be_visible()
+    assert field.input_value() == "encoder 1, head 1"

@@ -76,8 +76,8 @@ def drawn(monkeypatch):
     return charts
 
 
-def refused(app: AppTest, words: str, picture: bool = True) -> AppTest:
-    """The page, on which that is said, and a picture of the same model is still there, or none."""
+def refused(app: AppTest, words: str, picture: bool = False) -> AppTest:
+    """The page, on which that is said; no other model is shown, and a picture of the same one where it has one."""
     assert not app.exception
     [error] = app.error
     assert words in error.value.replace("\\", "")
@@ -474,7 +474,7 @@ def without_attention(copied) -> Path:
 )
 def test_a_bad_folder_is_said_and_no_other_model_is_shown(saved, copied, make, words) -> None:
     app = ok(page(model=saved / "gpt2", text=TEXT, pinned="none"))
-    app = refused(app.text_input(key="another").set_value(str(make(copied))).run(), words, picture=False)
+    app = refused(app.text_input(key="another").set_value(str(make(copied))).run(), words)
     assert not ok(app.selectbox(key="model").select(MINILM).run()).error
 
 
@@ -482,9 +482,9 @@ def test_a_bad_folder_in_a_link_shows_nothing_and_is_tried_again_on_request(copi
     folder = copied()
     config = (folder / "config.json").read_text()
     (folder / "config.json").write_text("{")
-    app = refused(page(model=folder), "is no JSON", picture=False)
+    app = refused(page(model=folder), "is no JSON")
     (folder / "config.json").write_text(config)
-    refused(app.run(), "is no JSON", picture=False)  # not tried on every run
+    refused(app.run(), "is no JSON")  # not tried on every run
     app = ok(app.button(key="again").click().run())
     assert "bert (BertModel): 2 attention layers of 4 heads" in contents(app)
 
@@ -515,7 +515,7 @@ def test_a_folder_that_goes_away_or_is_saved_anew(copied, saved, drawn) -> None:
 )
 def test_a_text_that_cannot_be_read(saved, drawn, text, words) -> None:
     app = ok(page(model=saved / "bert", text=TEXT, pinned="none"))
-    refused(app.text_area(key="text").set_value(text).run(), words)
+    refused(app.text_area(key="text").set_value(text).run(), words, picture=True)
     same(drawn["heatmap"], own(saved / "bert").attentions[0][0, 0])
 
 

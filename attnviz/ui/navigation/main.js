@@ -1,6 +1,7 @@
 /** What the browser's history, links and keys do; runs before Streamlit's client starts. */
 
 import { showWayBack } from "../classroom/guest.js";
+import { keepChosenOptions } from "./chosen_options.js";
 import { keepOneEntryPerChoice } from "./history.js";
 import { openLinksInPlace } from "./links.js";
 import { closeMenuOnChoice } from "./phone_menu.js";
@@ -9,6 +10,7 @@ import { continueLastVisit } from "./return.js";
 
 continueLastVisit(window);
 keepOneEntryPerChoice(window);
+keepChosenOptions(window);
 openLinksInPlace(window);
 obeyPresentationKeys(window);
 closeMenuOnChoice(window);
