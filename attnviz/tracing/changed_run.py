@@ -152,7 +152,7 @@ class ChangedRun(Recording):
         """
         assert change.mechanism is not None
         try:
-            inputs, mechanism = self._inputs(call, sequences), self._builder.mechanism(call, sequences)
+            inputs, mechanism, _ = self._mechanism(call, sequences)
         except NotCaptured as reason:
             raise ValueError(self._locked(call.module, str(reason))) from reason
         if not sample.comparison(mechanism, inputs):

@@ -121,8 +121,8 @@ def show_problem(problem: Exception, notes: DeltaGenerator, below: str = "") -> 
 
 def last(name: str, subject: object) -> Any:
     """Returns the last good result with this name, or None if it has another subject."""
-    of, result = st.session_state.get(f"last good {name}", ("", None))
-    return result if of == repr(subject) else None
+    its_subject, result = st.session_state.get(f"last good {name}", ("", None))
+    return result if its_subject == repr(subject) else None
 
 
 def remember(name: str, subject: object, good: object) -> None:

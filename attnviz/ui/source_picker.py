@@ -50,16 +50,16 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
     if chosen.private:
         with places.notes:
             samples()
-    found = cache.or_last_good(
+    readable = cache.or_last_good(
         LAYERS if long else SHORT_LAYERS,
         chosen.subject,
         lambda: _source_layers(chosen, long),
         lambda: _example(chosen, long),
         places.notes,
     )
-    if found is None:
+    if readable is None:
         raise PageEnd
-    source, layers = found
+    source, layers = readable
     for sentence in layers.missing[:MOST_MISSING] if isinstance(layers, Trace) else ():
         places.notes.info(plain(sentence))
     if isinstance(chosen, Toy) and not minilm.is_installed():

@@ -19,6 +19,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from attnviz.inputs import Inputs
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
+from attnviz.models.forward_pass import run
+from attnviz.models.interventions import Intervention
 from attnviz.sources import Pretrained
 from tests.bench.clusters import clusters
 from tests.bench.first_paint import first_paint
@@ -38,6 +40,7 @@ def main() -> None:
     imports()
     core()
     capture()
+    ablation()
     masks()
     long_maps(table, row)
     clusters(table, row)
@@ -94,6 +97,33 @@ def capture() -> None:
             tokens,
             *in_turn(forward, lambda n=tokens, fresh=fresh: Pretrained(text_of(n, next(fresh))).layers(), runs=7),
         )
+
+
+def ablation() -> None:
+    """One head ablated, against a hook written by hand."""
+    from attnviz.models.minilm import minilm
+
+    table("One head ablated, MiniLM", ("tokens", "hook ms", "run ms", "ratio"))
+    model = minilm()
+    layer = model.model.encoder.layer[3].attention.output.dense
+
+    def zero(module: torch.nn.Module, args: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+        states = args[0].clone()
+        states[..., 32:64] = 0
+        return (states,)
+
+    for tokens in (16, 64, 128, 256, 512):
+        batch = model.encode(text_of(tokens, 0)).batch
+
+        @torch.no_grad()
+        def hooked(batch: dict[str, torch.Tensor] = batch) -> object:
+            hook = layer.register_forward_pre_hook(zero)
+            try:
+                return model.model(**batch)
+            finally:
+                hook.remove()
+
+        row(tokens, *in_turn(hooked, lambda b=batch: run(model.model, b, Intervention(ablated=((3, 1),))), runs=15))
 
 
 def enter_to_painted(browser: Browser) -> None:

@@ -67,10 +67,10 @@ def choose_model(notes: DeltaGenerator) -> tuple[ModelSource, Trace]:
     with place:
         chosen = _choose_input(name, facts)
     with notes, st.spinner(_("Reading …"), show_time=True):
-        found = read_or_last(LAST, chosen, ModelSource(), notes)
-    if found is None:
+        readable = read_or_last(LAST, chosen, ModelSource(), notes)
+    if readable is None:
         raise PageEnd
-    source, layers = found
+    source, layers = readable
     if source == chosen:
         st.session_state[SESSION] = list(dict.fromkeys([*st.session_state.get(SESSION, []), name]))
     _take_link(name, layers)

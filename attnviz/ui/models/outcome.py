@@ -109,7 +109,7 @@ def _check_work(layers: Sequence[Layer], intervention: Intervention) -> None:
     check_work(work, _("To compute the changed layers"), advice)
 
 
-def mass_shift(
+def mass_shift_of_heads(
     example: IntervenedExample, before: Sequence[Layer], after: Sequence[Layer]
 ) -> Float[np.ndarray, "layers heads"]:
     """Returns the mass shift of each head; NaN where a layer has no such head, and where a job has not come yet, whose

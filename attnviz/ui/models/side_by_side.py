@@ -149,10 +149,10 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
         chosen = _choose_input(chosen)
     if note := not_linked_note(chosen.text):
         notes.caption(note)
-    found = read_or_last("on the right", chosen, ModelSource(text=TWIN), notes)
-    if found is None:
+    readable = read_or_last("on the right", chosen, ModelSource(text=TWIN), notes)
+    if readable is None:
         return None
-    example, layers = found
+    example, layers = readable
     with layer_place:
         index = _choose_layer(selection, layers, notes)
     with head_place:

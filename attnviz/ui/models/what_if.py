@@ -25,7 +25,7 @@ from attnviz.ui.mechanism_sentences import describe_parts
 from attnviz.ui.menus import names_of
 from attnviz.ui.models.head_aggregate import BETWEEN, layer_head_name
 from attnviz.ui.models.layer_table import layer_ranges
-from attnviz.ui.models.outcome import IntervenedExample, Outcome, mass_shift, outcome
+from attnviz.ui.models.outcome import IntervenedExample, Outcome, mass_shift_of_heads, outcome
 from attnviz.ui.models.selection import ModelSelection
 
 PREFIX = "if"
@@ -268,7 +268,7 @@ def _show_mass_shift(selection: ModelSelection, example: IntervenedExample, resu
     """Draws the mass shift of each head of each layer; an ablated head has no color."""
     title = _("Mass shift of each head")
     st.markdown(f"**{title}**")
-    shares, ablated = mass_shift(example, selection.layers, result.layers), example.intervention.ablated
+    shares, ablated = mass_shift_of_heads(example, selection.layers, result.layers), example.intervention.ablated
     names = [
         _mass_shift_sentence(layer.name, head, float(shares[i, head]), (i, head) in ablated)
         for i, layer in enumerate(selection.layers)
