@@ -16,7 +16,7 @@ from attnviz.mechanism import Mechanism, blocks
 from attnviz.models.forward_pass import run
 from attnviz.models.interventions import Intervention, check_places, intervene
 from attnviz.models.model import Model
-from attnviz.models.token_texts import vocabulary_tokens
+from attnviz.token_texts import vocabulary_tokens
 from attnviz.tracing import capture
 from attnviz.tracing.changed_run import attended
 from attnviz.tracing.recording import HeadOutputs

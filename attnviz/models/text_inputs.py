@@ -10,8 +10,8 @@ from torch import Tensor
 
 from attnviz.formatting import grouped
 from attnviz.language import _
-from attnviz.models.token_texts import typed_texts, vocabulary_tokens
 from attnviz.text import CHARACTERS, check_text, too_long_error
+from attnviz.token_texts import typed_texts, vocabulary_tokens
 
 MOST_TOKENS = 4_096  # of a model that sets itself no limit, or a higher one
 GENERATED = 32  # tokens that a decoder goes on by itself

@@ -14,6 +14,8 @@ from attnviz.formatting import dimensions
 from attnviz.inputs import Inputs
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.mechanism import Attention, Mechanism
+from attnviz.notebook.joined_passes import joined_layers
+from attnviz.trace import Trace
 
 Tokens: TypeAlias = Sequence[str] | None
 # The fields of a transformers output, the stack that each belongs to, and whether it is cross-attention.
@@ -27,7 +29,7 @@ OUTPUTS = {
 PATTERN = ".hook_pattern"  # how TransformerLens ends the names of weights in a cache
 ACCEPTED = (
     "Give weights of shape (queries, keys), (heads, queries, keys) or (layers, heads, queries, keys), the attentions "
-    "of a model's output, a cache of TransformerLens, a layer, a trace, a source, or inputs with a mechanism."
+    "of a model's output, a cache of TransformerLens, a layer, a trace, traces, a source, or inputs with a mechanism."
 )
 
 
@@ -75,6 +77,9 @@ def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) ->
     if isinstance(source, Sequence) and not isinstance(source, str | bytes):
         if not source:
             raise ValueError(f"There is no layer in this {type(source).__name__}. {ACCEPTED}")
+        if isinstance(source[0], Trace):
+            joined = ((one, _renamed(one.inputs, one.kind, tokens, key_tokens)) for one in joined_layers(source))
+            return tuple(LayerMaps(one.id, one.kind, inputs, one.map) for one, inputs in joined)
         if isinstance(source[0], Layer):
             return tuple(_from_layer(layer, tokens, key_tokens) for layer in source)
         if isinstance(source[0], Tensor) or hasattr(source[0], "__array__") or source[0] is None:
@@ -88,16 +93,21 @@ def apply(mechanism: Mechanism, inputs: Inputs) -> Layer:
 
 
 def _from_layer(layer: Layer, tokens: Tokens, key_tokens: Tokens) -> LayerMaps:
-    inputs = layer.inputs
-    if tokens is not None or key_tokens is not None:
-        queries = tuple(tokens or inputs.query_tokens)
-        keys = tuple(key_tokens or (tokens if tokens and layer.kind is not Kind.CROSS else inputs.key_tokens))
-        inputs = replace(inputs, query_tokens=queries, key_tokens=keys)
+    inputs = _renamed(layer.inputs, layer.kind, tokens, key_tokens)
 
     def compute(head: int, rows: slice) -> Map:
         return head_map(inputs, layer.mechanism, head, rows=rows).cpu()
 
     return LayerMaps(layer.id, layer.kind, inputs, compute)
+
+
+def _renamed(inputs: Inputs, kind: Kind, tokens: Tokens, key_tokens: Tokens) -> Inputs:
+    """Returns inputs with the tokens that are given."""
+    if tokens is None and key_tokens is None:
+        return inputs
+    queries = tuple(tokens or inputs.query_tokens)
+    keys = tuple(key_tokens or (tokens if tokens and kind is not Kind.CROSS else inputs.key_tokens))
+    return replace(inputs, query_tokens=queries, key_tokens=keys)
 
 
 def _from_output(fields: Mapping[str, Any], tokens: Tokens, key_tokens: Tokens) -> tuple[LayerMaps, ...]:

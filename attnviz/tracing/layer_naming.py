@@ -1,14 +1,18 @@
 """The names of layers, and the tokens of their axes."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 from itertools import count
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from attnviz.layer import Layer, LayerId
+from attnviz.token_texts import TokenTexts, token_names
+from attnviz.tracing.cached_keys import CachedKeys
+from attnviz.tracing.forward_arguments import ForwardArguments
 
 CROSS = re.compile(r"cross|enc_?dec_?att|encoder_attn", re.IGNORECASE)
 GENERIC = re.compile("att|self|model|coder", re.IGNORECASE)  # parts of a path that do not tell a layer from another
@@ -30,20 +34,10 @@ class AxisTokens:
     special: tuple[int, ...] = ()  # positions of those that are no text
     ids: tuple[int, ...] = ()
 
-    def with_length(self, count: int, first: int = 0) -> "AxisTokens":
-        """Returns the tokens if there are `count` of them, or else numbers, counted from `first`; and the ids if there
-        are `count`."""
-        fitting = self if len(self.tokens) == count else AxisTokens(tuple(map(str, range(first, first + count))))
+    def with_length(self, count: int) -> "AxisTokens":
+        """Returns the tokens if there are `count` of them, or else numbers; and the ids if there are `count`."""
+        fitting = self if len(self.tokens) == count else AxisTokens(tuple(map(str, range(count))))
         return replace(fitting, ids=self.ids if len(self.ids) == count else ())
-
-    def last(self, count: int) -> "AxisTokens":
-        """Returns the last tokens and ids. If there are fewer than `count`, numbers follow: caches have free places."""
-        known = max(len(self.tokens), len(self.ids))
-        first = max(0, known - count)
-        names = self.tokens or tuple(map(str, range(known)))
-        special = tuple(place - first for place in self.special if place >= first)
-        free = tuple(map(str, range(known, count)))
-        return AxisTokens((*names[first:], *free), special, self.ids[first:] if known >= count else ())
 
     def with_added(self, names: tuple[str, ...]) -> "AxisTokens":
         """Returns the tokens and special ones after them, which have no ids."""
@@ -51,6 +45,10 @@ class AxisTokens:
             return self
         count = len(self.tokens)
         return AxisTokens((*self.tokens, *names), (*self.special, *range(count, count + len(names))))
+
+
+def _no_texts(ids: tuple[int, ...]) -> tuple[str, ...]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,39 @@ class LayerNames:
     is_encoder_decoder: bool  # the model has an encoder and a decoder, and the tokens are the encoder's
     source: AxisTokens = AxisTokens()
     target: AxisTokens = AxisTokens()  # the decoder's
-    past: int | None = None  # tokens in a cache, before the queries; None without a cache
-    cached: AxisTokens = AxisTokens()  # these and the queries' own
+    ids: Tensor | None = None  # of all sequences of those that a cache grows by
+    texts: Callable[[tuple[int, ...]], tuple[str, ...]] = _no_texts  # the tokens of ids, where they have names
+    past: int | None = None  # tokens in the cache that the model is called with; None without one
+    cached: dict[nn.Module, CachedKeys] = field(default_factory=dict)  # what attention gets from it in this forward
+    unnamed: dict[nn.Module, tuple[int, int]] = field(default_factory=dict)  # keys without names, of how many
+
+    @classmethod
+    def from_arguments(
+        cls,
+        modules: dict[nn.Module, str],
+        is_encoder_decoder: bool,
+        arguments: ForwardArguments,
+        example: int,
+        tokens: TokenTexts = (),
+        decoder_tokens: TokenTexts = (),
+        special: Sequence[int] = (),
+        decoder_special: Sequence[int] = (),
+        past: int | None = None,
+    ) -> "LayerNames":
+        """Returns the names for a forward pass. What makes names of token ids does so for a decoder, too."""
+        decoder_tokens = decoder_tokens or (tokens if callable(tokens) else ())
+        ids, decoder_ids = (arguments.ids(name, example) for name in ("input_ids", "decoder_input_ids"))
+        growing = arguments.by_name.get("decoder_input_ids" if is_encoder_decoder else "input_ids")
+        texts = decoder_tokens if is_encoder_decoder else tokens
+        return cls(
+            modules,
+            is_encoder_decoder,
+            AxisTokens(token_names(tokens, ids), tuple(special), ids),
+            AxisTokens(token_names(decoder_tokens, decoder_ids), tuple(decoder_special), decoder_ids),
+            growing.detach().cpu() if isinstance(growing, Tensor) and growing.ndim == 2 else None,
+            cache(partial(token_names, texts)) if callable(texts) else _no_texts,
+            past,
+        )
 
     def is_cross(self, module: nn.Module) -> bool:
         marked = bool(getattr(module, "is_cross_attention", False)) or module in self._cross_modules
@@ -76,9 +105,21 @@ class LayerNames:
     def continues_cache(self, module: nn.Module, queries: int, keys: int) -> bool:
         """Returns whether these keys are the tokens of a cache, and the queries come after them."""
         name = stack(self.modules[module])
-        if self.past is None or queries == keys or self.is_cross(module) or name in ("vision", "audio"):
+        if self.is_cross(module) or name in ("vision", "audio") or (name != "decoder" and self.is_encoder_decoder):
             return False
-        return name == "decoder" or not self.is_encoder_decoder
+        cached = self.cached.get(module)
+        is_longer = queries != keys and (cached is not None or self.past is not None)
+        return is_longer or (cached is not None and cached.own.start > 0)
+
+    def match_cache(self, module: nn.Module, key: Tensor) -> None:
+        """Forgets what is known of a cache if these are other keys (sequences, heads, keys, width) than those that it
+        gave. Layers may share the keys of another one."""
+        shared = (one for one in self.cached.values() if one.key.data_ptr() == key.data_ptr())
+        cached = self.cached.get(module) or next(shared, None)
+        if cached and cached.key.shape == key.shape and not torch.equal(cached.key.to(key), key):
+            self.cached.pop(module, None)
+        elif cached:
+            self.cached[module] = cached
 
     def layer_id(self, module: nn.Module) -> LayerId:
         """Returns the id of a module's layer, by the first number in its path, or else by its most specific part."""
@@ -95,8 +136,44 @@ class LayerNames:
         if name in ("vision", "audio"):
             axes = AxisTokens(), AxisTokens()
         if self.continues_cache(module, queries, keys):
-            return axes[0].with_length(queries, self.past or 0), self.cached.last(keys)
+            return self._cached_axes(module, queries, keys)
         return axes[0].with_length(queries), axes[1].with_length(keys)
+
+    def _cached_axes(self, module: nn.Module, queries: int, keys: int) -> tuple[AxisTokens, AxisTokens]:
+        """Returns the tokens of queries that continue a cache, and of its keys: numbers where they are not known, and
+        counted on in free places."""
+        cached = self.cached.get(module)
+        if cached is None or (len(cached.own), len(cached.positions)) != (queries, keys):
+            cached = CachedKeys.unknown(queries, keys, keys - queries if self.past is None else self.past)
+        axis = self.target if self.is_encoder_decoder else self.source
+        labels = axis.tokens if len(axis.tokens) == cached.own.stop else ()
+        names = self._names(cached.ids, cached.positions, labels)
+        self.unnamed[module] = names.count(None), keys
+        texts = tuple(str(place) if name is None else name for place, name in enumerate(names))
+        return (
+            AxisTokens(tuple(map(str, self._names(cached.own_ids, cached.own, labels))), ids=_known(cached.own_ids)),
+            AxisTokens(texts, ids=_known(cached.ids) if None not in cached.ids else ()),
+        )
+
+    def _names(
+        self, ids: Sequence[int | None], positions: Sequence[int | None], labels: tuple[str, ...]
+    ) -> list[str | None]:
+        """Returns the names of tokens: labels of all positions, or what their ids stand for, or else their positions;
+        None where those are not known."""
+        if len(labels) == len(positions):
+            return [*labels]
+        texts = iter(self.texts(_known(ids)))
+        names: list[str | None] = []
+        for id, position in zip(ids, positions, strict=True):
+            name = None if id is None else next(texts, None)
+            if name is None and position is not None:
+                name = labels[position] if position < len(labels) else str(position)
+            names.append(name)
+        return names
+
+
+def _known(ids: Sequence[int | None]) -> tuple[int, ...]:
+    return tuple(id for id in ids if id is not None)
 
 
 def stack(path: str) -> str:

@@ -20,7 +20,7 @@ from attnviz.tracing.added_mask import AddedMask
 from attnviz.tracing.call import Call
 from attnviz.tracing.lazy_mask import LazyMask
 from attnviz.tracing.mask_recognition import AllowedRows, agrees, padding_mask, recognize_mask
-from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
+from attnviz.tracing.memory_budget import MemoryBudget
 
 
 class _Masking(NamedTuple):
@@ -145,8 +145,6 @@ def _of_sequences(rule: Mask, call: Call, groups: int) -> Mask:
 def _read_lazy_mask(mask: LazyMask, example: int, budget: MemoryBudget) -> Mask:
     """Returns the mask of the catalogue that equals a lazy mask, or the model's rule itself."""
     queries, keys = mask.shape[2:]
-    if mask.arguments["q_offset"] or mask.arguments["kv_offset"]:
-        raise NotCaptured("its queries continue a cache. Give the model use_cache=False")
     if known := mask.rule():
         real = mask.real_keys(example)
         padding = None if real is None else padding_mask(real)

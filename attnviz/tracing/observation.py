@@ -1,26 +1,25 @@
 """The capture of every forward pass of a model, in code that runs as it would anyway."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnviz.settings import MB
+from attnviz.token_texts import TokenTexts
 from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments
-from attnviz.tracing.layer_naming import AxisTokens, LayerNames, named_modules
+from attnviz.tracing.layer_naming import LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget
 from attnviz.tracing.optional_transformers import transformers_models
 from attnviz.tracing.recording import Recording, check_example, current_recording
 from attnviz.tracing.torch_interception import TorchInterception, head_counts, tracked_modules, uncompiled
 from attnviz.tracing.traces import Traces
-
-TokenTexts = Sequence[str] | Callable[[list[int]], Sequence[str]]
 
 
 @contextmanager
@@ -34,9 +33,10 @@ def capturing(
     that; its inputs are those that ran. Nested tensors, torch's fast path for encoders and compiled code are off
     meanwhile, which may change the last digits.
 
-    `tokens` are the labels of the axes, or a function that makes them of a list of token ids, such as
-    `tokenizer.convert_ids_to_tokens`. If a forward pass continues a cache, as in `generate()`, its keys are the tokens
-    of the forward passes before it, too. See `capture` for `example` and for what is in a trace.
+    `tokens` are the labels of the axes, or what makes them of token ids: the model's tokenizer, or a function of a list
+    of them. If a forward pass continues a cache, as in `generate()`, its keys are the tokens that were put into this
+    cache inside a block. Those that were computed elsewhere, or have changed since, have their places in the cache as
+    names, and `missing` says so. See `capture` for `example` and for what is in a trace.
 
     The traces take at most `max_bytes`, by default 512 MB. Then the oldest are dropped, and `traces.dropped` is how
     many.
@@ -58,6 +58,7 @@ def capturing(
         stack.enter_context(uncompiled)
         if transformers:
             stack.enter_context(transformers.observed_attention)
+            stack.enter_context(transformers.observed_caches)
         begin = model.register_forward_pre_hook(observation.enter_forward, with_kwargs=True)
         stack.callback(begin.remove)
         stack.enter_context(tracked_modules(model))
@@ -90,7 +91,6 @@ class _Observation:
         self.is_encoder_decoder = any(isinstance(module, nn.Transformer) for module in self.modules) or bool(
             transformers and transformers.is_encoder_decoder(model)
         )
-        self.ids: Tensor | None = None  # of all tokens of the text that the last forward pass continued
         self.running: list[_Running] = []
 
     def enter_forward(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -134,30 +134,7 @@ class _Observation:
         self.running.remove(current)
 
     def _names(self, arguments: ForwardArguments) -> LayerNames:
-        """Returns the names for a forward pass, with the tokens of those that it continues."""
-        transformers = transformers_models()
-        past = transformers.past_length(arguments.by_name) if transformers else None
-        name = "decoder_input_ids" if self.is_encoder_decoder else "input_ids"
-        now = arguments.by_name.get(name)
-        now = now.detach().cpu() if isinstance(now, Tensor) and now.ndim == 2 else None
-        known = self.ids[:, :past] if past and self.ids is not None else None
-        order = transformers.beam_order(arguments.by_name) if transformers else None
-        if known is not None and order is not None:
-            known = known[order]
-        if known is not None and now is not None and len(known) == len(now):
-            self.ids = torch.cat([known, now], dim=1)
-        else:
-            self.ids = None if past else now
-        cached = AxisTokens() if self.ids is None else self._axis(tuple(self.ids[self.example].tolist()))
-        if self.is_encoder_decoder:
-            source = self._axis(arguments.ids("input_ids", self.example))
-            target = self._axis(arguments.ids("decoder_input_ids", self.example), is_source=False)
-        else:
-            source = target = self._axis(arguments.ids("input_ids", self.example))
-        return LayerNames(self.modules, self.is_encoder_decoder, source, target, past, cached)
-
-    def _axis(self, ids: tuple[int, ...], is_source: bool = True) -> AxisTokens:
-        if callable(self.tokens):
-            return AxisTokens(tuple(map(str, self.tokens(list(ids)))) if ids else (), ids=ids)
-        fits = is_source and len(self.tokens) == (len(ids) or len(self.tokens))
-        return AxisTokens(tuple(self.tokens) if fits else (), ids=ids)
+        past = transformers.past_length(arguments.by_name) if (transformers := transformers_models()) else None
+        return LayerNames.from_arguments(
+            self.modules, self.is_encoder_decoder, arguments, self.example, tokens=self.tokens, past=past
+        )

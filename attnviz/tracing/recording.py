@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 
-from attnviz.formatting import quoted
+from attnviz.formatting import grouped, quoted
 from attnviz.inputs import Inputs
 from attnviz.interruption import end_if_unwanted
 from attnviz.layer import Fidelity, Kind, Layer
@@ -20,6 +20,7 @@ from attnviz.normalizers import Identity
 from attnviz.scores import Dot
 from attnviz.trace import Trace, TraceWriter
 from attnviz.trace.mechanism_parts import NotSaved
+from attnviz.tracing.cached_keys import Entries, recognize
 from attnviz.tracing.call import INDICES, Call
 from attnviz.tracing.chunked_prefill import ChunkedCalls
 from attnviz.tracing.fp16_values import with_fp16_values
@@ -258,6 +259,17 @@ class Recording:
         self.budget.reserve(4 * groups**2 * heads * queries * keys, "its weights")
         return torch.zeros(groups, heads, queries, groups, keys)
 
+    def add_cached_keys(
+        self, entries: Entries, past: int, new: tuple[Tensor, Tensor], cached: tuple[Tensor, Tensor]
+    ) -> None:
+        """Records which tokens the keys and values are that the running module gets from a cache; see `recognize`."""
+        module = self.running[-1][0] if self.running else None
+        if module is None or self.chunked is not None or self.names.is_cross(module):
+            return
+        with self.recording_layer(module):
+            sequence = self.sequences(len(new[0])).start
+            self.names.cached[module] = recognize(entries, past, new, cached, sequence, self.names.ids)
+
     def trace(self) -> Trace:
         """Returns all layers, except those of modules of which another part is missing, and what is missing."""
         layers = with_unique_ids([one for one in self.layers if one[1] not in self.missing])
@@ -270,13 +282,30 @@ class Recording:
     def _missing_sentences(self) -> list[str]:
         """Returns what is missing and why, one sentence each."""
         recorded = {layer.name for layer, path in self.layers if path not in self.missing}
+        return (
+            [
+                f"{'A part of ' if name in recorded else ''}{name} is not shown: {reason}."
+                for name, reason in self.missing.values()
+            ]
+            + [
+                f"Layer {index} is not shown: the model has {self._count}, counted from 0."
+                for index in sorted(self.selected or ())
+                if index >= self._count
+            ]
+            + self._unnamed_sentences()
+        )
+
+    def _unnamed_sentences(self) -> list[str]:
+        """Returns which keys in a cache are not known, one sentence for layers with equally many."""
+        recorded = {path for _, path in self.layers}
+        layers: dict[tuple[int, int], list[str]] = {}
+        for module, counts in self.names.unnamed.items():
+            if counts[0] and self.names.modules[module] in recorded:
+                layers.setdefault(counts, []).append(str(self.names.layer_id(module)))
         return [
-            f"{'A part of ' if name in recorded else ''}{name} is not shown: {reason}."
-            for name, reason in self.missing.values()
-        ] + [
-            f"Layer {index} is not shown: the model has {self._count}, counted from 0."
-            for index in sorted(self.selected or ())
-            if index >= self._count
+            f"{grouped(unknown)} of the {grouped(keys)} keys of {', '.join(names)} have their places in the cache as "
+            "names: they were not computed in this capture, or have changed since."
+            for (unknown, keys), names in layers.items()
         ]
 
     def sequences(self, count: int) -> slice:
@@ -294,6 +323,7 @@ class Recording:
         return slice(self.example * groups, (self.example + 1) * groups)
 
     def _inputs(self, call: Call, sequences: slice) -> Inputs:
+        self.names.match_cache(call.module, call.key)
         query, key, value = (_merged_sequences(tensor[sequences]) for tensor in (call.query, call.key, call.value))
         return self._make_inputs(call.module, query, key, value, call.added_keys)
 

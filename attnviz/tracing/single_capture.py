@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from attnviz.token_texts import TokenTexts, texts_of_batch
 from attnviz.trace import Trace, TraceWriter
 from attnviz.tracing.chunked_prefill import ChunkedCalls, check_continuation, run_chunks, token_count
 from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments, forward_arguments
-from attnviz.tracing.layer_naming import AxisTokens, LayerNames, named_modules
+from attnviz.tracing.layer_naming import LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget
 from attnviz.tracing.model_lock import model_lock
 from attnviz.tracing.optional_transformers import transformers_models
@@ -31,9 +32,9 @@ def capture(
     /,
     *args: Any,
     example: int = 0,
-    tokens: Sequence[str] | None = None,
+    tokens: TokenTexts | None = None,
     special: Sequence[int] = (),
-    decoder_tokens: Sequence[str] = (),
+    decoder_tokens: TokenTexts = (),
     decoder_special: Sequence[int] = (),
     intervene: Intervene | None = None,
     folder: str | Path | None = None,
@@ -58,7 +59,8 @@ def capture(
     layer that differs is returned with the model's weights only, or named in `missing`. A mask of finite numbers that
     the softmax does not obey is a bias in the rows where it does not, and `layer.leak` says so.
 
-    `tokens` are the labels of the axes (by default from the tokenizer), `special` the positions of special tokens;
+    `tokens` are the labels of the axes, or what makes them of token ids: the model's tokenizer, or a function of a list
+    of them; by default they are those of a tokenizer's batch. `special` are the positions of special tokens, and
     `decoder_tokens` and `decoder_special` are those of the decoder of an encoder–decoder model. Several sequences of
     one example, such as windows of a picture, are concatenated in a layer and do not attend to each other. If queries,
     keys and values take more than 64 MB together, values are rounded to float16 after the comparison. What is captured
@@ -89,14 +91,14 @@ def capture(
     if counts := arguments.example_counts():
         check_example(example, max(counts))
     if tokens is None:
-        tokens = args[0].tokens(example) if len(args) == 1 and callable(getattr(args[0], "tokens", None)) else ()
+        tokens = texts_of_batch(args[0], example) if len(args) == 1 else ()
     transformers = transformers_models()
-    names = LayerNames(
+    names = LayerNames.from_arguments(
         named_modules(model),
         any(isinstance(module, nn.Transformer) for module in model.modules())
         or bool(transformers and transformers.is_encoder_decoder(model)),
-        AxisTokens(tuple(tokens), tuple(special), arguments.ids("input_ids", example)),
-        AxisTokens(tuple(decoder_tokens), tuple(decoder_special), arguments.ids("decoder_input_ids", example)),
+        *(arguments, example, tokens, decoder_tokens, special, decoder_special),
+        past=transformers.past_length(arguments.by_name) if transformers else None,
     )
 
     rows = None if chunk is None else _sampled_rows_of_text(model, arguments, chunk, intervene)
@@ -106,7 +108,8 @@ def capture(
     def run(implementation: str | None = None) -> Recording:
         recording = Recording(names, counts, example, MemoryBudget(), intervene, writer, selected)
         attention = transformers.attention_of_capture(model, implementation) if transformers else nullcontext()
-        with attention, tracked_modules(model), zeros_for_padding(model):
+        caches = transformers.observed_caches if transformers else nullcontext()
+        with attention, caches, tracked_modules(model), zeros_for_padding(model):
             if rows is None or chunk is None:
                 run_recorded(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
                 return recording

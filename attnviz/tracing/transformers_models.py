@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from torch import LongTensor, Tensor, nn
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.masking_utils import causal_mask_function
@@ -20,7 +21,7 @@ from attnviz.tracing.lazy_mask import lazy_mask
 from attnviz.tracing.recording import current_recording
 from attnviz.tracing.shared_context import SharedContext
 
-BEAM_ORDER = "attnviz_beam_order"  # an attribute of caches
+ENTRIES = "attnviz_entries"  # an attribute of caches
 
 
 def models_in(model: nn.Module) -> list[PreTrainedModel]:
@@ -68,27 +69,16 @@ def attention_of_capture(model: nn.Module, implementation: str | None = None) ->
 def past_length(arguments: dict[str, Any]) -> int | None:
     """Returns the number of tokens in the cache that a forward pass is called with, or None without a cache."""
     cache = arguments.get("past_key_values")
-    return int(cache.get_seq_length()) if cache is not None and hasattr(cache, "get_seq_length") else None
-
-
-def beam_order(arguments: dict[str, Any]) -> Tensor | None:
-    """Returns which row of a cache each of its rows was before the last step of a beam search, once; None if the rows
-    have stayed."""
-    order: Tensor | None = getattr(arguments.get("past_key_values"), BEAM_ORDER, None)
-    if order is not None:
-        delattr(arguments["past_key_values"], BEAM_ORDER)
-    return order
+    if cache is not None and hasattr(cache, "get_seq_length"):
+        return int(cache.get_seq_length())
+    keys = next((one for one in tree_leaves(cache) if isinstance(one, Tensor) and one.ndim > 2), None)
+    return None if keys is None else keys.shape[-2]
 
 
 @contextmanager
 def _observe() -> Iterator[None]:
-    """Records the attention functions that transformers models themselves call, and in which order a beam search puts
-    the rows of a cache. Nothing that they compute changes."""
-    get_interface, reorder = ALL_ATTENTION_FUNCTIONS.get_interface, Cache.reorder_cache
-
-    def observed_reorder(cache: Cache, beam_idx: LongTensor) -> None:
-        reorder(cache, beam_idx)
-        setattr(cache, BEAM_ORDER, beam_idx.detach().cpu())
+    """Records the attention functions that transformers models themselves call. Nothing that they compute changes."""
+    get_interface = ALL_ATTENTION_FUNCTIONS.get_interface
 
     def observing_interface(implementation: str, default: Callable) -> Callable:
         own: Callable = get_interface(implementation, default)
@@ -107,14 +97,32 @@ def _observe() -> Iterator[None]:
 
         return attention
 
-    with (
-        patch.object(ALL_ATTENTION_FUNCTIONS, "get_interface", observing_interface),
-        patch.object(Cache, "reorder_cache", observed_reorder),
-    ):
+    with patch.object(ALL_ATTENTION_FUNCTIONS, "get_interface", observing_interface):
+        yield
+
+
+@contextmanager
+def _observe_caches() -> Iterator[None]:
+    """Records which keys caches hold. What is known of them stays with the cache, also when it is copied."""
+    update = Cache.update
+
+    def observed_update(
+        cache: Cache, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        recording = current_recording.get()
+        past = int(Cache.get_seq_length(cache, layer_idx)) if recording else 0
+        keys, values = update(cache, key_states, value_states, layer_idx, *args, **kwargs)
+        if recording is not None:
+            entries = vars(cache).setdefault(ENTRIES, {}).setdefault(layer_idx, {})
+            recording.add_cached_keys(entries, past, (key_states, value_states), (keys, values))
+        return keys, values
+
+    with patch.object(Cache, "update", observed_update):
         yield
 
 
 observed_attention = SharedContext(_observe)
+observed_caches = SharedContext(_observe_caches)
 
 
 def _mask(implementation: str, module: nn.Module, query: Tensor, key: Tensor, mask: Any, options: Any) -> Any:

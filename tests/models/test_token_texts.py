@@ -6,7 +6,7 @@ import torch
 from attnviz.analysis.head_metrics import DuplicateToken, Induction, head_metrics
 from attnviz.formatting import visible
 from attnviz.models.intervention_run import likeliest_tokens
-from attnviz.models.token_texts import VocabularyToken
+from attnviz.token_texts import VocabularyToken
 from attnviz.tracing import capture
 
 

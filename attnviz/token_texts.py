@@ -1,0 +1,179 @@
+"""The texts of tokens, as a person reads them: the only place that decodes a tokenizer's names."""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby, pairwise
+from typing import Any, TypeAlias
+
+from attnviz.text import shorten_token
+
+SPACE_MARKS = "Ġ▁"  # stand for a space in the names of byte-level BPE and of SentencePiece
+CONTINUATION = "##"  # starts the name of a piece inside a word, in WordPiece
+PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+# The characters of byte-level BPE: printable ones stand for themselves, the others come after those of a byte.
+BYTES = {chr(byte): byte for byte in PRINTABLE} | {
+    chr(0x100 + i): byte for i, byte in enumerate(sorted({*range(0x100)} - {*PRINTABLE}))
+}
+END_OF_WORD = "</w>"  # ends the name of a word's last piece, in the byte-level BPE of CLIP
+TokenTexts: TypeAlias = Sequence[str] | Callable[[list[int]], Sequence[str]] | Any  # or a tokenizer
+BYTE_FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")  # the name of a byte, in SentencePiece
+STRAY_BYTE = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes of a byte that belongs to no character
+
+
+@dataclass(frozen=True)
+class VocabularyToken:
+    """A token of a vocabulary: its name there, and what the tokenizer decodes it to."""
+
+    name: str
+    decoded: str
+
+    @property
+    def text(self) -> str:
+        """The token by itself, with its spaces; bytes that are no whole character by number, as in “byte 0xBB”."""
+        if part := self.part_of_characters:
+            return f"byte{'s' * (len(part) > 1)} {' '.join(f'0x{byte:02X}' for byte in part)}"
+        before, after = self._spaces
+        return shorten_token(f"{before}{self.decoded.strip(' ')}{after}" or self.name)
+
+    def as_typed(self, typed: str, is_shared: bool = False) -> str:
+        """Returns the characters that a person typed for the token, with the token's own spaces, and with ## where the
+        vocabulary has it. The token's own text follows if other tokens share the characters."""
+        before, after = self._spaces
+        if not typed.strip():
+            return self.text if before or not typed else shorten_token(typed)
+        if is_shared:
+            return shorten_token(f"{before}{typed.strip()}·{self.text.strip(' ')}")
+        inside = CONTINUATION if self.name.startswith(CONTINUATION) and not typed.startswith("#") else ""
+        typed = typed.lstrip() if before else typed.lstrip(" ")  # of a line break that is read as a space
+        return shorten_token(f"{before}{inside}{typed.rstrip(' ')}{after}")
+
+    @property
+    def _spaces(self) -> tuple[str, str]:
+        """The spaces at the start and at the end of the token."""
+        marks = "".join(mark for mark in SPACE_MARKS if mark not in self.decoded)
+        rest = self.name.lstrip(marks)
+        return " " * (len(self.name) - len(rest)), " " * (len(rest) - len(rest.rstrip(marks)))
+
+    @property
+    def part_of_characters(self) -> bytes:
+        """The bytes of a token that begins or ends within a character; empty for another, and without such a name."""
+        name = self.name.removesuffix(END_OF_WORD)
+        if "\ufffd" not in self.decoded:
+            return b""
+        if byte := BYTE_FALLBACK.fullmatch(name):
+            return bytes.fromhex(byte[1])
+        return bytes(map(BYTES.__getitem__, name)) if BYTES.keys() >= {*name} else b""
+
+
+def vocabulary_tokens(tokenizer: Any, ids: list[int]) -> list[VocabularyToken]:
+    """Returns tokens by their ids. A model may have more tokens than its tokenizer: those have their id as a name."""
+    if not ids:
+        return []
+    names, decoded = tokenizer.convert_ids_to_tokens(ids), tokenizer.decode([[token] for token in ids])
+    return [VocabularyToken(name or f"[{token}]", text) for token, name, text in zip(ids, names, decoded, strict=True)]
+
+
+def token_names(tokens: TokenTexts, ids: Sequence[int]) -> tuple[str, ...]:
+    """Returns `tokens` themselves, or what a function makes of token ids, or their texts if it is a tokenizer, or a
+    method of one. Raises ValueError if a function does not return a text for each id.
+
+    Example:
+        >>> token_names(["to", "be"], ()), token_names(lambda ids: [f"t{one}" for one in ids], [3, 5])
+        (('to', 'be'), ('t3', 't5'))
+    """
+    owner = getattr(tokens, "__self__", tokens)
+    tokenizer = getattr(owner, "tokenizer", owner)  # of a processor
+    if hasattr(tokenizer, "convert_ids_to_tokens"):
+        return token_texts(vocabulary_tokens(tokenizer, [*ids]))
+    names = tokens if not callable(tokens) else tokens([*ids]) if ids else ()
+    if isinstance(names, str) or (callable(tokens) and len(names) != len(ids)):
+        raise ValueError(
+            f"tokens must be a text for each token, or give one for each of {len(ids)} token ids; it gives "
+            f"{repr(names) if isinstance(names, str) else len(names):.60}. Give the model's tokenizer."
+        )
+    return tuple(map(str, names))
+
+
+def token_texts(tokens: Iterable[VocabularyToken]) -> tuple[str, ...]:
+    """Returns the text of each token by itself. Tokens that share a character have it before the numbers of their
+    bytes, as in “é·byte 0xC3”."""
+    texts: list[str] = []
+    for is_part, group in groupby(tokens, lambda token: bool(token.part_of_characters)):
+        run = [*group]
+        texts += _texts_of_parts(run) if is_part else [token.text for token in run]
+    return tuple(texts)
+
+
+def _texts_of_parts(tokens: Sequence[VocabularyToken]) -> list[str]:
+    """Returns the texts of consecutive tokens that begin or end within a character."""
+    parts = [token.part_of_characters for token in tokens]
+    characters = b"".join(parts).decode(errors="surrogateescape")
+    widths = [len(one.encode(errors="surrogateescape")) for one in characters]
+    owners = [i for i, width in enumerate(widths) for _ in range(width)]  # the character of each byte
+    spans = [(owners[first], owners[last - 1] + 1) for first, last in pairwise([0, *accumulate(map(len, parts))])]
+    return [
+        token.text
+        if STRAY_BYTE.search(characters[slice(*span)])
+        else token.as_typed(characters[slice(*span)], spans.count(span) > 1)
+        for token, span in zip(tokens, spans, strict=True)
+    ]
+
+
+def texts_of_batch(batch: Any, example: int) -> tuple[str, ...]:
+    """Returns the texts of the tokens in what a tokenizer makes of texts; none where it does not say."""
+    if encodings := getattr(batch, "encodings", None):
+        return _texts_of_encoding(encodings[example])
+    names = () if hasattr(batch, "encodings") else getattr(batch, "tokens", ())
+    return tuple(names(example)) if callable(names) else ()
+
+
+def _texts_of_encoding(encoding: Any) -> tuple[str, ...]:
+    """Returns the texts of the tokens in an `Encoding` of tokenizers, which does not know its tokenizer."""
+    names, is_special = encoding.tokens, encoding.special_tokens_mask
+    own = [i for i, mark in enumerate(is_special) if not mark]
+    covered = {(encoding.sequence_ids[i], place) for i in own for place in range(*encoding.offsets[i])}
+    pieces = [names[i].removesuffix(END_OF_WORD) for i in own]
+    decode = _decoded_bytes if _are_bytes(pieces, len(covered)) else _decoded_piece
+    return token_texts(
+        VocabularyToken(name, name if mark else decode(name)) for name, mark in zip(names, is_special, strict=True)
+    )
+
+
+def _are_bytes(names: Sequence[str], characters: int) -> bool:
+    """Returns whether names stand for the bytes of a text: then they decode to as many characters as they cover, give
+    or take spaces. The first and the last may be a part of one, but something else must be in another alphabet."""
+    if not BYTES.keys() >= {*"".join(names)}:
+        return False
+    text = bytes(BYTES[character] for name in names for character in name).decode(errors="replace")
+    whole = text.strip("\ufffd")
+    is_evident = whole == text or whole not in "".join(names)
+    return is_evident and "\ufffd" not in whole and len("".join(whole.split())) <= characters <= len(text)
+
+
+def _decoded_bytes(name: str) -> str:
+    return bytes(map(BYTES.__getitem__, name.removesuffix(END_OF_WORD))).decode(errors="replace")
+
+
+def _decoded_piece(name: str) -> str:
+    byte = BYTE_FALLBACK.fullmatch(name)
+    return bytes.fromhex(byte[1]).decode(errors="replace") if byte else name.replace("▁", " ")
+
+
+def typed_texts(tokens: Sequence[VocabularyToken], text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Returns the text of each token as it was typed, with its case, accents and marks, from the span of its
+    characters.
+
+    A token without characters has its own text. Characters other than spaces that the tokenizer dropped, such as
+    combining accents, belong to the token before.
+    """
+    counts = Counter(spans)
+    covered = sorted({i for start, end in spans for i in range(start, end)} | {len(text)})
+    texts = []
+    for token, (start, end) in zip(tokens, spans, strict=True):
+        dropped = re.match(r"\S*", text[end : covered[bisect_left(covered, end)]]) if start < end else None
+        typed = text[start:end] + (dropped.group() if dropped else "")
+        texts.append(token.as_typed(typed, counts[start, end] > 1))
+    return texts
