@@ -5,9 +5,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, compress, groupby, pairwise
 from typing import Any, TypeAlias
 
+from attnviz.formatting import quoted
 from attnviz.text import shorten_token
 
 SPACE_MARKS = "Ġ▁"  # stand for a space in the names of byte-level BPE and of SentencePiece
@@ -65,7 +66,7 @@ class VocabularyToken:
             return b""
         if byte := BYTE_FALLBACK.fullmatch(name):
             return bytes.fromhex(byte[1])
-        return bytes(map(BYTES.__getitem__, name)) if BYTES.keys() >= {*name} else b""
+        return _bytes_of(name) if BYTES.keys() >= {*name} else b""
 
 
 def vocabulary_tokens(tokenizer: Any, ids: list[int]) -> list[VocabularyToken]:
@@ -90,9 +91,10 @@ def token_names(tokens: TokenTexts, ids: Sequence[int]) -> tuple[str, ...]:
         return token_texts(vocabulary_tokens(tokenizer, [*ids]))
     names = tokens if not callable(tokens) else tokens([*ids]) if ids else ()
     if isinstance(names, str) or (callable(tokens) and len(names) != len(ids)):
+        given = f"one text, {quoted(names)}" if isinstance(names, str) else f"{len(names)}"
         raise ValueError(
-            f"tokens must be a text for each token, or give one for each of {len(ids)} token ids; it gives "
-            f"{repr(names) if isinstance(names, str) else len(names):.60}. Give the model's tokenizer."
+            f"tokens must be a text for each token, or make one of each of {len(ids)} token ids; it gives {given}. "
+            "Give the model's tokenizer."
         )
     return tuple(map(str, names))
 
@@ -126,35 +128,44 @@ def texts_of_batch(batch: Any, example: int) -> tuple[str, ...]:
     """Returns the texts of the tokens in what a tokenizer makes of texts; none where it does not say."""
     if encodings := getattr(batch, "encodings", None):
         return _texts_of_encoding(encodings[example])
-    names = () if hasattr(batch, "encodings") else getattr(batch, "tokens", ())
-    return tuple(names(example)) if callable(names) else ()
+    names = getattr(batch, "tokens", None)
+    try:
+        return tuple(names(example)) if callable(names) else ()
+    except ValueError:  # that of a tokenizer in Python does not keep them
+        return ()
 
 
 def _texts_of_encoding(encoding: Any) -> tuple[str, ...]:
     """Returns the texts of the tokens in an `Encoding` of tokenizers, which does not know its tokenizer."""
-    names, is_special = encoding.tokens, encoding.special_tokens_mask
-    own = [i for i, mark in enumerate(is_special) if not mark]
-    covered = {(encoding.sequence_ids[i], place) for i in own for place in range(*encoding.offsets[i])}
-    pieces = [names[i].removesuffix(END_OF_WORD) for i in own]
-    decode = _decoded_bytes if _are_bytes(pieces, len(covered)) else _decoded_piece
+    names = [name.removesuffix(END_OF_WORD) for name in encoding.tokens]
+    is_own = [not mark for mark in encoding.special_tokens_mask]
+    decode = _decoded_bytes if _are_bytes([*compress(names, is_own)], encoding, is_own) else _decoded_piece
     return token_texts(
-        VocabularyToken(name, name if mark else decode(name)) for name, mark in zip(names, is_special, strict=True)
+        VocabularyToken(name, decode(name) if own else name) for name, own in zip(names, is_own, strict=True)
     )
 
 
-def _are_bytes(names: Sequence[str], characters: int) -> bool:
-    """Returns whether names stand for the bytes of a text: then they decode to as many characters as they cover, give
-    or take spaces. The first and the last may be a part of one, but something else must be in another alphabet."""
-    if not BYTES.keys() >= {*"".join(names)}:
-        return False
-    text = bytes(BYTES[character] for name in names for character in name).decode(errors="replace")
+def _are_bytes(names: Sequence[str], encoding: Any, is_own: Sequence[bool]) -> bool:
+    """Returns whether names are those of byte-level BPE: then they decode to as many characters as the text has, give
+    or take spaces. The first and the last may be a part of one, where a text is cut off."""
+    text = b"".join(map(_bytes_of, names)).decode(errors="replace")
     whole = text.strip("\ufffd")
-    is_evident = whole == text or whole not in "".join(names)
-    return is_evident and "\ufffd" not in whole and len("".join(whole.split())) <= characters <= len(text)
+    if "\ufffd" in whole or (whole != text and whole in "".join(names)):
+        return False
+    covered: dict[int, set[int]] = {}
+    for sequence, (start, end) in compress(zip(encoding.sequence_ids, encoding.offsets, strict=True), is_own):
+        covered.setdefault(sequence, set()).update(range(start, end))
+    extent = sum(max(places) + 1 - min(places) for places in covered.values() if places)
+    return len("".join(whole.split())) <= sum(map(len, covered.values())) and extent <= len(text)
+
+
+def _bytes_of(name: str) -> bytes:
+    """Returns the bytes that a name of byte-level BPE stands for; a token that was added to it is written as it is."""
+    return bytes(map(BYTES.__getitem__, name)) if BYTES.keys() >= {*name} else name.encode()
 
 
 def _decoded_bytes(name: str) -> str:
-    return bytes(map(BYTES.__getitem__, name.removesuffix(END_OF_WORD))).decode(errors="replace")
+    return _bytes_of(name).decode(errors="replace")
 
 
 def _decoded_piece(name: str) -> str:

@@ -38,7 +38,7 @@ def fingerprints(*vectors: Tensor) -> Tensor:
     for number, one in enumerate(vectors):
         factors = _factors(number, one.shape[1], one.shape[3]).to(one.device)
         for head, head_factors in zip(one.detach().unbind(1), factors, strict=True):
-            bits = head.float().contiguous().view(torch.int32)
+            bits = (head.float() + 0.0).view(torch.int32)  # −0 becomes 0
             total = total + (bits * head_factors).sum(-1).cpu()
     return total
 

@@ -74,6 +74,8 @@ def capture(
     returned (`attnviz.Trace`): no more than one is in memory, nothing is rounded, and what a capture that is killed has
     written can be opened. `layers` are the indices of those that are kept, in the order in which they run.
 
+    Queries of a forward pass with a filled cache attend to its keys, which have names as in `capturing`.
+
     With a `chunk`, a decoder of transformers reads one text in forward passes of so many tokens, each of which
     continues the cache of those before: the activations of one chunk are in memory. The trace is that of the whole
     text, up to rounding. Raises ValueError if the model keeps no cache.
@@ -123,6 +125,11 @@ def capture(
     with model_lock(model), evaluation_mode(model), uncompiled:
         recording = run()
         if recording.chose_keys and chunk is None:  # it uses the keys that it chose only in its own attention
+            if names.past is not None:
+                raise ValueError(
+                    f"{type(model).__name__} chooses its keys, so it is run twice, and its cache can be continued "
+                    "once. Use attnviz.capturing, which watches the model while it runs."
+                )
             if writer is not None:
                 writer.restart()
             recording = run("eager")

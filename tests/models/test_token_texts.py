@@ -1,4 +1,4 @@
-"""The texts of tokens: with their spaces, pieces of words and bytes."""
+"""The texts of tokens that models have."""
 
 import pytest
 import torch
@@ -6,46 +6,7 @@ import torch
 from attnviz.analysis.head_metrics import DuplicateToken, Induction, head_metrics
 from attnviz.formatting import visible
 from attnviz.models.intervention_run import likeliest_tokens
-from attnviz.token_texts import VocabularyToken
 from attnviz.tracing import capture
-
-
-@pytest.mark.parametrize(
-    ("name", "decoded", "text"),
-    [
-        ("The", "The", "The"),
-        ("ĠThe", " The", "␣The"),
-        ("▁The", "The", "␣The"),  # of SentencePiece, which decodes a first token without its space
-        ("ĠĠĠ", "   ", "␣␣␣"),
-        ("▁", "", "␣"),
-        ("The▁", "The ", "The␣"),
-        ("ĠĊ", " \n", "␣␊"),
-        ("##s", "##s", "##s"),
-        ("»", "\ufffd", "byte 0xBB"),
-        ("<0xBB>", "\ufffd", "byte 0xBB"),
-        ("<0x0A>", "\n", "␊"),
-        ("ĠðŁ", " \ufffd", "bytes 0x20 0xF0 0x9F"),
-        ("Ġa", "Ġa", "Ġa"),  # the letter, where the tokenizer has no such sign
-        ("[7]", "", "[7]"),
-    ],
-)
-def test_a_token_by_itself(name: str, decoded: str, text: str) -> None:
-    assert visible(VocabularyToken(name, decoded).text) == text
-
-
-@pytest.mark.parametrize(
-    ("name", "decoded", "typed", "text"),
-    [
-        ("Ġnaive", " naive", "Naïve", "␣Naïve"),  # without the case and the accents
-        ("▁dog", "dog", "\ndog", "␣dog"),
-        ("##s", "##s", "S", "##S"),
-        ("##", "##", "##", "##"),
-        (";Ċ", ";\n", ";\n", ";␊"),
-        ("[UNK]", "[UNK]", "🎉", "🎉"),
-    ],
-)
-def test_a_token_as_it_was_typed(name: str, decoded: str, typed: str, text: str) -> None:
-    assert visible(VocabularyToken(name, decoded).as_typed(typed)) == text
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from attnviz.masks import Causal, Chunked, Full, Padding, SlidingWindow
 from attnviz.normalizers import Sink
 from attnviz.scores import General, ScaledDot
 from attnviz.tracing import capture
-from tests.support.architectures import overheard
+from tests.support.architectures import ZOO, overheard
 
 SMALL = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 GROUPED = SMALL | {"num_key_value_heads": 2}
@@ -501,14 +501,31 @@ def test_dropout_does_not_blur_what_is_seen():
     assert model.training
 
 
-def test_queries_that_continue_a_cache_are_not_shown_and_why():
+def test_queries_that_continue_a_cache_attend_to_its_keys():
     model, given = llama().eval(), batch()
     with torch.no_grad():
         past = model(**given).past_key_values
-    layers = capture(model, {"input_ids": torch.tensor([[5]]), "past_key_values": past})
-    assert not layers
-    assert layers.missing[0] == "layer 0 is not shown: its queries continue a cache. Give the model use_cache=False."
+        whole = model(torch.cat([given["input_ids"], torch.tensor([[5]])], 1), output_attentions=True).attentions
+    layers = capture(model, {"input_ids": torch.tensor([[5]]), "past_key_values": past, "use_cache": False})
+    for layer, weights in zip(layers, whole, strict=True):
+        assert (layer.kind, layer.fidelity, layer.inputs.queries) == ("causal", "verified", 1)
+        found = layer.mechanism(layer.inputs).weights
+        torch.testing.assert_close(found, weights[0, :, -1:], atol=1e-5, rtol=0)
+        assert layer.inputs.query_tokens == (str(N),)
+        assert layer.inputs.key_tokens == tuple(map(str, range(N + 1)))
+    assert layers.missing == (
+        f"{N} of the {N + 1} keys of layer 0, layer 1 have their places in the cache as names: they were not computed "
+        "in this capture, or have changed since.",
+    )
     assert model.config._attn_implementation == "eager"
+
+
+def test_a_model_that_chooses_its_keys_cannot_continue_a_cache_twice():
+    model = next(one for one in ZOO if one.name == "DeepSeek-V3.2").model().eval()
+    with torch.no_grad():
+        past = model(torch.tensor([[3, 4, 5, 6, 7, 8]])).past_key_values
+    with pytest.raises(ValueError, match=r"its cache can be continued once\. Use attnviz\.capturing"):
+        capture(model, {"input_ids": torch.tensor([[5]]), "past_key_values": past})
 
 
 def test_capture_is_a_function_of_the_package_each_time_it_is_named():

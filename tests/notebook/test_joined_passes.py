@@ -1,0 +1,128 @@
+"""Forward passes that continue one cache, as one map."""
+
+import pytest
+import torch
+import transformers as hf
+
+import attnviz
+from attnviz.layer import Kind
+from attnviz.notebook.layer_maps import layer_maps
+from attnviz.tracing import capturing
+from tests.support.architectures import GROUPED, SLIDING, T5
+
+ALL = slice(None)
+IDS = torch.tensor([[3, 4, 5, 6, 7, 8]])
+
+
+def made(make, config):
+    torch.manual_seed(0)
+    return make(config).eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def llama():
+    return made(hf.LlamaForCausalLM, hf.LlamaConfig(**GROUPED))
+
+
+def generated(model, **options):
+    with capturing(model, tokens=lambda ids: [f"t{id}" for id in ids]) as traces:
+        written = model.generate(IDS, do_sample=False, max_new_tokens=5, pad_token_id=0, eos_token_id=-1, **options)
+    return traces, written[:, :-1]
+
+
+@pytest.mark.parametrize("cache", [{}, {"cache_implementation": "static"}])
+@pytest.mark.parametrize("window", [False, True])
+def test_a_text_that_is_written_is_one_map_of_the_models_own_weights(llama, window, cache):
+    model = made(hf.MistralForCausalLM, hf.MistralConfig(**SLIDING)) if window else llama
+    traces, written = generated(model, **cache)
+    tokens = tuple(f"t{id}" for id in written[0].tolist())
+    model = copy_with_own_weights(model)
+    expected = model(written, output_attentions=True, use_cache=False).attentions
+    for layer, weights in zip(layer_maps(traces), expected, strict=True):
+        assert (layer.kind, layer.inputs.query_tokens, layer.inputs.key_tokens) == (Kind.CAUSAL, tokens, tokens)
+        for head in (0, 3):
+            found = layer.compute(head, ALL)
+            torch.testing.assert_close(found.nan_to_num(), weights[0, head], atol=1e-5, rtol=0)
+            assert found.isnan().triu(1).sum() == 45
+            torch.testing.assert_close(layer.compute(head, slice(4, 8)), found[4:8], equal_nan=True)
+
+
+def copy_with_own_weights(model):
+    other = type(model)(model.config).eval()
+    other.load_state_dict(model.state_dict())
+    other.set_attn_implementation("eager")
+    return other
+
+
+def test_what_is_left_of_the_passes_and_other_names(llama):
+    traces, _ = generated(llama)
+    layer = layer_maps(traces[2:])[0]
+    assert (layer.inputs.queries, layer.inputs.keys) == (3, 10)
+    named = layer_maps(traces, list("abcdefghij"))[0]
+    assert named.inputs.query_tokens == named.inputs.key_tokens == tuple("abcdefghij")
+    assert repr(attnviz.show(traces)) == "AttentionWidget(2 layers of heads × queries × keys: 4 × 10 × 10)"
+
+
+def test_self_attention_and_cross_attention_of_a_decoder():
+    model = made(hf.T5ForConditionalGeneration, hf.T5Config(**T5))
+    own, cross, *_ = layer_maps(generated(model)[0])
+    assert (own.inputs.queries, own.inputs.keys, own.kind) == (5, 5, Kind.CAUSAL)
+    assert (cross.inputs.queries, cross.inputs.keys, cross.kind) == (5, 6, Kind.CROSS)
+    torch.testing.assert_close(cross.compute(0, ALL).sum(1), torch.ones(5))
+
+
+def evicted(cache):
+    for layer in cache.layers:
+        layer.keys, layer.values = layer.keys[:, :, [0, 4, 5]], layer.values[:, :, [0, 4, 5]]
+
+
+def test_keys_that_are_evicted_end(llama):
+    with capturing(llama) as traces:
+        cache = llama(IDS).past_key_values
+        evicted(cache)
+        for id in (9, 10):
+            llama(torch.tensor([[id]]), past_key_values=cache)
+    layer = layer_maps(traces)[0]
+    assert layer.inputs.key_tokens == tuple("01234567")
+    gone = layer.compute(0, ALL)[6:, 1:4].isnan()
+    assert gone.all()
+    assert torch.equal(
+        layer.compute(1, ALL)[7, [0, 4, 5, 6, 7]], traces[-1][0].mechanism(traces[-1][0].inputs).weights[1, 0]
+    )
+
+
+def two_in_turn(model):
+    one, other = hf.DynamicCache(), hf.DynamicCache()
+    for cache, id in ((one, 3), (one, 4), (other, 5), (one, 6)):
+        model(torch.tensor([[id]]), past_key_values=cache)
+
+
+def cropped(model):
+    cache = model(IDS).past_key_values
+    cache.crop(-2)
+    model(IDS[:, :1], past_key_values=cache)
+
+
+def texts(model):
+    for _ in range(2):
+        model(IDS)
+
+
+@pytest.mark.parametrize(("run", "number"), [(two_in_turn, 2), (cropped, 1), (texts, 1)])
+def test_passes_that_do_not_continue_a_cache_are_refused(llama, run, number):
+    with capturing(llama) as traces:
+        run(llama)
+    message = f"Forward pass {number} does not continue the cache of the one before: the keys of layer 0 are others. "
+    with pytest.raises(ValueError, match=f"^{message}Show passes of one cache, such as "):
+        attnviz.show(traces)
+    assert layer_maps(traces[:number])
+
+
+def test_layers_that_are_not_in_every_pass_are_refused(llama):
+    traces, _ = generated(llama)
+    parts = [traces[0], attnviz.Trace(traces[1].layers[:1])]
+    with pytest.raises(ValueError, match=r"layer 1 is missing in forward pass 1\. Show passes of one cache"):
+        layer_maps(parts + traces[2:])
+    with pytest.raises(ValueError, match="These forward passes have no layer in common"):
+        layer_maps([traces[0], attnviz.Trace()])
+    assert len(layer_maps(parts[:1])) == 2
