@@ -19,7 +19,7 @@ BYTES = {chr(byte): byte for byte in PRINTABLE} | {
     chr(0x100 + i): byte for i, byte in enumerate(sorted({*range(0x100)} - {*PRINTABLE}))
 }
 END_OF_WORD = "</w>"  # ends the name of a word's last piece, in the byte-level BPE of CLIP
-TokenTexts: TypeAlias = Sequence[str] | Callable[[list[int]], Sequence[str]] | Any  # or a tokenizer
+TokenTexts: TypeAlias = Sequence[str] | Callable[..., Any]  # texts, or a function of a list of ids, or a tokenizer
 BYTE_FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")  # the name of a byte, in SentencePiece
 STRAY_BYTE = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes of a byte that belongs to no character
 
@@ -78,8 +78,8 @@ def vocabulary_tokens(tokenizer: Any, ids: list[int]) -> list[VocabularyToken]:
 
 
 def token_names(tokens: TokenTexts, ids: Sequence[int]) -> tuple[str, ...]:
-    """Returns `tokens` themselves, or what a function makes of token ids, or their texts if it is a tokenizer, or a
-    method of one. Raises ValueError if a function does not return a text for each id.
+    """Returns `tokens` themselves, or what they make of token ids: a function its own names, and a tokenizer, or a
+    method of one, the texts of tokens. Raises ValueError if a function does not return a text for each id.
 
     Example:
         >>> token_names(["to", "be"], ()), token_names(lambda ids: [f"t{one}" for one in ids], [3, 5])
@@ -91,9 +91,9 @@ def token_names(tokens: TokenTexts, ids: Sequence[int]) -> tuple[str, ...]:
         return token_texts(vocabulary_tokens(tokenizer, [*ids]))
     names = tokens if not callable(tokens) else tokens([*ids]) if ids else ()
     if isinstance(names, str) or (callable(tokens) and len(names) != len(ids)):
-        given = f"one text, {quoted(names)}" if isinstance(names, str) else f"{len(names)}"
+        result = f"one text, {quoted(names)}" if isinstance(names, str) else str(len(names))
         raise ValueError(
-            f"tokens must be a text for each token, or make one of each of {len(ids)} token ids; it gives {given}. "
+            f"tokens must be a text for each token, or make one of each of {len(ids)} token ids; it gives {result}. "
             "Give the model's tokenizer."
         )
     return tuple(map(str, names))

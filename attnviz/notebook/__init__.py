@@ -9,6 +9,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.notebook.layer_maps import Tokens, apply, layer_maps
 from attnviz.notebook.pictures import Pictures
 from attnviz.notebook.viewer import Viewer, to_html, unique_key
+from attnviz.token_texts import texts_of_batch
 
 __all__ = ["Viewer", "show", "to_html"]
 
@@ -28,12 +29,14 @@ def show(
 
     The source is an array or a tensor of weights (queries, keys), (heads, queries, keys) or (layers, heads, queries,
     keys), where NaN is masked; the attentions of a transformers output, or the output; a cache of TransformerLens; a
-    layer, a trace, other layers, or a source of them; or inputs, with a mechanism as `other`.
+    layer, a trace, other layers, or a source of them; the traces of forward passes that continue one cache; or inputs,
+    with a mechanism as `other`.
 
     `other` is a list of tokens, a mechanism, or a second source: then the viewer compares the two, which have `names`.
-    `tokens` are those of the queries, and of the keys where there are no `key_tokens`. Of an encoder–decoder model
-    `tokens` are the decoder's, and `key_tokens` the encoder's. Heads of `layer` and `head` are chosen first, and a
-    `query` is pinned; all three can be read and set later. With anywidget installed, long maps are zoomed from Python.
+    `tokens` are those of the queries, and of the keys where there are no `key_tokens`: a list of texts, or what a
+    tokenizer makes of one text. Of an encoder–decoder model `tokens` are the decoder's, and `key_tokens` the encoder's.
+    Heads of `layer` and `head` are chosen first, and a `query` is pinned; all three can be read and set later. With
+    anywidget installed, long maps are zoomed from Python.
 
     Raises ValueError for a source of another kind, or other numbers of tokens.
 
@@ -53,6 +56,7 @@ def show(
         tokens, other = other, None
     if isinstance(other, Inputs):
         other = apply(Mechanism(), other)
+    tokens, key_tokens = (texts_of_batch(one, 0) or one for one in (tokens, key_tokens))
     compared = () if other is None else layer_maps(other, tokens, key_tokens)
     pictures = Pictures(layer_maps(source, tokens, key_tokens), compared, names, unique_key())
     if find_spec("anywidget") is None:

@@ -73,11 +73,11 @@ def _joined(parts: Sequence[Layer]) -> JoinedLayer:
     known: list[int] = []
     names: list[str] = []
     placed = []
-    has_free_places = len({layer.inputs.keys for layer in parts}) == 1 < len(parts)
+    is_cross = parts[0].kind is Kind.CROSS
+    has_free_places = not is_cross and len({layer.inputs.keys for layer in parts}) == 1 < len(parts)
     for number, layer in enumerate(parts):
         prints = _fingerprints(layer.inputs, has_free_places)
-        new = layer.inputs.queries if layer.kind is not Kind.CROSS else 0
-        count = len(prints) - new if number else 0
+        count = 0 if number == 0 else len(prints) if is_cross else len(prints) - layer.inputs.queries
         columns = _columns(known, prints[:count])
         if columns is None:
             raise ValueError(
@@ -95,7 +95,8 @@ def _columns(known: list[int], old: list[int]) -> list[int] | None:
     known, or if the last known one is not among them."""
     if known[len(known) - len(old) :] == old and bool(known) == bool(old):
         return [*range(len(known) - len(old), len(known))]
-    columns = [i for i, one in enumerate(known) if one in {*old}]
+    kept = {*old}
+    columns = [i for i, one in enumerate(known) if one in kept]
     return columns if known[-1:] == old[-1:] and [known[i] for i in columns] == old else None
 
 
@@ -103,8 +104,8 @@ def _fingerprints(inputs: Inputs, has_free_places: bool) -> list[int]:
     """Returns a number for each key, without the free places at the end of a cache, which are zero."""
     keys = inputs.keys
     if has_free_places:
-        taken = (inputs.key != 0).any(-1).any(0) | (inputs.value != 0).any(-1).any(0)
-        keys = int(taken.nonzero().max()) + 1 if bool(taken.any()) else keys
+        is_filled = (inputs.key != 0).any(-1).any(0) | (inputs.value != 0).any(-1).any(0)
+        keys = int(is_filled.nonzero().max()) + 1 if bool(is_filled.any()) else keys
     prints: list[int] = fingerprints(inputs.key[None, :, :keys])[0].tolist()
     return prints
 

@@ -65,34 +65,36 @@ def recognize(
     """
     if past == 0:
         entries.clear()
-    added = fingerprints(*new).tolist()
-    [found] = fingerprints(*(one[sequence : sequence + 1] for one in cached)).tolist()
-    count, own = len(added[sequence]), added[sequence]
+    new_prints = fingerprints(*new).tolist()
+    [prints] = fingerprints(*(one[sequence : sequence + 1] for one in cached)).tolist()
+    own, count = new_prints[sequence], len(new_prints[sequence])
     # A cache with free places has them after the new keys, and another one the new keys at its end.
-    first = next((i for i in (past, len(found) - count) if found[i : i + count] == own), len(found))
-    positions = _positions(entries, found[:first], past - first)
+    first = next((i for i in (past, len(prints) - count) if prints[i : i + count] == own), len(prints))
+    positions = _positions(entries, prints[:first], past - first)
     start = max([past, *(position + 1 for position in positions if position is not None)])
-    given = [[None] * count] * len(added) if ids is None or ids.shape != (len(added), count) else ids.tolist()
-    for prints, sequence_ids in zip(added, given, strict=True):
-        for position, (one, id) in enumerate(zip(prints, sequence_ids, strict=True), start):
+    is_known = ids is not None and ids.shape == (len(new_prints), count)
+    new_ids = ids.tolist() if ids is not None and is_known else [[None] * count] * len(new_prints)
+    for row_prints, row_ids in zip(new_prints, new_ids, strict=True):
+        for position, (one, id) in enumerate(zip(row_prints, row_ids, strict=True), start):
             by_position = entries.setdefault(one, {})
             by_position[position] = id if by_position.get(position, id) == id else None
-    if first == len(found):  # the new ones are somewhere among the others
-        positions = _positions(entries, found, 0)
-    positions += range(start, start + len(found) - len(positions))
-    key_ids = [_id(entries.get(one, {})) for one in found]
-    if first < len(found):
-        key_ids[first:] = given[sequence] + [None] * (len(found) - first - count)
-    return CachedKeys(tuple(positions), tuple(key_ids), range(start, start + count), tuple(given[sequence]), cached[0])
+    if first == len(prints):  # the new ones are somewhere among the others
+        positions = _positions(entries, prints, 0)
+    positions += range(start, start + len(prints) - len(positions))
+    key_ids = [_id(entries.get(one, {})) for one in prints]
+    if first < len(prints):
+        key_ids[first:] = new_ids[sequence] + [None] * (len(prints) - first - count)
+    own_ids = tuple(new_ids[sequence])
+    return CachedKeys(tuple(positions), tuple(key_ids), range(start, start + count), own_ids, cached[0])
 
 
-def _positions(entries: Entries, found: Sequence[int], offset: int) -> list[int | None]:
+def _positions(entries: Entries, prints: Sequence[int], offset: int) -> list[int | None]:
     """Returns the positions of keys in the text: one after the other, or else those of keys that have only one. Keys
     that are equal though their tokens are not have none."""
-    places = [entries.get(one, {}) for one in found]
+    places = [entries.get(one, {}) for one in prints]
     places = [one if len({*one.values()}) == 1 else {} for one in places]
     if all(position in one for position, one in enumerate(places, offset)):
-        return [*range(offset, offset + len(found))]
+        return [*range(offset, offset + len(prints))]
     return [next(iter(one)) if len(one) == 1 else None for one in places]
 
 
