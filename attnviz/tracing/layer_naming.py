@@ -34,9 +34,10 @@ class AxisTokens:
     special: tuple[int, ...] = ()  # positions of those that are no text
     ids: tuple[int, ...] = ()
 
-    def with_length(self, count: int) -> "AxisTokens":
-        """Returns the tokens if there are `count` of them, or else numbers; and the ids if there are `count`."""
-        fitting = self if len(self.tokens) == count else AxisTokens(tuple(map(str, range(count))))
+    def with_length(self, count: int, first: int = 0) -> "AxisTokens":
+        """Returns the tokens if there are `count` of them, or else numbers, counted from `first`; and the ids if there
+        are `count`."""
+        fitting = self if len(self.tokens) == count else AxisTokens(tuple(map(str, range(first, first + count))))
         return replace(fitting, ids=self.ids if len(self.ids) == count else ())
 
     def with_added(self, names: tuple[str, ...]) -> "AxisTokens":
@@ -104,12 +105,16 @@ class LayerNames:
 
     def continues_cache(self, module: nn.Module, queries: int, keys: int) -> bool:
         """Returns whether these keys are the tokens of a cache, and the queries come after them."""
-        name = stack(self.modules[module])
-        if self.is_cross(module) or name in ("vision", "audio") or (name != "decoder" and self.is_encoder_decoder):
+        if self.is_cross(module) or not self._is_of_decoder(module):
             return False
         cached = self.cached.get(module)
         is_longer = queries != keys and (cached is not None or self.past is not None)
         return is_longer or (cached is not None and cached.own.start > 0)
+
+    def _is_of_decoder(self, module: nn.Module) -> bool:
+        """Returns whether the queries of an attention are tokens of the text that a cache grows by."""
+        name = stack(self.modules[module])
+        return name not in ("vision", "audio") and (name == "decoder" or not self.is_encoder_decoder)
 
     def match_cache(self, module: nn.Module, key: Tensor) -> None:
         """Forgets what is known of a cache if these are other keys (sequences, heads, keys, width) than those that it
@@ -137,7 +142,10 @@ class LayerNames:
             axes = AxisTokens(), AxisTokens()
         if self.continues_cache(module, queries, keys):
             return self._cached_axes(module, queries, keys)
-        return axes[0].with_length(queries), axes[1].with_length(keys)
+        first = 0
+        if cross and self._is_of_decoder(module):  # its queries may be those of attention that continues a cache
+            first = next((one.own.start for one in self.cached.values()), self.past or 0)
+        return axes[0].with_length(queries, first), axes[1].with_length(keys)
 
     def _cached_axes(self, module: nn.Module, queries: int, keys: int) -> tuple[AxisTokens, AxisTokens]:
         """Returns the tokens of queries that continue a cache, and of its keys: numbers where they are not known, and

@@ -224,17 +224,21 @@ def test_tokens_that_are_equal_in_a_model_without_positions_keep_their_places():
     assert (layer.inputs.query_tokens, keys_of(layer), missing) == (("4",), "0 1 2 3 4", ())
 
 
-def test_a_decoder_has_the_names_of_its_own_tokens_and_the_encoders():
+@pytest.mark.parametrize(
+    ("tokens", "queries", "keys"),
+    [(named, "t5", ["t0 t4 t5", "t13 t14 t15"]), ((), "2", ["0 1 2", "0 1 2"])],
+)
+def test_a_decoder_has_the_names_of_its_own_tokens_and_the_encoders(tokens, queries, keys):
     model = made(hf.BartForConditionalGeneration, hf.BartConfig(**BOTH, forced_eos_token_id=None))
     encoded = model.get_encoder()(ids(13, 14, 15))
     cache = None
-    with capturing(model, tokens=named) as traces:
+    with capturing(model, tokens=tokens) as traces:
         for given in (ids(0, 4), ids(5)):
             result = model(ids(13, 14, 15), None, given, encoder_outputs=encoded, past_key_values=cache)
             cache = result.past_key_values
     own, cross = traces[-1]
-    assert [keys_of(own), keys_of(cross)] == ["t0 t4 t5", "t13 t14 t15"]
-    assert own.inputs.query_tokens == cross.inputs.query_tokens == ("t5",)
+    assert [keys_of(own), keys_of(cross)] == keys
+    assert own.inputs.query_tokens == cross.inputs.query_tokens == (queries,)
     assert not traces[-1].missing
 
 
