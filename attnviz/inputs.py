@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnviz.formatting import dimensions
 from attnviz.language import _
+from attnviz.patch_grid import PatchGrid
 
 # A dot product of two vectors with entries below this stays far from float32's limit, whatever scales it.
 LARGEST = 1e12
@@ -38,6 +39,8 @@ class Inputs:
     special_keys: tuple[int, ...] = ()
     query_ids: tuple[int, ...] = ()  # token ids, where a tokenizer gave them: equal tokens may have unlike texts
     key_ids: tuple[int, ...] = ()
+    query_grid: PatchGrid | None = None  # where the queries hold the patches of an image
+    key_grid: PatchGrid | None = None
 
     def __post_init__(self) -> None:
         for name, array in self._vectors.items():
@@ -107,6 +110,13 @@ class Inputs:
                         name=name, count=count, count_2=len(ids)
                     )
                 )
+        for name, grid, count in (("query_grid", self.query_grid, queries), ("key_grid", self.key_grid, keys)):
+            if grid is not None and max(grid.positions) >= count:
+                raise ValueError(
+                    _("{name} has a patch at position {position}, but there are {count} tokens.").format(
+                        name=name, position=max(grid.positions), count=count
+                    )
+                )
 
     def __repr__(self) -> str:
         query, key, value = (dimensions(tensor.shape) for tensor in self._vectors.values())
@@ -147,6 +157,11 @@ class Inputs:
     @property
     def keys(self) -> int:
         return self._vectors["key"].shape[1]
+
+    @property
+    def grid(self) -> PatchGrid | None:
+        """The grid of the image that the keys are patches of, or else the queries; None if neither are."""
+        return self.key_grid or self.query_grid
 
     def kv_head(self, head: int) -> int:
         """Returns the key and value head that query head `head` uses."""

@@ -42,7 +42,7 @@ FILES = (
     *WEIGHTS,
     *(INDEX, "config.json", "generation_config.json", "adapter_config.json"),
     *("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model", "tekken.json"),
-    *("preprocessor_config.json", "modules.json", "1_Pooling/config.json"),
+    *("preprocessor_config.json", "processor_config.json", "modules.json", "1_Pooling/config.json"),
 )
 OTHER_FORMATS = ("onnx/*", "openvino/*", "original/*")  # folders that hold the same once more, in other formats
 

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens, forward_
 from attnviz.text import shorten_token
 from attnviz.trace import Trace
 from attnviz.tracing import capture, model_lock
-from attnviz.tracing.patch_names import with_patch_names
 
 MAX_TRACE_BYTES = 256 << 20  # of the layers of the latest examples, for each model
 
@@ -34,7 +33,6 @@ class ModelInputs:
     batch: dict[str, Tensor]
     source: Tokens = field(default_factory=Tokens)  # of the text, or of a pair of texts one after the other
     target: Tokens | None = None  # of what the decoder has written so far, where there is one
-    patches: tuple[str, ...] = field(default=(), repr=False)  # of the picture, where there is one
 
 
 class Model:
@@ -180,7 +178,6 @@ class Model:
     def _encode(self, text: str, pair: str | None, image: bytes | None) -> ModelInputs:
         batch: dict[str, Tensor] = {}
         source, target = Tokens(), None
-        patches: tuple[str, ...] = ()
         modality = self.modality
         if "picture" in modality:
             if self.image_inputs is None:
@@ -190,8 +187,6 @@ class Model:
                     )
                 )
             batch["pixel_values"] = self.image_inputs.pixels(image).to(self.model.dtype)
-            if modality == "picture" or hasattr(self.model.config, "text_config"):  # the patches stand by themselves
-                patches = self.image_inputs.patches
         elif image is not None:
             raise ValueError(_("{name} reads text, and sees no pictures.").format(name=self.name))
         if "text" in modality:
@@ -202,12 +197,12 @@ class Model:
         if self.is_encoder_decoder:
             ids, target = self.text_inputs.decoder_inputs(batch, pair, generated=self.outputs == "next token")
             batch["decoder_input_ids"] = ids
-        return ModelInputs(batch, source, target, patches)
+        return ModelInputs(batch, source, target)
 
     def _capture(self, inputs: ModelInputs, **options: Any) -> Trace:
         target = inputs.target or Tokens()
         # The head comes after all attention, and for a long text it would take more than everything else.
-        trace = capture(
+        return capture(
             self.model if self.is_encoder_decoder else self.model.base_model,
             {name: tensor.to(self.model.device) for name, tensor in inputs.batch.items()},
             tokens=inputs.source.tokens,
@@ -216,9 +211,6 @@ class Model:
             decoder_special=target.special,
             **options,
         )
-        if not inputs.patches:
-            return trace
-        return replace(trace, layers=tuple(with_patch_names(layer, inputs.patches) for layer in trace))
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:

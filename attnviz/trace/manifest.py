@@ -9,6 +9,7 @@ from typing import Any
 from attnviz.bounded_json import read_object
 from attnviz.formatting import quoted
 from attnviz.layer import LayerId
+from attnviz.patch_grid import PatchGrid
 from attnviz.text import shorten_token
 from attnviz.trace.layer_file import check_regular
 
@@ -65,6 +66,17 @@ def valid_text(text: str) -> str:
 
 def token_of(text: str) -> str:
     return shorten_token(valid_text(text))
+
+
+def parse_grid(described: object) -> PatchGrid | None:
+    """Returns the grid of the patches of an axis, None if it has none. Raises ValueError if it is damaged."""
+    if described is None:
+        return None
+    values = described if isinstance(described, dict) else {}
+    rows, columns = values.get("rows"), values.get("columns")
+    if type(rows) is not int or type(columns) is not int:
+        raise ValueError(f"{NAME} has a grid of patches without rows and columns. Capture it again.")
+    return PatchGrid(rows, columns, tuple(list_of(values, "positions", int, MOST_TOKENS)))
 
 
 def parse_id(described: object) -> LayerId:

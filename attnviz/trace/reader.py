@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 
 from attnviz.formatting import enumeration, quoted
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
+from attnviz.patch_grid import PatchGrid
 from attnviz.trace.layer_file import map_tensors
 from attnviz.trace.manifest import (
     MOST_LAYERS,
     MOST_TOKENS,
     NAME,
     list_of,
+    parse_grid,
     parse_id,
     read_manifest,
     text_of,
@@ -49,7 +51,8 @@ def read_trace(folder: Path) -> tuple[tuple[Layer, ...], tuple[str, ...], str]:
     return tuple(_with_unique_ids(layers)), tuple(missing), text_of(content, "model")
 
 
-TokenAxis = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]  # tokens, positions of special ones, ids
+# Tokens, positions of special ones, ids, and the grid of an image's patches.
+TokenAxis = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], PatchGrid | None]
 
 
 def open_layer(folder: Path, described: dict[str, Any], axes: list[TokenAxis]) -> Layer:
@@ -67,7 +70,20 @@ def open_layer(folder: Path, described: dict[str, Any], axes: list[TokenAxis]) -
     queries, keys = (axes[side] for side in sides if side is not None)
     try:
         inputs = MappedInputs(
-            query, key, value, queries[0], keys[0], queries[1], keys[1], queries[2], keys[2], file=file
+            *(
+                query,
+                key,
+                value,
+                queries[0],
+                keys[0],
+                queries[1],
+                keys[1],
+                queries[2],
+                keys[2],
+                queries[3],
+                keys[3],
+                file,
+            )
         )
         mechanism = parse_mechanism(described.get("mechanism"), tensors, (inputs.queries, inputs.keys, inputs.heads))
         return Layer(
@@ -96,7 +112,7 @@ def _axis(described: dict[str, Any]) -> TokenAxis:
     special, ids = (list_of(described, name, int, MOST_TOKENS) for name in ("special", "ids"))
     if not all(0 <= position < len(tokens) for position in special):
         raise ValueError(f"{NAME} names special tokens that are not there. Capture it again.")
-    return tokens, tuple(special), tuple(ids)
+    return tokens, tuple(special), tuple(ids), parse_grid(described.get("grid"))
 
 
 def _with_unique_ids(layers: list[Layer]) -> list[Layer]:

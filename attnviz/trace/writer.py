@@ -91,15 +91,18 @@ class TraceWriter:
             "locked_reason": layer.locked_reason,
             "comparison": layer.comparison,
             "leak": layer.leak,
-            "queries": self._axis(inputs.query_tokens, inputs.special_queries, inputs.query_ids),
-            "keys": self._axis(inputs.key_tokens, inputs.special_keys, inputs.key_ids),
+            "queries": self._axis(inputs.query_tokens, inputs.special_queries, inputs.query_ids, inputs.query_grid),
+            "keys": self._axis(inputs.key_tokens, inputs.special_keys, inputs.key_ids, inputs.key_grid),
         }
 
     def _axis(self, *axis: Any) -> int:
         return self._axes.setdefault(axis, len(self._axes))
 
     def _write_manifest(self, *, whole: bool = False, missing: Sequence[str] = ()) -> None:
-        axes = [dict(zip(("tokens", "special", "ids"), axis, strict=True)) for axis in self._axes]
+        axes = [
+            {"tokens": tokens, "special": special, "ids": ids, "grid": grid and asdict(grid)}
+            for tokens, special, ids, grid in self._axes
+        ]
         layers = [*self._layers.values()]
         content = {"model": self.model, "whole": whole, "missing": [*missing], "axes": axes, "layers": layers}
         write_manifest(self.folder, content)

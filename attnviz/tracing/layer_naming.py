@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnviz.layer import Layer, LayerId
+from attnviz.patch_grid import PatchGrid
 from attnviz.token_texts import TokenTexts, token_names
 from attnviz.tracing.cached_keys import CachedKeys
 from attnviz.tracing.forward_arguments import ForwardArguments
@@ -33,6 +34,7 @@ class AxisTokens:
     tokens: tuple[str, ...] = ()
     special: tuple[int, ...] = ()  # positions of those that are no text
     ids: tuple[int, ...] = ()
+    grid: PatchGrid | None = None
 
     def with_length(self, count: int, first: int = 0) -> "AxisTokens":
         """Returns the tokens if there are `count` of them, or else numbers, counted from `first`; and the ids if there

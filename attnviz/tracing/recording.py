@@ -28,7 +28,7 @@ from attnviz.tracing.layer_naming import LayerNames, with_unique_ids
 from attnviz.tracing.mechanism_builder import MechanismBuilder
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
-from attnviz.tracing.patch_names import patches_of, with_patch_names
+from attnviz.tracing.patch_tracking import PatchTracking, Sides
 from attnviz.tracing.verification import SampledRows
 
 WEIGHTS_ONLY_REASON = (
@@ -69,6 +69,7 @@ class Recording:
         self._mask: Tensor | None = None  # of the last multi-head attention
         self._count = 0  # of layers that have run
         self._identities: dict[int, Tensor] = {}
+        self.patches = PatchTracking(self.names.modules)
 
     @contextmanager
     def nested(self) -> Iterator[None]:
@@ -173,7 +174,7 @@ class Recording:
                 return None if changed is output else changed
             if own_weights is None:
                 raise NotCaptured("its output is not what its queries, keys and values give here")
-            self._add_weights(call.module, own_weights()[sequences])
+            self._add_weights(call.module, own_weights()[sequences], self._sides(call, sequences))
         return None
 
     def capture_flex_attention(
@@ -216,7 +217,7 @@ class Recording:
                 self._add(call, inputs, after, comparison, leak)
                 return None if changed is output else changed
             weights = [own.rows(sequence, 0, call.lengths[0])[1][0] for sequence in range(len(call.query))]
-            self._add_weights(call.module, torch.stack(weights), call.added_keys)
+            self._add_weights(call.module, torch.stack(weights), self._sides(call, sequences), call.added_keys)
         return None
 
     def _intervened(
@@ -236,14 +237,15 @@ class Recording:
     def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:
         """Records weights (sequences, heads, queries, keys) that the model has computed. Returns None: they stay."""
         with self.recording_layer(module):
-            self._add_weights(module, weights[self.sequences(len(weights))])
+            weights = weights[self.sequences(len(weights))]
+            self._add_weights(module, weights, self.patches.sides_of_weights(weights))
         return None
 
-    def _add_weights(self, module: nn.Module, selected: Tensor, added_keys: tuple[str, ...] = ()) -> None:
+    def _add_weights(self, module: nn.Module, selected: Tensor, sides: Sides, added_keys: tuple[str, ...] = ()) -> None:
         merged = self._empty_weights(*selected.shape)
         for group, one in enumerate(selected):
             merged[group, :, :, group] = one
-        self._add_weights_only(module, merged, added_keys)
+        self._add_weights_only(module, merged, sides, added_keys)
 
     def _capture_own_weights(self, call: Call, sequences: slice) -> None:
         """Records the weights of the model's own function, which no mechanism reproduces."""
@@ -252,7 +254,7 @@ class Recording:
         for first, last in blocks(queries):
             for group, weights in zip(groups, call.rows(first, last, sequences)[1], strict=True):
                 merged[group, :, first:last, group] = weights
-        self._add_weights_only(call.module, merged)
+        self._add_weights_only(call.module, merged, self._sides(call, sequences))
 
     def _empty_weights(self, groups: int, heads: int, queries: int, keys: int) -> Tensor:
         """Returns zeros for sequences that do not attend to each other: (groups, heads, queries, groups, keys)."""
@@ -275,8 +277,6 @@ class Recording:
         layers = with_unique_ids([one for one in self.layers if one[1] not in self.missing])
         if self.writer is None:
             layers = with_fp16_values(layers)
-        if patches := patches_of(self.names.modules):
-            layers = [with_patch_names(layer, patches) for layer in layers]
         return Trace(tuple(layers), tuple(self._missing_sentences()))
 
     def _missing_sentences(self) -> list[str]:
@@ -325,7 +325,10 @@ class Recording:
     def _inputs(self, call: Call, sequences: slice) -> Inputs:
         self.names.match_cache(call.module, call.key)
         query, key, value = (_merged_sequences(tensor[sequences]) for tensor in (call.query, call.key, call.value))
-        return self._make_inputs(call.module, query, key, value, call.added_keys)
+        return self._make_inputs(call.module, query, key, value, self._sides(call, sequences), call.added_keys)
+
+    def _sides(self, call: Call, sequences: slice) -> Sides:
+        return self.patches.sides(call.query[sequences], call.key[sequences])
 
     def _mechanism(self, call: Call, sequences: slice) -> tuple[Inputs, Mechanism, str]:
         """Returns what a call computes of which inputs, and sentences about keys that its mask fails to forbid."""
@@ -333,26 +336,30 @@ class Recording:
         return inputs, *self._builder.mechanism(call, sequences, inputs)
 
     def _make_inputs(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, added_keys: tuple[str, ...] = ()
+        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, sides: Sides, added_keys: tuple[str, ...]
     ) -> Inputs:
         queries, keys = self.names.axes(module, query.shape[1], key.shape[1] - len(added_keys))
-        keys = keys.with_added(added_keys)
+        axes = queries, keys.with_added(added_keys)
+        queries, keys = map(self.patches.with_patches, axes, sides)
         try:
             return Inputs(
                 *(query, key, value),
                 *(queries.tokens, keys.tokens),
                 *(queries.special, keys.special),
                 *(queries.ids, keys.ids),
+                *(queries.grid, keys.grid),
             )
         except ValueError as error:
             raise NotCaptured(str(error).rstrip(".")) from error
 
-    def _add_weights_only(self, module: nn.Module, weights: Tensor, added_keys: tuple[str, ...] = ()) -> None:
+    def _add_weights_only(
+        self, module: nn.Module, weights: Tensor, sides: Sides, added_keys: tuple[str, ...] = ()
+    ) -> None:
         """Adds a layer with finished weights, as queries of an identity matrix."""
         whole = weights.transpose(0, 1).flatten(3).flatten(1, 2)
         keys = whole.shape[-1]
         identity = self._identities.setdefault(keys, torch.eye(keys)[None])
-        inputs = self._make_inputs(module, whole, identity, identity, added_keys)
+        inputs = self._make_inputs(module, whole, identity, identity, sides, added_keys)
         kind = self._kind(module, inputs, len(added_keys), _has_causal_weights(inputs.query))
         mechanism = Mechanism(score=Dot(), normalizer=Identity())
         id, fidelity = self.names.layer_id(module), Fidelity.WEIGHTS_ONLY

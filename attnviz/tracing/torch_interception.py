@@ -37,6 +37,16 @@ class TorchInterception(TorchFunctionMode):
     def __init__(self, recording: Recording, heads: frozenset[int]) -> None:
         super().__init__()
         self.recording, self.heads = recording, heads
+        self._patches = recording.patches if recording.patches.is_needed else nullcontext()
+
+    def __enter__(self) -> "TorchInterception":
+        self._patches.__enter__()  # before, so that it sees what is done to record attention, too
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._patches.__exit__(*error)
 
     def __torch_function__(self, function: Callable, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

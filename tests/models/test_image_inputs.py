@@ -21,7 +21,7 @@ def test_patches_of_a_picture_are_named_by_row_and_column(loaded):
         assert layer.inputs.query_tokens == ("[CLS]", *(f"{row}·{column}" for row in range(4) for column in range(4)))
         assert layer.inputs.special_keys == (0,)
     pixels = given.encode().batch["pixel_values"]
-    torch.testing.assert_close(pixels[0], drawing(32) * 2 - 1)
+    torch.testing.assert_close(pixels[0], drawing(32, 32) * 2 - 1)
 
 
 def test_patches_in_windows_have_no_names_of_their_own(tmp_path):
@@ -77,11 +77,11 @@ def test_a_picture_stands_upright(loaded):
     assert (pixels[:, :16] < -0.9).all()
 
 
-def test_tokens_of_a_detector_that_stand_behind_the_patches_are_not_named_as_some(tmp_path):
+def test_tokens_of_a_detector_that_stand_behind_the_patches_have_names_of_their_own(tmp_path):
     config = hf.YolosConfig(image_size=[32, 32], patch_size=8, num_detection_tokens=5, **SMALL)
     hf.YolosModel(config).save_pretrained(tmp_path)
     (layer, *_) = inspect_folder(tmp_path).load().layers()
-    assert layer.inputs.query_tokens == tuple(map(str, range(1 + 16 + 5)))
+    assert layer.inputs.query_tokens[16:] == ("3·3", *(f"[DETECTION {i}]" for i in range(5)))
 
 
 def long_text():

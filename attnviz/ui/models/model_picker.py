@@ -115,7 +115,8 @@ def model_notes(model: Model, layers: Trace) -> list[str]:
         if len(missing) > MOST_MISSING
         else []
     )
-    return [*model.notes, *missing[:MOST_MISSING], *more]
+    image_note = model.image_inputs.note if model.image_inputs and "picture" in model.modality else ""
+    return [*model.notes, *filter(None, [image_note]), *missing[:MOST_MISSING], *more]
 
 
 def _model_facts(source: ModelSource, layers: Trace) -> str:
@@ -263,20 +264,21 @@ def _choose_input(name: str, facts: DeltaGenerator) -> ModelSource:
 def _choose_picture(model: Model, facts: DeltaGenerator) -> File | None:
     """Draws the upload, and the picture as the model sees it."""
     kinds = [kind.lower() for kind in FORMATS]
-    about = _("The largest square from its middle is what the model sees.")
+    inputs = model.image_inputs
+    about = _("It is resized and cropped as the model’s own image processor does.")
+    if inputs is None or inputs.processor.square:
+        about = _("The largest square from its middle is what the model sees.")
     uploaded = st.file_uploader(_("Picture"), kinds, key="picture", max_upload_size=picture_megabytes(), help=about)
     file = File(uploaded.name, uploaded.getvalue()) if uploaded else None
-    inputs = model.image_inputs
     if inputs is not None:
         try:
-            pixels = inputs.pixels(file.data if file else None)[0]
+            pixels = inputs.shown(file.data if file else None)
         except ValueError:  # which is shown where the model reads it
             return file
-        mean, spread = (torch.tensor(one[: len(pixels)])[:, None, None] for one in (inputs.mean, inputs.spread))
-        side = inputs.size // inputs.patch
+        *_channels, height, width = pixels.shape
         facts.image(
-            ((pixels * spread + mean).clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy(),
-            _("{side} × {side} patches, named row·column").format(side=side),
+            (pixels * 255).byte().permute(1, 2, 0).numpy(),
+            _("{width} × {height} pixels, as the model sees it").format(width=width, height=height),
             width=PICTURE_WIDTH,
         )
     return file
