@@ -124,8 +124,7 @@ def image_processor(settings: dict[str, Any], model_type: str) -> ImageProcessor
         raise ValueError(name)
 
     def setting(key: str) -> Any:
-        value = settings.get(key)
-        return getattr(defaults, key, None) if value is None else value
+        return settings[key] if key in settings else getattr(defaults, key, None)  # null is a step left out
 
     def is_done(step: str) -> bool:
         value = setting(f"do_{step}")

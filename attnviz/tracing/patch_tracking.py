@@ -178,22 +178,22 @@ class PatchTracking(TorchFunctionMode):
         result: Any,
     ) -> None:
         """Keeps the origins of the results of a function of tensors, some of which have origins."""
-        found = [known.get(operand) for operand in operands]
-        if all(one is None for one in found):
+        before = [known.get(operand) for operand in operands]
+        if all(one is None for one in before):
             return
         origins: Any = None
         if name in JOINING:
             dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
             origins = _joined(function, [_origins(known, operand) for operand in operands], dim)
         elif name in ELEMENTWISE:
-            origins = _merged([one for one in found if one is not None])
-        elif found[0] is not None and args and args[0] is operands[0]:
+            origins = _merged([one for one in before if one is not None])
+        elif before[0] is not None and args and args[0] is operands[0]:
             if name in CONVERTING:
-                origins = found[0]
+                origins = before[0]
             elif name in MIXING_FEATURES:
-                origins = _constant(found[0], -1)
+                origins = _constant(before[0], -1)
             elif not isinstance(args[-1], torch.dtype):  # as view may have it, which is reshape where strides differ
-                origins = (Tensor.reshape if name == "view" else function)(found[0], *args[1:], **kwargs)
+                origins = (Tensor.reshape if name == "view" else function)(before[0], *args[1:], **kwargs)
         for one, its in zip_longest(_tensors(result), _tensors(origins)):
             _keep(known, one, its)
 

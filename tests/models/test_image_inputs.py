@@ -54,7 +54,9 @@ def test_a_picture_is_cut_to_a_square_and_has_the_models_colors(loaded, copied):
     assert pixels.shape == (1, 3, 32, 32)
     np.testing.assert_allclose(pixels[0, :, 5, 5], [1, -1, -1], atol=1e-6)
     folder = copied("vit")
-    (folder / "preprocessor_config.json").write_text('{"image_mean": [0.1, 0.2, 0.3], "image_std": [0.5, 0.5, 2]}')
+    (folder / "preprocessor_config.json").write_text(
+        '{"size": 32, "image_mean": [0.1, 0.2, 0.3], "image_std": [0.5, 0.5, 2]}'
+    )
     pixels = inspect_folder(folder).load().encode(image=png((90, 50))).batch["pixel_values"]
     np.testing.assert_allclose(pixels[0, :, 5, 5], [1.8, -0.4, -0.15], atol=1e-6)
 

@@ -32,6 +32,10 @@ def deep(text: str) -> str:
     return text * 200_000
 
 
+def grid(rows: int, columns: int, positions: list[int]) -> dict[str, object]:
+    return {"rows": rows, "columns": columns, "positions": positions}
+
+
 CHANGES: dict[str, tuple[Change, str]] = {
     "another format": (lambda m, _: m.update(format="other"), "not that of a trace"),
     "a later version": (lambda m, _: m.update(version=2), "written by a later version of attnviz: its format is “2”"),
@@ -48,6 +52,12 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "too few tokens": (lambda m, _: m["axes"][0].update(tokens=["a"]), "must name 4 tokens"),
     "tokens that are none": (lambda m, _: m["axes"][0].update(tokens=[1, 2, 3, 4]), "tokens as a list"),
     "special tokens that are not there": (lambda m, _: m["axes"][0].update(special=[4]), "special tokens that are not"),
+    "a grid that is none": (lambda m, _: m["axes"][0].update(grid=[2, 2]), "without rows and columns"),
+    "a grid of too few patches": (lambda m, _: m["axes"][0].update(grid=grid(2, 2, [0, 1])), "needs 4 different pos"),
+    "a grid of one patch twice": (lambda m, _: m["axes"][0].update(grid=grid(1, 2, [1, 1])), "needs 2 different pos"),
+    "a grid of absurd size": (lambda m, _: m["axes"][0].update(grid=grid(10**30, 1, [0])), "different positions"),
+    "a grid of no numbers": (lambda m, _: m["axes"][0].update(grid=grid(True, 1, [0])), "without rows and columns"),
+    "a grid beyond the tokens": (lambda m, _: m["axes"][0].update(grid=grid(1, 1, [4])), "a patch at position 4"),
     "an axis that is not there": (lambda _, x: x.update(queries=1), "does not name the tokens"),
     "a mask that is none": (lambda _, x: x["mechanism"].update(mask="import os"), "At character 1: There is no mask"),
     "a mask of 10 MB": (lambda _, x: x["mechanism"].update(mask="causal|" * 1_500_000), "at most 80,000 characters"),

@@ -13,6 +13,7 @@ import attnviz
 from attnviz import Inputs, Layer, Mechanism, Trace, biases, masks, normalizers, scores
 from attnviz.layer import Fidelity, Kind, LayerId
 from attnviz.opaque_parts import CellTable, ModelBias, ModelMask
+from attnviz.patch_grid import PatchGrid
 from attnviz.trace import TraceWriter
 from attnviz.trace.mapped_inputs import MappedInputs
 from attnviz.trace.mechanism_parts import NotSaved
@@ -22,7 +23,8 @@ TOKENS = tuple("abcde")
 
 def vectors(width: int = 8) -> Inputs:
     query, key, value = (torch.randn(heads, 5, width) for heads in (4, 2, 2))
-    return Inputs(query, key, value, TOKENS, TOKENS, (0,), (0, 4), (5, 6, 7, 8, 9), ())
+    grid = PatchGrid(2, 2, (1, 2, 3, 4))
+    return Inputs(query, key, value, TOKENS, TOKENS, (0,), (0, 4), (5, 6, 7, 8, 9), (), key_grid=grid)
 
 
 def layer(mechanism: Mechanism = Mechanism(), inputs: Inputs | None = None) -> Layer:  # noqa: B008
@@ -54,10 +56,28 @@ def test_each_mechanism_is_read_as_it_was(mechanism: Mechanism, tmp_path: Path) 
     assert after.mechanism == mechanism
     for name in ("id", "kind", "fidelity", "locked_reason", "comparison"):
         assert getattr(after, name) == getattr(before, name)
-    for name in ("query_tokens", "key_tokens", "special_queries", "special_keys", "query_ids", "key_ids"):
+    for name in (
+        "query_tokens",
+        "key_tokens",
+        "special_queries",
+        "special_keys",
+        "query_ids",
+        "key_ids",
+        "query_grid",
+        "key_grid",
+    ):
         assert getattr(after.inputs, name) == getattr(before.inputs, name)
     for name in ("query", "key", "value"):
         assert torch.equal(getattr(after.inputs, name), getattr(before.inputs, name))
+
+
+def test_a_trace_that_was_written_without_grids_is_read(tmp_path: Path) -> None:
+    Trace((layer(),)).save(tmp_path)
+    manifest = json.loads((tmp_path / "trace.json").read_text())
+    for axis in manifest["axes"]:
+        del axis["grid"]
+    (tmp_path / "trace.json").write_text(json.dumps(manifest))
+    assert Trace.load(tmp_path)[0].inputs.grid is None
 
 
 def test_what_a_model_computes_by_itself_is_written_as_a_table(tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def test_patches_and_own_tokens_of_timm(options, size, grid, patch, own):
 def test_a_hybrid_has_the_grid_of_its_last_convolution():
     timm = import_timm()
     stem = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
+    stem.num_features = 8
     embed = partial(timm.layers.HybridEmbed, backbone=stem, feature_size=(16, 16))
     model = timm.models.vision_transformer.VisionTransformer(**TIMM | {"patch_size": 4}, embed_layer=embed).eval()
     assert capture(model, image(64, 64))[0].inputs.grid == PatchGrid(4, 4, tuple(range(1, 17)))
