@@ -70,20 +70,10 @@ def open_layer(folder: Path, described: dict[str, Any], axes: list[TokenAxis]) -
     queries, keys = (axes[side] for side in sides if side is not None)
     try:
         inputs = MappedInputs(
-            *(
-                query,
-                key,
-                value,
-                queries[0],
-                keys[0],
-                queries[1],
-                keys[1],
-                queries[2],
-                keys[2],
-                queries[3],
-                keys[3],
-                file,
-            )
+            *(query, key, value, queries[0], keys[0], queries[1], keys[1], queries[2], keys[2]),
+            query_grid=queries[3],
+            key_grid=keys[3],
+            file=file,
         )
         mechanism = parse_mechanism(described.get("mechanism"), tensors, (inputs.queries, inputs.keys, inputs.heads))
         return Layer(

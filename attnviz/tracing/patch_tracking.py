@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
@@ -92,6 +93,10 @@ class PatchTracking(TorchFunctionMode):
             _keep(self._columns, result, None)
         return result
 
+    def resumed(self) -> AbstractContextManager:
+        """Returns a context in which functions are followed, although they are not while attention is recorded."""
+        return torch._C._EnableTorchFunction() if self.is_needed else nullcontext()
+
     def sides(self, query: Tensor, key: Tensor) -> Sides:
         """Returns the origins of the tokens of queries and keys, (1, heads, tokens, width)."""
         return _along(self._rows.get(query), -2), _along(self._rows.get(key), -2)
@@ -112,10 +117,10 @@ class PatchTracking(TorchFunctionMode):
         if grid is None:
             return axis
         tokens, special = axis.tokens, axis.special
-        if tokens == tuple(map(str, range(len(tokens)))):
+        if all(tokens[position] == str(position) for position in grid.positions):
             own = self._own_tokens(origins)
             tokens = grid.named([own.get(i, token) for i, token in enumerate(tokens)])
-            special = tuple(own)
+            special = tuple(sorted({*special, *own}))
         elif len({tokens[position] for position in grid.positions}) == 1:
             tokens = grid.named(tokens)
         return AxisTokens(tokens, special, axis.ids, grid)
@@ -156,7 +161,8 @@ class PatchTracking(TorchFunctionMode):
 
     def _is_whole(self, origins: Tensor) -> bool:
         """Returns whether each row of origins is that of a whole image, patch by patch in reading order."""
-        rows, columns = self._grids[int(origins.flatten()[0].clamp(min=0) // FACTOR)]
+        first = int(origins.flatten()[0])
+        rows, columns = self._grids[first // FACTOR] if first > 0 else (0, 0)
         return origins.shape[-1] == rows * columns and bool((origins.diff() == 1).all())
 
     def _put(self, function: Callable, result: Tensor, target: Tensor, place: Any, values: Any) -> None:

@@ -182,7 +182,8 @@ class Recording:
     ) -> Tensor | None:
         """Records FlexAttention as `capture_computed` does, by its call for a sequence; weights, if it has none."""
         with self.recording_layer(module):
-            example = call(self.sequences(len(output)).start)
+            with self.patches.resumed():
+                example = call(self.sequences(len(output)).start)
             if example is not None:
                 return self.capture_computed(example, output, own_weights)
             self.capture_weights(module, own_weights())
@@ -194,7 +195,8 @@ class Recording:
         output, weights = multi_head_attention_forward(**arguments)
         with self.recording_layer(module):
             sequences = self.sequences(sequence_count(arguments))
-            own = MultiHeadCall.from_arguments(module, arguments, sequences)
+            with self.patches.resumed():
+                own = MultiHeadCall.from_arguments(module, arguments, sequences)
             if (changed := self._capture_multi_head(own)) is not None:
                 output = output.clone()
                 whole = output if output.ndim == 3 else output[:, None]
@@ -205,7 +207,8 @@ class Recording:
         """Records torch's multi-head attention of the example's sequences. Returns the output (sequences, queries,
         heads, width) of an intervention, or None."""
         with self.recording_layer(own.module):
-            call = own.call()
+            with self.patches.resumed():
+                call = own.call()
             if call.mask is not None and self._mask is not None and _equal(call.mask, self._mask):
                 call = replace(call, mask=self._mask)  # what was read in it is known
             self._mask = call.mask
@@ -237,7 +240,8 @@ class Recording:
     def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:
         """Records weights (sequences, heads, queries, keys) that the model has computed. Returns None: they stay."""
         with self.recording_layer(module):
-            weights = weights[self.sequences(len(weights))]
+            with self.patches.resumed():
+                weights = weights[self.sequences(len(weights))]
             self._add_weights(module, weights, self.patches.sides_of_weights(weights))
         return None
 
@@ -328,7 +332,8 @@ class Recording:
         return self._make_inputs(call.module, query, key, value, self._sides(call, sequences), call.added_keys)
 
     def _sides(self, call: Call, sequences: slice) -> Sides:
-        return self.patches.sides(call.query[sequences], call.key[sequences])
+        with self.patches.resumed():
+            return self.patches.sides(call.query[sequences], call.key[sequences])
 
     def _mechanism(self, call: Call, sequences: slice) -> tuple[Inputs, Mechanism, str]:
         """Returns what a call computes of which inputs, and sentences about keys that its mask fails to forbid."""

@@ -75,7 +75,8 @@ class TorchInterception(TorchFunctionMode):
             else:
                 output = result
             heads, examples = _head_counts_of(module) or self.heads, self.recording.example_counts
-            query, key, value, output, mask = with_head_axes(arguments, output, heads, examples, shapes)
+            with self.recording.patches.resumed():
+                query, key, value, output, mask = with_head_axes(arguments, output, heads, examples, shapes)
             rule = Causal() if arguments.get("is_causal") else None
             call = Call(module, query, key, value, mask, {"scaling": arguments.get("scale")}, rule)
             changed = self.recording.capture_computed(call, output.transpose(1, 2))
@@ -107,7 +108,8 @@ class TorchInterception(TorchFunctionMode):
             if weights.ndim == 3:
                 examples = next(iter(self.recording.example_counts), 1)
                 matching = [count for count in sorted(heads) if len(weights) % (count * examples) == 0]
-                weights = weights.unflatten(0, (-1, matching[0])) if len(matching) == 1 else weights[None]
+                with self.recording.patches.resumed():
+                    weights = weights.unflatten(0, (-1, matching[0])) if len(matching) == 1 else weights[None]
             if weights.ndim != 4 or weights.shape[1] not in heads or not lengths.issuperset(weights.shape[2:]):
                 raise NotCaptured(f"its weights have the shape {shape}, not one number for each head, query and key")
             changed = self.recording.capture_weights(module, weights)

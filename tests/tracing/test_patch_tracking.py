@@ -245,6 +245,26 @@ def test_what_is_written_over_a_patch_is_a_patch_no_longer(written):
     assert capture(Mixer(change), image())[0].inputs.grid is None
 
 
+def test_a_key_that_is_added_stands_beside_the_patches():
+    model = Mixer(lambda tokens: tokens)
+    model.attention = nn.MultiheadAttention(8, 2, batch_first=True, add_bias_kv=True)
+    inputs = capture(model, image())[0].inputs
+    assert inputs.key_grid == inputs.query_grid == PatchGrid(4, 4, tuple(range(16)))
+    assert (inputs.key_tokens[-2:], inputs.special_keys) == (("3·3", "[bias]"), (16,))
+
+
+def test_a_convolution_of_the_models_own_tokens_is_no_image():
+    class Learned(Mixer):
+        def __init__(self):
+            super().__init__(lambda tokens: tokens)
+            self.image_tokens = nn.Parameter(torch.randn(1, 3, 32, 32))
+
+        def forward(self, pixels):
+            return super().forward(self.image_tokens)
+
+    assert capture(Learned(), image())[0].inputs.grid is None
+
+
 def test_two_images_in_one_forward_have_their_own_grids():
     class Pair(nn.Module):
         def __init__(self):
