@@ -14,8 +14,9 @@ to tight:
     q, k, h, n_q, n_k      the positions of query, key and head, and how many queries and keys there are
     causal, band(2), …     every mask of the catalogue, with its parameters in order or by name
 
-A mask_mod of FlexAttention that is one expression of comparisons is read, too: `lambda b, h, q, kv: q >= kv`, or
-`def causal(b, h, q_idx, kv_idx): return q_idx >= kv_idx`. In it & and | bind as in Python.
+A mask_mod of FlexAttention that is made of comparisons is read, too: `lambda b, h, q, kv: q >= kv`, or
+`def causal(b, h, q_idx, kv_idx): return q_idx >= kv_idx`, with local names, comments and annotations. In it & and |
+bind as in Python.
 
 `str(mask)` writes what `parse` reads.
 """
@@ -23,7 +24,7 @@ A mask_mod of FlexAttention that is one expression of comparisons is read, too: 
 import difflib
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import MISSING, Field, fields
 from functools import cache
 from types import NoneType, UnionType
@@ -32,8 +33,10 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get
 from attnviz.masks.catalogue import MASKS
 from attnviz.masks.comparisons import COMPARISONS
 from attnviz.masks.grid import Bits, Grid
+from attnviz.masks.lexer import MaskError, Token, tokens
 from attnviz.masks.mask import PRECEDENCE as MASK_PRECEDENCE
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, Or, Shifted, choice_word, snake_case
+from attnviz.masks.mask_mod import MaskMod, read_mask_mod
 from attnviz.masks.synonyms import how_to_write
 from attnviz.masks.terms import ATOM, POSITION_BOUNDS, Arithmetic, Bounds, Function, Number, Term, Variable
 from attnviz.masks.terms import PRECEDENCE as TERM_PRECEDENCE
@@ -68,38 +71,10 @@ HINTS = {
     "^": "For “one but not both”, write a & ~b | b & ~a.",
     "{": "Lists stand in [ and ].",
 }
-TOKEN = re.compile(
-    r"\s+|(?P<number>[0-9][\w.]*)|(?P<name>[^\W0-9]\w*)"
-    r"|(?P<sign>//|<=|>=|==|!=|\*\*|<<|>>|<>|&&|\|\||:=|[-+*%<>&|~=(),\[\]≤≥≠¬∧∨−])|(?P<other>\S)"
-)
-# The head of a mask_mod: its parameters, up to where its expression begins.
-FUNCTION_HEAD = re.compile(r"\s*(?:(?:\w+\s*=\s*)?lambda\b([^:]*):|def\s+\w+\s*\(([^()]*)\)\s*:\s*return\b)")
-FUNCTION_FORMS = "“lambda b, h, q, kv: q >= kv” or “def causal(b, h, q, kv): return q >= kv”"
-
-
-class MaskError(ValueError):
-    """A text that is no mask: where, what was expected, and what to do.
-
-    `position` is the index of the wrong word in the text, `sentence` what is wrong, and `pointer` the line with a caret
-    below.
-    """
-
-    def __init__(self, text: str, position: int, sentence: str) -> None:
-        super().__init__(text, position, sentence)
-        self.text, self.position, self.sentence = text, position, sentence
-
-    def __str__(self) -> str:
-        place = f"At character {self.position + 1}" if self.position < len(self.text) else "At the end"
-        return f"{place}: {self.sentence}"
-
-    @property
-    def pointer(self) -> str:
-        """The line of the text that is meant, or 72 characters of it, with ^ below the place."""
-        start = self.text.rfind("\n", 0, self.position) + 1
-        first = max(start, self.position - 60)
-        line = self.text[first : first + 72].split("\n", 1)[0]
-        printable = "".join(c if c.isprintable() else " " for c in line)
-        return f"{printable}\n{' ' * (self.position - first)}^"
+PYTHON_HINTS = {
+    ".": "Methods are not read. Write abs(x), min(x, y) or max(x, y) as functions.",
+    "if": "Join conditions with &, | and ~, as in (h < 2) & (q >= kv) | (h >= 2).",
+}
 
 
 def parse(text: str) -> Mask:
@@ -115,7 +90,7 @@ def parse(text: str) -> Mask:
         >>> parse("causal & q < ")
         Traceback (most recent call last):
         ...
-        attnviz.masks.language.MaskError: At the end: The text ends where a mask, such as causal, or a number, ...
+        attnviz.masks.lexer.MaskError: At the end: The text ends where a mask, such as causal, or a number, ...
     """
     if len(text) > LONGEST:
         raise MaskError(text, LONGEST, f"A mask has at most {LONGEST:,} characters; this text has {len(text):,}.")
@@ -128,12 +103,6 @@ def names() -> dict[str, type[Mask]]:
     return {snake_case(kind): kind for kind in (*MASKS, Grid, Shifted)}
 
 
-class _Token(NamedTuple):
-    kind: str  # number · name · sign · other · end
-    word: str
-    start: int
-
-
 class _Parsed(NamedTuple):
     """A parsed part of the text."""
 
@@ -143,38 +112,57 @@ class _Parsed(NamedTuple):
     is_enclosed: bool = False  # whether it stands in parentheses
 
 
+class _Value(NamedTuple):
+    """What a name stands for, how many parts it has, and how many numbers in tables."""
+
+    piece: _Parsed
+    parts: int
+    numbers: int
+
+
 class _Parser:
     """Parses from left to right, by precedence climbing."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.names = {name: name for name in POSITIONS}  # and what they stand for
-        self.head = FUNCTION_HEAD.match(text)
-        self.tokens = _tokens(text, self.head.end() if self.head else 0)
-        self.token = next(self.tokens)
-        self.later = next(self.tokens, self.token)
+        self.positions = {name: name for name in POSITIONS}  # and what they stand for
+        self.values: dict[str, _Value] = {}  # of the names that a mask_mod assigns
+        self.mask_mod = read_mask_mod(text)
         self.depth = self.count = self.numbers = 0
 
     def whole(self) -> Mask:
-        if self.head:
-            self.read_parameters(self.head)
-        elif self.token.word in ("lambda", "def"):
-            self.refuse(f"A function is read if it is one expression of four positions, such as {FUNCTION_FORMS}.")
+        if self.mask_mod:
+            return self.result(self.mask_mod)
+        return self.mask(self.read(tokens(self.text)))
+
+    def result(self, mask_mod: MaskMod) -> Mask:
+        """Parses what a mask_mod returns; its parameters mean b, h, q and k, whatever their names."""
+        for name, words in mask_mod.constants:
+            self.assign(name, words)
+        self.positions |= dict(zip(mask_mod.parameters, "bhqk", strict=True))
+        for name in mask_mod.parameters:
+            self.values.pop(name, None)
+        for name, words in mask_mod.names:
+            self.assign(name, words)
+        return self.mask(self.read(iter(mask_mod.result)))
+
+    def assign(self, name: str, words: Iterable[Token]) -> None:
+        before = self.count, self.numbers
+        self.count = self.numbers = 0
+        self.values[name] = _Value(self.read(iter(words)), self.count, self.numbers)
+        self.count, self.numbers = before
+
+    def read(self, words: Iterator[Token]) -> _Parsed:
+        """Parses an expression that takes all of these words."""
+        self.tokens = words
+        self.token = next(self.tokens)
+        self.later = next(self.tokens, self.token)
         if self.token.kind == "end":
             self.refuse("There is nothing here yet. Write a mask, such as causal or q - k < 4.")
         piece = self.expression()
         if self.token.kind != "end":
             self.unexpected("an operator, such as & or |, or the end")
-        return self.mask(piece)
-
-    def read_parameters(self, head: re.Match[str]) -> None:
-        """Gives the four parameters of a mask_mod, whatever their names, the meaning of b, h, q and k."""
-        group = 1 if head[1] is not None else 2
-        parameters = [name.strip() for name in head[group].split(",")]
-        if len(set(parameters)) != 4 or len(parameters) != 4 or not all(name.isidentifier() for name in parameters):
-            sentence = f"A mask_mod has four parameters, for batch, head, query and key, as in {FUNCTION_FORMS}."
-            raise MaskError(self.text, head.start(group), sentence)
-        self.names |= dict(zip(parameters, "bhqk", strict=True))
+        return piece
 
     def expression(self, binding: int = 1) -> _Parsed:
         """Parses up to an operator that binds less tightly than `binding`."""
@@ -191,9 +179,8 @@ class _Parser:
         token = self.token
         if self.sign() == "~":
             self.advance()
-            opening = self.token.word
             piece = self.expression(NOT)
-            if self.head and opening != "(" and isinstance(piece.expression, Compare):
+            if self.mask_mod and isinstance(piece.expression, Compare) and not piece.is_enclosed:
                 self.refuse("In Python, ~ binds more tightly than a comparison. Write ~( … ).", token)
             return self.part(Not(self.mask(piece, "~")), token.start, piece)
         if self.sign() == "-":
@@ -230,14 +217,14 @@ class _Parser:
         token = self.advance()
         right = self.expression(PRECEDENCE[sign] + 1)
         if sign in ("&", "|"):
-            if self.head:
+            if self.mask_mod:
                 self.check_enclosed(token, left, right)
             kind = And if sign == "&" else Or
             return self.part(kind(self.mask(left, sign), self.mask(right, sign)), left.start, left, right)
         piece = self.computed(Arithmetic(sign, self.term(left, sign), self.term(right, sign)), token, left, right)
         return piece._replace(start=left.start)
 
-    def check_enclosed(self, sign: _Token, *pieces: _Parsed) -> None:
+    def check_enclosed(self, sign: Token, *pieces: _Parsed) -> None:
         """Raises MaskError for a comparison beside & or | that Python would read otherwise than this language."""
         for piece in pieces:
             if isinstance(piece.expression, Compare) and not piece.is_enclosed:
@@ -245,9 +232,13 @@ class _Parser:
                 raise MaskError(self.text, piece.start, sentence)
 
     def name(self) -> _Parsed:
-        """Parses a position, a function or a mask of the catalogue."""
+        """Parses a name that was assigned, a position, a function or a mask of the catalogue."""
         token = self.advance()
-        if position := self.names.get(token.word):
+        if value := self.values.get(token.word):
+            self.spend(value.parts, token.start)
+            self.spend_numbers(value.numbers, token)
+            return value.piece._replace(start=token.start, is_enclosed=True)
+        if position := self.positions.get(token.word):
             if position == "b":
                 self.refuse(f"{token.word} is the position in the batch. A mask here is the same in all of it.", token)
             if self.token.word == "(":
@@ -256,11 +247,22 @@ class _Parser:
         if token.word in FUNCTIONS:
             return self.function(token)
         if token.word not in names():
-            known = [*names(), *self.names, *FUNCTIONS]
+            if self.mask_mod:
+                self.check_value(token)
+            known = [*names(), *self.positions, *self.values, *FUNCTIONS]
             self.unknown(token, f"There is no mask called “{_shortened(token.word)}”", known)
         return self.catalogue(token)
 
-    def function(self, token: _Token) -> _Parsed:
+    def check_value(self, token: Token) -> None:
+        """Raises MaskError for a name in a mask_mod that stands for a number or a table of the program around it."""
+        word = _shortened(token.word)
+        if self.token.word == "[":
+            self.refuse(f"Tables such as {word} are not read. Write a mask, such as documents([3, 4]).", token)
+        if self.token.word not in (".", "("):
+            self.plain(token)
+            self.refuse(f"“{word}” has no value here. Write its number, or {word} = 4 above the function.", token)
+
+    def function(self, token: Token) -> _Parsed:
         """abs(x), min(x, y, …) or max(x, y, …)."""
         name, opening = FUNCTIONS[token.word], self.token
         example = "abs(q - k)" if name == "abs" else f"{name}(q, k)"
@@ -281,7 +283,7 @@ class _Parser:
             first = self.computed(Function(name, both), token, first, piece)
         return first
 
-    def catalogue(self, token: _Token) -> _Parsed:
+    def catalogue(self, token: Token) -> _Parsed:
         """Parses a mask of the catalogue, with its parameters."""
         parameters, opening = _settable_fields(token.word), self.token
         values: dict[str, Any] = {}
@@ -302,17 +304,12 @@ class _Parser:
             mask = names()[token.word](**values)
         except ValueError as error:
             self.refuse(_shortened(str(error), 400), token)
-        self.numbers += mask.table_size()
-        if self.numbers > MOST_NUMBERS:
-            self.refuse(
-                f"The lists make tables of {self.numbers:,} numbers; at most {MOST_NUMBERS:,} are possible. Write "
-                "smaller numbers, or fewer such masks.", token,
-            )  # fmt: skip
+        self.spend_numbers(mask.table_size(), token)
         if inside:
             self.check(mask, token)
         return self.part(mask, token.start, *inside)
 
-    def parameter(self, mask: _Token, parameters: Collection[str], values: Collection[str]) -> str:
+    def parameter(self, mask: Token, parameters: Collection[str], values: Collection[str]) -> str:
         """Returns the parameter that comes next: the one that is named, or the next in order."""
         takes = _signature(mask.word)
         token = self.token
@@ -331,7 +328,7 @@ class _Parser:
             self.refuse(f"What follows a parameter with a name needs its name too. {takes}.")
         return list(parameters)[len(values)]
 
-    def superfluous(self, mask: _Token) -> NoReturn:
+    def superfluous(self, mask: Token) -> NoReturn:
         """Raises MaskError for a value after the last parameter of a mask."""
         before = self.text[mask.start : self.token.start].rstrip().removesuffix(",").rstrip()
         inside = before.partition("(")[2].strip()
@@ -437,9 +434,7 @@ class _Parser:
         """Returns a mask or term made of parsed parts. Raises MaskError for too many parts, or too deeply nested
         ones."""
         height = max((part.height for part in parts), default=0) + levels
-        self.count += 1
-        if self.count > MOST:
-            raise MaskError(self.text, start, f"This mask has more than {MOST} parts. Write it shorter, or as a grid.")
+        self.spend(1, start)
         if height > DEEPEST:
             sentence = (
                 f"This combines more than {DEEPEST} parts one after the other. Put some in parentheses, in pairs."
@@ -447,7 +442,20 @@ class _Parser:
             raise MaskError(self.text, start, sentence)
         return _Parsed(expression, start, height)
 
-    def computed(self, term: Term, token: _Token, *parts: _Parsed) -> _Parsed:
+    def spend(self, count: int, start: int) -> None:
+        self.count += count
+        if self.count > MOST:
+            raise MaskError(self.text, start, f"This mask has more than {MOST} parts. Write it shorter, or as a grid.")
+
+    def spend_numbers(self, count: int, token: Token) -> None:
+        self.numbers += count
+        if self.numbers > MOST_NUMBERS:
+            self.refuse(
+                f"The lists make tables of {self.numbers:,} numbers; at most {MOST_NUMBERS:,} are possible. Write "
+                "smaller numbers, or fewer such masks.", token,
+            )  # fmt: skip
+
+    def computed(self, term: Term, token: Token, *parts: _Parsed) -> _Parsed:
         """Returns a term made of parsed parts. Raises MaskError if it cannot be computed at all positions."""
         piece = self.part(term, token.start, *parts)
         try:
@@ -456,7 +464,7 @@ class _Parser:
             self.refuse(str(error), token)
         return piece
 
-    def check(self, mask: Mask, token: _Token) -> None:
+    def check(self, mask: Mask, token: Token) -> None:
         """Raises MaskError if a mask inside another cannot be computed everywhere, because the outer one shifts
         positions."""
         todo: list[tuple[Mask, int, Bounds, Bounds]] = [(mask, 0, POSITION_BOUNDS["q"], POSITION_BOUNDS["k"])]
@@ -484,45 +492,48 @@ class _Parser:
     def sign(self) -> str:
         """Returns the next operator in its normal form; empty if there is none."""
         if self.token.kind == "name":
-            if self.head and self.token.word in WORDS:
+            if self.mask_mod and self.token.word in WORDS:
                 sign = WORDS[self.token.word]
                 example = "~(q < k)" if sign == "~" else f"(q >= kv) {sign} (q - kv < 4)"
                 self.refuse(f"In a mask_mod, “{self.token.word}” fails on tensors. Write {sign}, as in {example}.")
             return WORDS.get(self.token.word, "")
         return UNICODE.get(self.token.word, self.token.word) if self.token.kind == "sign" else ""
 
-    def advance(self) -> _Token:
+    def advance(self) -> Token:
         token = self.token
         self.token, self.later = self.later, next(self.tokens, self.later)
         return token
 
-    def close(self, mark: str, opening: _Token) -> None:
+    def close(self, mark: str, opening: Token) -> None:
         if self.token.word != mark:
             self.unexpected(f"“{mark}” for the “{opening.word}” at character {opening.start + 1}")
         self.advance()
 
-    def refuse(self, sentence: str, token: _Token | None = None) -> NoReturn:
+    def refuse(self, sentence: str, token: Token | None = None) -> NoReturn:
         raise MaskError(self.text, (token or self.token).start, sentence) from None
 
     def unexpected(self, expected: str) -> NoReturn:
         """Raises MaskError for the next word, with what was expected instead."""
         token = self.token
         if token.kind == "end":
-            self.refuse(f"The text ends where {expected} is expected.")
+            ended = "text" if token.start == len(self.text) else "line"
+            self.refuse(f"The {ended} ends where {expected} is expected.")
+        if self.mask_mod and token.word in PYTHON_HINTS:
+            self.refuse(f"Here stands “{token.word}”. {PYTHON_HINTS[token.word]}")
         if token.word in HINTS:
             self.refuse(f"The language has no “{token.word}” here. {HINTS[token.word]}")
         if token.word not in UNICODE:
             self.plain(token)
         self.refuse(f"Here stands “{_shortened(token.word)}” where {expected} is expected.")
 
-    def unknown(self, token: _Token, sentence: str, known: Collection[str]) -> NoReturn:
+    def unknown(self, token: Token, sentence: str, known: Collection[str]) -> NoReturn:
         self.plain(token)
         if mend := how_to_write(token.word[:40]):
             self.refuse(f"{sentence}. {mend}", token)
         close = difflib.get_close_matches(token.word[:40].lower(), known, 1)
         self.refuse(f"{sentence}{f'; did you mean {close[0]}?' if close else '.'}", token)
 
-    def plain(self, token: _Token) -> None:
+    def plain(self, token: Token) -> None:
         """Raises MaskError for invisible characters and for characters that look like those of the language."""
         for place, character in enumerate(token.word, token.start):
             if not (character.isascii() and character.isprintable()):
@@ -530,13 +541,6 @@ class _Parser:
                 name = unicodedata.name(character, f"U+{ord(character):04X}").lower()
                 mend = "Write letters without accents, or delete it."
                 raise MaskError(self.text, place, f"{subject} {name}, which the language does not have. {mend}")
-
-
-def _tokens(text: str, start: int) -> Iterator[_Token]:
-    for match in TOKEN.finditer(text, start):
-        if kind := match.lastgroup:
-            yield _Token(kind, match[kind], match.start())
-    yield _Token("end", "", len(text))
 
 
 @cache

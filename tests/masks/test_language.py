@@ -86,15 +86,28 @@ FUNCTIONS = [
     "lambda b, h, q, k: (q // 2 == k // 2) | ((q - k) % 2 * (h + 1) * -1 <= -2 * q)",
     "lambda b, h, n_q, n_k: ~((n_q + 1) % 3 < n_k)",
     "def mask_mod(b, h, q_idx, kv_idx):\n    return (q_idx >= kv_idx) | (h == 1)\n",
+    'def f(b, h, q, kv):\n    """Causal: "never" after q; # (no comment)."""\n    return q >= kv\n',
+    "def f(b, h, q, kv):\n    r'''A \\d\n    \\''' = 3\n    '''\n    'more'; return q >= kv",
+    "# A window (of 4\ndef f(b, h, q, kv):  # b: batch\n    # lambda\n\n    return q - kv < 4  # and 'no more\n# end",
+    "def f(b: int, h: 'Tensor', q: dict[str, int], kv: int | None,) -> dict[str, 'x: y']: return q >= kv",
+    "def f(\n    b,\n    h,  # head\n    q,\n    kv,\n) -> bool:\n    return (\n        q\n        >= kv\n    )",
+    "def f(b, h, q, kv):\n    near = q - kv < 4\n    return near & (q >= kv)",
+    "def f(b, h, q, kv):\n    d: int = q - kv\n    near: bool = d < 3; d = -d\n    return ~near | (d == -1)",
+    "def f(b, h, q, kv):\n\tcausal = q >= kv\n\tband = causal & \\\n\t\t(kv > 1)\n\treturn ~causal | band",
+    "def f(b, h, q, kv):\n    q = q - 2\n    return q >= kv",
+    "WINDOW = 3\nh = 2\n\ndef f(b, h, q, kv):\n    return (q - kv < WINDOW) | (h == 1)",
+    "def f(b, h, q, kv, window: int = 3, h0=1): return (q - kv < window) | (h == h0)",
+    "width: int = 2\nf = lambda b, h, q, kv: (q - kv <\n    width)  # (\n",
+    "def f(b, h, q, kv):\r\n    a = q - kv\r\n    return (a > -2) & (a < 3)\r\n",
 ]
 
 
 @pytest.mark.parametrize("text", FUNCTIONS)
 @pytest.mark.parametrize("head", [0, 1])
 def test_a_function_of_comparisons_is_read_as_python_means_it(text, head):
-    names = {}
-    exec(text if text.startswith(("def", "causal")) else f"f = {text}", names)
-    (function,) = (value for name, value in names.items() if name != "__builtins__")
+    names = {"Tensor": torch.Tensor}
+    exec(f"f = {text}" if text.startswith("lambda") else text, names)
+    *_, function = names.values()
     theirs = create_mask(function, 1, 2, QUERIES, KEYS, device="cpu")[0, head]
     assert torch.equal(cells(parse(text), head=head), theirs)
     assert parse(str(parse(text))) == parse(text)
@@ -599,9 +612,30 @@ REFUSED = [
     (
         "lambda",
         0,
-        "A function is read if it is one expression of four positions, such as “lambda b, h, q, kv: q >= kv”",
+        "A function is read if it returns a condition of four positions, such as “lambda b, h, q, kv: q >= kv”",
     ),
-    ("def f(b, h, q, k):\n x = 3\n return q >= k", 0, "A function is read if it is one expression"),
+    ("def f(b, h, q, k)\n return q >= k", 0, "A function is read if it returns a condition"),
+    ("def f(b, h, q, k) - 3: return q >= k", 18, "A function is read if it returns a condition"),
+    ("def f(b, h, q, k=4): return q >= k", 6, "A mask_mod has four parameters"),
+    ("def outer(w):\n def f(b, h, q, k): return q >= k\n return f", 10, "A mask_mod has four parameters"),
+    ("import torch\ndef f(b, h, q, k): return q >= k", 0, "Paste the function alone, with the numbers that it uses"),
+    ("@jit\ndef f(b, h, q, k): return q >= k", 0, "Here stands “@” before the function."),
+    ('def f(b, h, q, k):\n """Open\n return q >= k', 20, 'Here stands “"” where a name with its value'),
+    ("def f(b, h, q, k):\n near = q >= k", 33, "The function ends without a result. Write return and a condition."),
+    ("def f(b, h, q, k):\n near = q >= k\n return", 41, "There is nothing here yet."),
+    ("def f(b, h, q, k):\n near =\n return q >= k", 26, "There is nothing here yet."),
+    ("def f(b, h, q, k):\n near = q >=\n return q >= k", 31, "The line ends where a mask"),
+    ("def f(b, h, q, k):\n near = q >= k\n near &= k > 2\n return near", 40, "Write near = near & ( … )."),
+    ("def f(b, h, q, k):\n x, y = q, k\n return x >= y", 20, "Here stands “x” where a name with its value"),
+    ("def f(b, h, q, k):\n near = q >= k\n return near < 3", 42, "is a condition, but < compares numbers"),
+    ("def f(b, h, q, k):\n near = q >= k\n return near(3)", 46, "Here stands “(” where an operator"),
+    ("def f(b, h, q, k):\n if h < 2:\n  return q >= k\n return k < 2", 20, "“if” is not read. Join conditions with &"),
+    ("def f(b, h, q, k):\n return q >= k\n\nm = create(f)", 35, "The function ends before this line."),
+    ("def f(b, h, q, k):\n return q - k < WINDOW", 35, "Write its number, or WINDOW = 4 above the function."),
+    ("def f(b, h, q, k):\n return ids[q] == ids[k]", 27, "Tables such as ids are not read. Write a mask, such as"),
+    ("lambda b, h, q, k: (q - k).abs() < 3", 26, "Here stands “.”. Methods are not read. Write abs(x)"),
+    ("lambda b, h, q, k: ~(q - 1) < k", 19, "In Python, ~ binds more tightly than a comparison."),
+    ("def f(b, h, q, k):\n x = q\n" + " x = x + x\n" * 40 + " return x < k", 112, "has more than 500 parts"),
     ("lambda b, h, q: q >= k", 6, "A mask_mod has four parameters, for batch, head, query and key"),
     ("lambda b, h, q, q: q >= k", 6, "A mask_mod has four parameters"),
     ("lambda b, h, q, *k: q >= k", 6, "A mask_mod has four parameters"),
