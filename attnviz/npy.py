@@ -38,13 +38,14 @@ def read_npy(
     file = io.BytesIO(data)
     try:
         shape, fortran_order, dtype = HEADER_READERS[np.lib.format.read_magic(file)](file)
+        if not all(type(size) is int for size in shape):  # numpy reads True as well
+            raise TypeError
     except DAMAGED as error:
         raise ValueError(
             _("The header of {name} cannot be read: it was damaged or cut off. Save it again with numpy.save.").format(
                 name=name
             )
         ) from error
-    shape = tuple(int(n) for n in shape)  # the header may say True for 1
     check(dtype, shape)
     count, start = math.prod(shape), file.tell()
     if any(n < 0 for n in shape) or not dtype.itemsize or count * dtype.itemsize > len(data) - start:

@@ -18,7 +18,8 @@ from attnviz.scores import SCORES, Score
 CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*SCORES, *BIASES, Distances, *NORMALIZERS, Identity)}
 TABLE = "table"  # a mask or bias of a model as numbers
 MOST_CELLS = 64 << 20  # of a mask that has no text
-LARGEST_NUMBER = 1 << 20  # of a parameter that is a whole number
+LARGEST_NUMBER = 1 << 20  # of a parameter
+SMALLEST_NUMBER = 1e-12  # of a parameter that is not 0: scores divided by less are no numbers of float32 any more
 Tensors = dict[str, Tensor]
 Sizes = tuple[int, int, int]  # the numbers of queries, keys and heads
 
@@ -96,8 +97,10 @@ def _parse_value(name: str, value: object, tensors: Tensors) -> Any:
     is_number = isinstance(value, int | float) and math.isfinite(value)
     if not (value is None or isinstance(value, str) or is_number):
         raise ValueError(f"{name} must be a number, a word or a tensor.")
-    if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
-        raise ValueError(f"{name} is {quoted(value)}; at most {LARGEST_NUMBER:,} is possible.")
+    if isinstance(value, int | float) and value and not SMALLEST_NUMBER <= abs(value) <= LARGEST_NUMBER:
+        raise ValueError(
+            f"{name} is {value:.4g}; 0 or a size from {SMALLEST_NUMBER} to at most {LARGEST_NUMBER:,} is possible."
+        )
     return value
 
 

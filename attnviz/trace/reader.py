@@ -1,8 +1,11 @@
 """The reader of a trace in a folder, which is not trusted."""
 
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,8 +111,10 @@ def _axis(described: dict[str, Any]) -> TokenAxis:
 def _with_unique_ids(layers: list[Layer]) -> list[Layer]:
     """Returns layers with unique ids: those that an unfinished capture has not told apart are numbered."""
     result: dict[LayerId, Layer] = {}
+    occurrences: defaultdict[LayerId, Iterator[int]] = defaultdict(lambda: count(1))  # that may still be free
     for layer in layers:
-        ids = (layer.id, *(replace(layer.id, occurrence=number) for number in range(1, len(layers) + 1)))
-        free = next(one for one in ids if one not in result)
+        free = layer.id
+        while free in result:
+            free = replace(free, occurrence=next(occurrences[replace(free, occurrence=None)]))
         result[free] = replace(layer, id=free)
     return [*result.values()]

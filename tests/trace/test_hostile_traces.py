@@ -1,5 +1,6 @@
 """Folders that lie: each is refused in a sentence, or opened as far as it can be."""
 
+import dataclasses
 import json
 import os
 import resource
@@ -9,13 +10,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from attnviz import Inputs, Layer, Mechanism, Trace, masks
 from attnviz.layer import Kind, LayerId
-from attnviz.trace import TraceWriter
+from attnviz.trace import TraceWriter, reader
 
 FILE = "layer-0000.safetensors"
 Change = Callable[[dict[str, Any], dict[str, Any]], object]  # of the manifest and of its layer
@@ -75,6 +77,25 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "a huge parameter": (
         lambda _, x: x["mechanism"].update(score={"name": "Additive", "hidden": 10**12}), "at most 1,048,576",
     ),
+    "a temperature near 0": (
+        lambda _, x: x["mechanism"].update(normalizer={"name": "Softmax", "temperature": 5e-324}),
+        "temperature of Softmax is 4.941e-324; 0 or a size from 1e-12 to at most 1,048,576 is possible.",
+    ),
+    "a temperature near 0 that divides to infinity": (
+        lambda _, x: x["mechanism"].update(normalizer={"name": "Softmax", "temperature": 1e-46}), "is 1e-46; 0 or a",
+    ),
+    "a scale beyond float32": (
+        lambda _, x: x["mechanism"].update(score={"name": "ScaledDot", "scale": -1e300}), "scale of ScaledDot is -1e",
+    ),
+    "a cosine over nothing": (
+        lambda _, x: x["mechanism"].update(score={"name": "Cosine", "tau": 1e-60}), "tau of Cosine is 1e-60; 0 or a",
+    ),
+    "a cap near 0": (
+        lambda _, x: x["mechanism"].update(biases=[{"name": "SoftCap", "cap": 1e-50}]), "cap of SoftCap is 1e-50; 0 or",
+    ),
+    "a logit beyond float32": (
+        lambda _, x: x["mechanism"].update(normalizer={"name": "Sink", "logit": 1e39}), "logit of Sink is 1e",
+    ),
     "a tensor from nowhere": (
         lambda _, x: x["mechanism"].update(normalizer={"name": "Sink", "logit": {"tensor": "x"}}), "not in the layer's",
     ),
@@ -99,6 +120,22 @@ def test_a_manifest_that_lies_is_refused(change: Change, sentence: str, folder: 
         Trace.load(folder)
     assert len(str(refused.value)) < 600
     assert time.process_time() - started < 20
+
+
+@pytest.mark.parametrize("occurrences", [[None] * 1_000, [*range(500), *range(500)], [None, *range(1, 500)] * 2])
+def test_layers_of_one_name_are_told_apart_in_linear_time(
+    occurrences: list[int | None], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = json.loads((folder / "trace.json").read_text())
+    [layer] = manifest["layers"]
+    manifest["layers"] = [layer | {"id": layer["id"] | {"occurrence": number}} for number in occurrences]
+    (folder / "trace.json").write_text(json.dumps(manifest))
+    copies = Mock(wraps=dataclasses.replace)
+    monkeypatch.setattr(reader, "replace", copies)
+    trace = Trace.load(folder)
+    assert len({one.id for one in trace}) == len(trace) == 1_000
+    assert trace[0].id.occurrence == occurrences[0]
+    assert copies.call_count < 5_000
 
 
 @pytest.mark.parametrize(
