@@ -1,5 +1,6 @@
 """Checks of uploaded arrays and lists of tokens."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,29 @@ from attnviz.inputs import LARGEST
 from attnviz.language import _
 from attnviz.text import LONGEST_TOKEN
 
+ROLES = {alias: role for role in ("query", "key", "value") for alias in (role, role[0])}
+ROLES |= {"queries": "query", "keys": "key", "values": "value"}
+# A name made of these words, such as attn_weights or encoder.attentions.0, is that of finished weights.
+WEIGHTS = re.compile(
+    r"(?=.*(?:att|weight|prob|pattern|score|logit|alpha))"
+    r"(?:att(?:entions?|ns?)?|weights?|prob(?:s|abilit(?:y|ies))?|patterns?|maps?|matri(?:x|ces)|scores?|logits?|alphas?"
+    r"|softmax|self|cross|encoder|decoder|vision|hook|layers?|blocks?|heads?|[\W\d_])+",
+    re.IGNORECASE,
+)
 MOST_TOKENS = 1_024  # more rows than this are no picture any more
 # Types of at most 2 bytes a number, in which arrays stay in memory; in others, they are converted to float32.
 NARROW_TENSORS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.float16)
 NARROW_ARRAYS = {"b1": "u1", "u1": "u1", "i1": "i1", "i2": "i2", "f2": "f2"}
+
+
+def role_of(name: str) -> str:
+    """Returns what an array of this name is: "query", "key", "value" or "weights", else its name in lower case.
+
+    Example:
+        >>> role_of("K"), role_of("attn_weights"), role_of("Embeddings")
+        ('key', 'weights', 'embeddings')
+    """
+    return "weights" if WEIGHTS.fullmatch(name[:LONGEST_TOKEN]) else ROLES.get(name.lower(), name.lower())
 
 
 def numpy_array(tensor: Tensor) -> np.ndarray:
@@ -69,6 +89,13 @@ def check_array_header(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> No
             _("{name} has the type {dtype}. Save real numbers: x.astype('float32').").format(
                 name=quoted(name), dtype=quoted(dtype)
             )
+        )
+    if not 2 <= len(shape) <= 4 and role_of(name) == "weights":
+        raise ValueError(
+            _(
+                "{name} has the shape {shape}. Give it the axes (queries, keys), (heads, queries, keys) or (layers, "
+                "heads, queries, keys): take one example, and reshape the height × width of an image into one axis."
+            ).format(name=quoted(name), shape=quoted(shape))
         )
     if not 2 <= len(shape) <= 4:
         raise ValueError(

@@ -8,8 +8,9 @@ import numpy as np
 from attnviz.formatting import byte_size, quoted
 from attnviz.language import _
 from attnviz.settings import unpacked_bytes, upload_bytes
-from attnviz.sources.arrays import check_array, check_tokens
-from attnviz.sources.formats import MOST_ARRAYS, READERS, TOKEN_NAMES, Budget
+from attnviz.sources.arrays import MOST_TOKENS, check_array, check_tokens
+from attnviz.sources.formats import MOST_ARRAYS, READERS, UNNAMED, Budget
+from attnviz.sources.tables import TOKEN_NAMES, Table
 
 MAGIC = {".npz": (b"PK\x03\x04", b"PK\x05\x06"), ".npy": (b"\x93NUMPY",), ".parquet": (b"PAR1\x15",)}
 
@@ -28,6 +29,8 @@ class FileContents:
 
     arrays: dict[str, np.ndarray]  # a matrix without a name is called "vectors"
     tokens: dict[str, tuple[str, ...]]  # "tokens" and "key_tokens", where given
+    is_named: bool = True  # whether the arrays have names
+    columns: tuple[str, ...] = ()  # the headings of a table
 
 
 def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileContents:
@@ -71,7 +74,13 @@ def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileConte
         )
 
     contents: dict[str, np.ndarray | tuple[str, ...]] = {}
+    is_named = True
+    columns: tuple[str, ...] = ()
     for label, content in READERS[ending](data, Budget(limits.unpacked)):
+        if label == UNNAMED:
+            is_named, label = False, "vectors"
+        if isinstance(content, Table):
+            columns, content = _column_names(content), content.matrix
         label = TOKEN_NAMES.get(label.lower(), label.lower())
         if label in contents:
             raise ValueError(
@@ -89,4 +98,10 @@ def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileConte
     arrays = {label: content for label, content in contents.items() if isinstance(content, np.ndarray)}
     if not arrays:
         raise ValueError(_("This file holds no numbers. Give it at least one row of them."))
-    return FileContents(arrays, {label: content for label, content in contents.items() if isinstance(content, tuple)})
+    tokens = {label: content for label, content in contents.items() if isinstance(content, tuple)}
+    return FileContents(arrays, tokens, is_named, columns)
+
+
+def _column_names(table: Table) -> tuple[str, ...]:
+    """Returns the headings of a table, unless there are more than may be names of keys."""
+    return check_tokens("columns", [*table.columns]) if len(table.columns) <= MOST_TOKENS else ()

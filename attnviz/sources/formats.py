@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 import os
 import struct
 import subprocess
@@ -22,17 +21,19 @@ import numpy as np
 import safetensors.torch
 
 from attnviz.formatting import byte_size, grouped, quoted
-from attnviz.language import _, plural
+from attnviz.language import _
 from attnviz.npy import read_npy
 from attnviz.sources.arrays import (
     MOST_TOKENS,
     NARROW_TENSORS,
     check_array_header,
+    check_tokens,
     check_tokens_header,
     element_name,
     numpy_array,
     storage_type,
 )
+from attnviz.sources.tables import TOKEN_NAMES, Table, check_index, parse_table
 from attnviz.text import LONGEST_TOKEN
 
 MOST_ARRAYS = 100  # in one file
@@ -41,7 +42,8 @@ PARQUET_SECONDS = 30  # seconds that a parquet file may take
 PARQUET_READER = 128 << 20  # bytes that its reader takes itself
 MOST_PACKED = 16  # how many times as large as a parquet file its numbers may be
 REFUSED = 3  # exit status of parquet.py when it has written a sentence
-TOKEN_NAMES = {"token": "tokens", "tokens": "tokens", "query_tokens": "tokens", "key_tokens": "key_tokens"}
+COLUMNS = "columns of the matrix"  # as parquet.py calls their names
+UNNAMED = ""  # the name of an array that has none
 
 # What a mark in a text costs once Python has parsed it, in bytes: known before it is parsed.
 CELL_COST = 60
@@ -88,12 +90,12 @@ NamedArrays = Iterator[tuple[str, Any]]
 
 
 def _read_npy(data: bytes, budget: Budget) -> NamedArrays:
-    yield "vectors", _array("vectors", data, budget)
+    yield UNNAMED, _array("vectors", data, budget)
 
 
 def _array(name: str, data: bytes, budget: Budget) -> np.ndarray:
     """Returns the array in the bytes of a .npy file."""
-    check = check_tokens_header if name.lower() in TOKEN_NAMES else check_array_header
+    check = check_tokens_header if name.lower() in (*TOKEN_NAMES, COLUMNS) else check_array_header
     array = read_npy(data, partial(check, name), quoted(name))
     budget.spend(max(array.size * storage_type(array.dtype).itemsize - len(data), 0))  # beyond the bytes that are here
     return array
@@ -158,45 +160,16 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
         raise ValueError(
             _("Line {line_num} is no row of cells. Look for a stray quotation mark.").format(line_num=reader.line_num)
         ) from error
-    has_token_column = bool(rows) and rows[0][1][0].strip().lower() in TOKEN_NAMES
-    if rows and (has_token_column or all(_parse_number(cell) is None for cell in rows[0][1])):
-        rows = rows[1:]
-    if not rows:
-        raise ValueError(_("This file holds no numbers. Give it one row of them for each token."))
-    if len(rows) > MOST_TOKENS:
+    table = parse_table(rows, delimiter)
+    if len(table.matrix) > MOST_TOKENS:
         raise ValueError(
             _("This file has more than {MOST_TOKENS} rows, which is the most that can be shown.").format(
                 MOST_TOKENS=grouped(MOST_TOKENS)
             )
         )
-    if has_token_column or all(_parse_number(row[0]) is None for _, row in rows):
-        yield "tokens", [row[0] for _, row in rows]
-        start = 1
-    else:
-        start = 0
-    top, width = rows[0][0], len(rows[0][1]) - start
-    matrix = np.empty((len(rows), width))
-    for (n, row), into in zip(rows, matrix, strict=True):
-        if len(row) - start != width:
-            raise ValueError(
-                plural(
-                    "Row {n} has {count} number, but row {top} has {width}. Give all rows the same number of columns.",
-                    "Row {n} has {count} numbers, but row {top} has {width}. Give all rows the same number of columns.",
-                    len(row) - start,
-                ).format(n=n, count=len(row) - start, top=top, width=width)
-            )
-        values = [_parse_number(cell) for cell in row[start:]]
-        if None in values:
-            column = values.index(None) + start
-            hint = "" if column else " If the first column holds tokens, write “token” above it."
-            content = f"holds {quoted(row[column])}, which is not a finite number" if row[column] else "is empty"
-            raise ValueError(
-                _("Row {n}, column {column} {content}. Write a number there.{hint}").format(
-                    n=n, column=column + 1, content=content, hint=hint
-                )
-            )
-        into[:] = values
-    yield "vectors", matrix
+    if table.rows:
+        yield "tokens", [*table.rows]
+    yield UNNAMED, table
 
 
 def _lines(data: bytes) -> Iterator[str]:
@@ -206,18 +179,11 @@ def _lines(data: bytes) -> Iterator[str]:
         raise ValueError(NOT_TEXT) from error
 
 
-def _parse_number(cell: str) -> float | None:
-    try:
-        number = float(cell)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
 def _read_json(data: bytes, budget: Budget) -> NamedArrays:
     content = _parse_json(data, budget)
     if isinstance(content, list):
-        content = {"vectors": content}
+        yield UNNAMED, _nested("vectors", content)
+        return
     if not isinstance(content, dict):
         raise ValueError(
             _("This file must hold a list of rows, or an object that names some. Put [ ] around the rows.")
@@ -302,7 +268,19 @@ def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
         raise ValueError(_(sentence).format(*shown))
     if done.returncode:
         raise ValueError(_("This .parquet file is damaged, or takes too much memory. Save it again, or as .npz."))
-    yield from _read_npz(done.stdout, budget)
+    columns: tuple[str, ...] = ()
+    has_tokens = False
+    for name, array in _read_npz(done.stdout, budget):
+        has_tokens |= name.lower() in TOKEN_NAMES
+        if name == COLUMNS:
+            columns = check_tokens("columns", array)
+        elif name == UNNAMED:
+            table = Table(array, columns=columns)
+            if not has_tokens:
+                check_index(table)
+            yield name, table
+        else:
+            yield name, array
 
 
 JSON_NAMES = {type(None): "null", list: "a list", dict: "an object"}

@@ -6,6 +6,7 @@ message with its arguments, with exit status 3.
 """
 
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 REFUSED = 3
+COLUMNS = "columns of the matrix"  # the name of their names
+INDEX = re.compile(r"|__index_level_[0-9]+__|index|id|idx|unnamed: [0-9]+|level_[0-9]+", re.IGNORECASE)
 TOKENS = ("token", "tokens", "query_tokens", "key_tokens")
 
 
@@ -33,7 +36,7 @@ class Refused(Exception):
 
 
 def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the columns by name: columns of lists or text each alone, plain numbers together as "vectors"."""
+    """Yields the columns by name: columns of lists or text each alone, plain numbers together without a name."""
     file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
     footer = file.metadata
     if footer.num_rows > rows:
@@ -49,7 +52,8 @@ def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[st
     if unnamed and len(texts) > 1:
         raise Refused(N_("Column {} holds text, and so does another. Name the tokens “tokens”."), unnamed[0])
     table = file.read(use_threads=False)
-    dimensions = []
+    names, dimensions = [], []
+    index = _pandas_index(file.schema_arrow)
     for field, column in zip(table.schema, table.columns, strict=True):
         values = pc.list_flatten(column) if _item(field.type) != field.type else column
         if column.null_count or values.null_count:
@@ -63,10 +67,22 @@ def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[st
             yield name, np.array([text[:length] for text in column.to_pylist()], dtype="U")
         elif field.name.lower() in TOKENS:
             raise Refused(N_("Column {} must hold text. Save it as text, or name it otherwise."), field.name)
-        elif not field.name.startswith("__index_level_"):  # which pandas adds of itself
+        elif field.name not in index and not INDEX.fullmatch(field.name):
+            names.append(field.name[:length])
             dimensions.append(values.to_numpy())
     if dimensions:
-        yield "vectors", np.stack(dimensions, axis=1)
+        if len(names) <= rows:
+            yield COLUMNS, np.array(names, dtype="U")
+        yield "", np.stack(dimensions, axis=1)
+
+
+def _pandas_index(schema: pa.Schema) -> list[str]:
+    """Returns the names of the columns in which pandas has written an index."""
+    try:
+        columns = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        return [name for name in columns if isinstance(name, str)]
+    except (KeyError, TypeError, ValueError, RecursionError):  # it was not written by pandas
+        return []
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -12,26 +12,28 @@ from torch import Tensor
 
 from attnviz.formatting import grouped, quoted, significant
 from attnviz.inputs import Inputs, cut_heads
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Identity
 from attnviz.positional_encodings import Rotary, rotated
 from attnviz.scores import Dot
 from attnviz.settings import unpacked_bytes, upload_bytes
-from attnviz.sources.arrays import MOST_TOKENS, check_array, numpy_array
-from attnviz.sources.files import read_file
+from attnviz.sources.arrays import MOST_TOKENS, ROLES, check_array, numpy_array, role_of
+from attnviz.sources.files import FileContents, read_file
 from attnviz.sources.formats import READERS, parquet_bytes
 from attnviz.sources.source import MissingInput, Source
+from attnviz.sources.tables import parse_number
 
 MOST_LAYERS = 64
 MOST_HEADS = 64
 MOST_NUMBERS = 4_096
 LIMITS = (("layers", MOST_LAYERS), ("heads", MOST_HEADS), ("tokens", MOST_TOKENS), ("numbers a vector", MOST_NUMBERS))
 TOLERANCE = 1e-3  # how far above 1 rounding to 16 bits or less may take a weight
+SUM_TOLERANCE = 0.05  # how far from 1 the sum of a row of weights may be that were rounded
 
-ROLES = {alias: role for role in ("query", "key", "value") for alias in (role, role[0])}
-ROLES |= {"queries": "query", "keys": "key", "values": "value", "weight": "weights", "weights": "weights"}
+Reading = Literal["by name", "vectors", "weights"]  # what one array is
+READ_AS = N_("Read as")
 ENDINGS = f"{', '.join(list(READERS)[:-1])} or {list(READERS)[-1]}"
 LOCKED_REASON = (
     "This file has only weights, which are shown as they are: the score, the mask and the normalizer that made them "
@@ -70,13 +72,15 @@ class Upload(Source):
     (heads, tokens, width) or (layers, heads, tokens, width). Where there is no `value`, the keys serve as
     values. The number of heads is how many a matrix without heads is cut into. Rotary positions turn each
     query and key by its row, in pairs of numbers from both halves of a head (half split) or side by side
-    (interleaved), where that is not yet done.
+    (interleaved), where that is not yet done. Numbers of one array are vectors or weights by its name, or as
+    you choose; where it has no name and its rows add up to 1, you have to.
     """
 
     private: ClassVar[bool] = True
     file: File | None = field(default=None, metadata={"label": "Vectors", "max_bytes": upload_bytes})
     heads: int = field(default=1, metadata={"min": 1, "max": MOST_HEADS, "label": "Number of heads"})
     rotary: Rotary = field(default="none", metadata={"label": "Rotary positions"})
+    reading: Reading = field(default="by name", metadata={"label": READ_AS})
 
     @property
     def work(self) -> int:
@@ -97,7 +101,14 @@ class Upload(Source):
                 )
             )
         contents = read_file(self.file.name, self.file.data)
-        return from_arrays(contents.arrays, **contents.tokens, heads=self.heads, rotary=self.rotary)
+        has_names = contents.is_named or len(contents.arrays) > 1
+        arrays = contents.arrays if has_names else contents.arrays["vectors"]
+        tokens, reading = contents.tokens, self.reading
+        if reading == "by name" and _is_table_of_weights(contents):
+            reading = "weights"
+        if reading == "weights" and contents.columns and contents.columns != tokens.get("tokens"):
+            tokens = {"key_tokens": contents.columns, **tokens}
+        return from_arrays(arrays, **tokens, heads=self.heads, rotary=self.rotary, reading=reading)
 
 
 def from_arrays(
@@ -106,19 +117,22 @@ def from_arrays(
     key_tokens: Sequence[str] | None = None,
     heads: int = 1,
     rotary: Rotary = "none",
+    reading: Reading = "by name",
 ) -> list[Layer]:
     """Returns layers from arrays: query, key and value, or one matrix of vectors, or weights alone.
 
-    Names may be short (q, k, v), and capitals do not count; without a value, the keys serve as values.
+    Names may be short (q, k, v), and capitals do not count; without a value, the keys serve as values. `reading` says
+    what one array is, "vectors" or "weights"; by default its name does.
     Axes are (tokens, width), (heads, tokens, width) or (layers, heads, tokens, width); the last two of weights are
     (queries, keys). A matrix of 2 axes is cut into `heads` heads, except for weights. `tokens` names the queries, and
     also the keys if there are as many and no `key_tokens`; without names they are numbered. `rotary` rotates queries
     and keys by their position (RoPE); it does nothing to weights.
 
-    Raises ValueError if arrays are missing, disagree, are too large, or hold a number that is not finite.
+    Raises ValueError if arrays are missing, disagree, are too large, or hold a number that is not finite; and if the
+    rows of an array add up to 1 whose name does not say what it is.
 
     Example:
-        >>> [layer] = from_arrays(np.eye(4, dtype="f4"), tokens=["a", "b", "c", "d"], heads=2)
+        >>> [layer] = from_arrays({"vectors": np.eye(4, dtype="f4")}, tokens=["a", "b", "c", "d"], heads=2)
         >>> layer.inputs.query.shape
         torch.Size([2, 4, 2])
         >>> layer.mechanism(layer.inputs).weights.shape
@@ -130,25 +144,32 @@ def from_arrays(
                 MOST_HEADS=MOST_HEADS, heads=heads
             )
         )
-    if not isinstance(arrays, Mapping):
-        arrays = {"vectors": arrays}
+    is_named = isinstance(arrays, Mapping)
+    named: Mapping[str, np.ndarray | Tensor] = arrays if isinstance(arrays, Mapping) else {"vectors": arrays}
     by_role: dict[str, np.ndarray] = {}
-    for name, array in arrays.items():
-        role = ROLES.get(name.lower(), name.lower())
+    for name, array in named.items():
+        role = role_of(name)
         if role in by_role:
             raise ValueError(_("{role} is given twice. Keep one of the two.").format(role=quoted(role)))
         by_role[role] = check_array(name, numpy_array(array) if isinstance(array, Tensor) else array)
-    if set(by_role) == {"weights"}:
-        return _weights_only_layers(_split_layers("weights", by_role["weights"], 1), tokens, key_tokens)
-    if len(by_role) == 1 and not by_role.keys() & set(ROLES.values()):
-        [(name, array)] = by_role.items()
+    if len(by_role) == 1 and not by_role.keys() & {*ROLES.values()}:
+        [(role, array)], [name] = by_role.items(), named
+        if reading == "by name" and not (is_named and role in ("vectors", "weights")) and may_be_weights(array):
+            raise ValueError(
+                _(
+                    "The rows of this array add up to 1, so it may hold vectors or finished weights. Choose one of the "
+                    "two under “{label}”, or name the array vectors or weights."
+                ).format(label=_(READ_AS))
+            )
+        if reading == "weights" or (reading == "by name" and role == "weights"):
+            return _weights_only_layers(name, _split_layers("weights", array, 1), tokens, key_tokens)
         query = key = value = _split_layers(name, array, heads)
     elif {"query", "key"} <= by_role.keys() <= {"query", "key", "value"}:
         query, key, value = (
             _split_layers(name, by_role.get(name, by_role["key"]), heads) for name in ("query", "key", "value")
         )
     else:
-        names = ", ".join(quoted(name) for name in list(arrays)[:8])
+        names = ", ".join(quoted(name) for name in list(named)[:8])
         raise ValueError(
             _(
                 "These arrays were given: {names}. Give query and key, and value if you have it; or "
@@ -185,8 +206,23 @@ def from_arrays(
     ]
 
 
+def may_be_weights(array: np.ndarray) -> bool:
+    """Returns whether these numbers look like finished weights: every row adds up to 1, or to 0 where nothing was
+    allowed, and none is negative."""
+    sums = array.sum(-1, dtype="f4")
+    adds_up = np.abs(sums - 1) <= SUM_TOLERANCE
+    return array.shape[-1] > 1 and bool(array.min() >= 0 and adds_up.any() and (adds_up | (sums == 0)).all())
+
+
+def _is_table_of_weights(contents: FileContents) -> bool:
+    """Whether a table has the same names for rows and columns, not all of them numbers, and its rows add up to 1."""
+    has_same_names = contents.columns == contents.tokens.get("tokens")
+    are_numbers = all(parse_number(name) is not None for name in contents.columns)
+    return has_same_names and not are_numbers and may_be_weights(contents.arrays["vectors"])
+
+
 def _weights_only_layers(
-    layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Sequence[str] | None
+    name: str, layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Sequence[str] | None
 ) -> list[Layer]:
     """Returns layers with these weights: dot products with an identity matrix as keys."""
     for weights in layers:
@@ -194,9 +230,9 @@ def _weights_only_layers(
         if lowest < 0 or highest > 1 + TOLERANCE:
             raise ValueError(
                 _(
-                    "weights must lie between 0 and 1; these go from {lowest} to {highest}. Apply "
+                    "{name}: weights must lie between 0 and 1; these go from {lowest} to {highest}. Apply "
                     "softmax to them first, or name them otherwise if they are vectors."
-                ).format(lowest=significant(lowest, 4), highest=significant(highest, 4))
+                ).format(name=quoted(name), lowest=significant(lowest, 4), highest=significant(highest, 4))
             )
     queries, keys = layers[0].shape[1:]
     if keys > MOST_TOKENS:
@@ -245,10 +281,12 @@ def _token_names(
     result = []
     for name, names, count in (("tokens", tokens, queries), ("key_tokens", key_tokens, keys)):
         if names is not None and len(names) != count:
-            axis = "queries" if name == "tokens" else "keys"
+            axis, other = ("queries", "key_tokens") if name == "tokens" else ("keys", "tokens")
+            fits_other = len(names) == (keys if name == "tokens" else queries)
+            mend = _("Call them {other}.").format(other=other) if fits_other else _("Give one for each.")
             raise ValueError(
-                _("{name} names {count} tokens, but there are {count_2} {axis}. Give one for each.").format(
-                    name=name, count=grouped(len(names)), count_2=grouped(count), axis=axis
+                _("{name} names {count} tokens, but there are {count_2} {axis}. {mend}").format(
+                    name=name, count=grouped(len(names)), count_2=grouped(count), axis=axis, mend=mend
                 )
             )
         result.append(tuple(names) if names is not None else tuple(str(i) for i in range(count)))

@@ -47,7 +47,9 @@ def test_a_file_is_known_by_its_content_without_showing_it():
 def test_fields_say_what_their_widgets_need():
     assert "Your own vectors" in Upload.__doc__
     labels = {field.name: field.metadata["label"] for field in fields(Upload)}
-    assert labels == {"file": "Vectors", "heads": "Number of heads", "rotary": "Rotary positions"}
+    assert labels == {
+        "file": "Vectors", "heads": "Number of heads", "rotary": "Rotary positions", "reading": "Read as",
+    }  # fmt: skip
     assert Upload.__dataclass_fields__["heads"].metadata["max"] == 64
 
 
