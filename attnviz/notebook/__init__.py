@@ -1,12 +1,11 @@
 """Viewers of attention in a notebook."""
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
-from attnviz.notebook.layer_maps import Tokens, apply, layer_maps
+from attnviz.notebook.layer_maps import Tokens, apply, is_list_of_texts, layer_maps
 from attnviz.notebook.pictures import Pictures
 from attnviz.notebook.viewer import Viewer, to_html, unique_key
 from attnviz.token_texts import texts_of_batch
@@ -52,7 +51,7 @@ def show(
         source, other = apply(other, source), None
     elif isinstance(source, Inputs):
         source = apply(Mechanism(), source)
-    if tokens is None and isinstance(other, Sequence) and all(isinstance(one, str) for one in other):
+    if tokens is None and is_list_of_texts(other):
         tokens, other = other, None
     if isinstance(other, Inputs):
         other = apply(Mechanism(), other)

@@ -14,6 +14,7 @@ from attnviz.formatting import dimensions
 from attnviz.inputs import Inputs
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.mechanism import Attention, Mechanism
+from attnviz.notebook.generation_steps import CAPTURING, are_steps, join_steps
 from attnviz.notebook.joined_passes import joined_layers
 from attnviz.trace import Trace
 
@@ -22,8 +23,8 @@ Tokens: TypeAlias = Sequence[str] | None
 OUTPUTS = {
     "encoder_attentions": ("encoder", False),
     "decoder_attentions": ("decoder", False),
-    "cross_attentions": ("decoder", True),
     "attentions": ("layer", False),
+    "cross_attentions": ("decoder", True),
     "vision_attentions": ("vision", False),
 }
 PATTERN = ".hook_pattern"  # how TransformerLens ends the names of weights in a cache
@@ -61,9 +62,7 @@ def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) ->
         >>> maps.compute(0, slice(1)), maps.inputs.key_tokens
         (tensor([[1., 0.]]), ('it', 'is'))
     """
-    for name, texts in (("tokens", tokens), ("key_tokens", key_tokens)):
-        if isinstance(texts, str):
-            raise ValueError(f"{name} must be a list of texts, one for each token; it is one text. Split it first.")
+    tokens, key_tokens = _list_of_texts("tokens", tokens), _list_of_texts("key_tokens", key_tokens)
     if isinstance(source, nn.Module):
         raise ValueError(f"{type(source).__name__} is a model. Show attnviz.capture(model, …), which runs it once.")
     if callable(getattr(source, "layers", None)):
@@ -72,7 +71,7 @@ def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) ->
         return (_from_layer(source, tokens, key_tokens),)
     if isinstance(source, Attention):
         return (_from_weights(LayerId(), source.maps, tokens or source.query_tokens, key_tokens or source.key_tokens),)
-    if isinstance(source, Mapping) or hasattr(source, "items"):
+    if isinstance(source, Mapping) or (hasattr(source, "items") and not hasattr(source, "__array__")):
         return _from_output(dict(source.items()), tokens, key_tokens)
     if isinstance(source, Sequence) and not isinstance(source, str | bytes):
         if not source:
@@ -82,9 +81,21 @@ def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) ->
             return tuple(LayerMaps(one.id, one.kind, inputs, one.map) for one, inputs in joined)
         if isinstance(source[0], Layer):
             return tuple(_from_layer(layer, tokens, key_tokens) for layer in source)
-        if isinstance(source[0], Tensor) or hasattr(source[0], "__array__") or source[0] is None:
-            return _from_stack(source, "layer", Kind.SELF, tokens, key_tokens)
+        if isinstance(source[0], Tensor) or hasattr(source[0], "__array__") or source[0] is None or are_steps(source):
+            return tuple(_from_stack(source, "layer", Kind.SELF, tokens, key_tokens))
     return _from_array(_as_tensor(source), tokens, key_tokens)
+
+
+def is_list_of_texts(value: Any) -> bool:
+    """Returns whether a value is a list of texts, or an array, a pandas Index or a Series of them.
+
+    Example:
+        >>> is_list_of_texts(np.array(["it", "is"])), is_list_of_texts("it is"), is_list_of_texts(np.eye(2))
+        (True, False, False)
+    """
+    if getattr(value, "ndim", None) == 1 and hasattr(value, "tolist"):
+        value = value.tolist()
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(one, str) for one in value)
 
 
 def apply(mechanism: Mechanism, inputs: Inputs) -> Layer:
@@ -114,34 +125,63 @@ def _from_output(fields: Mapping[str, Any], tokens: Tokens, key_tokens: Tokens) 
     """Returns the layers in the output of a model, or in a cache of TransformerLens."""
     patterns = [value for name, value in fields.items() if name.endswith(PATTERN)]
     if patterns:
-        return _from_stack(patterns, "layer", Kind.SELF, tokens, key_tokens)
+        return tuple(_from_stack(patterns, "layer", Kind.SELF, tokens, key_tokens))
     layers: list[LayerMaps] = []
+    fields = _separated(fields)
     for name, (stack, is_cross) in OUTPUTS.items():
-        if fields.get(name) is None or (name == "attentions" and layers):
+        if fields.get(name) is None or not len(fields[name]):
             continue
+        if is_cross and fields.get("attentions") is not None:
+            stack = OUTPUTS["attentions"][0]
         is_encoder = stack == "encoder" and "decoder_attentions" in fields
         kind = Kind.CROSS if is_cross else Kind.SELF
         names = (key_tokens, key_tokens) if is_encoder else (tokens, key_tokens if is_cross else None)
         layers += _from_stack(fields[name], stack, kind, *names)
     if not layers:
         raise ValueError(
-            f"No attention is in this output; it has {', '.join(map(repr, fields)) or 'no field'}. Call a transformers "
-            'model with output_attentions=True, after model.set_attn_implementation("eager").'
+            f"No attention is in this output; it has {', '.join(map(repr, fields)) or 'no field'}. {_advice(fields)}"
         )
     return tuple(layers)
 
 
+def _advice(fields: Mapping[str, Any]) -> str:
+    """Returns what to do with an output in which no field has a known name."""
+    parts = [name for name, value in fields.items() if isinstance(value, Mapping) and value.keys() & OUTPUTS.keys()]
+    parts += [name for name, value in fields.items() if name.endswith("attentions") and value is not None]
+    if parts:
+        return f"Show a part of it: {' or '.join(f'output.{name}' for name in parts)}."
+    return 'Call a transformers model with output_attentions=True, after model.set_attn_implementation("eager").'
+
+
+def _separated(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the fields of an output whose attentions hold those of both kinds, as a Q-Former's, with each kind apart,
+    by the index of its layer."""
+    both, cross = (fields.get(name) for name in ("attentions", "cross_attentions"))
+    if not (isinstance(both, list | tuple) and isinstance(cross, list | tuple)):
+        return fields
+    is_cross = [any(weights is other for other in cross if other is not None) for weights in both]
+    if not any(is_cross):
+        return fields
+    by_index: tuple[dict[int, Any], dict[int, Any]] = {}, {}
+    for weights, crosses in zip(both, is_cross, strict=True):  # a layer's cross-attention follows its self-attention
+        by_index[crosses][len(by_index[0]) - crosses] = weights
+    return {**fields, "attentions": by_index[0], "cross_attentions": by_index[1]}
+
+
 def _from_stack(
-    stack: Sequence[Any], name: str, kind: Kind, tokens: Tokens, key_tokens: Tokens
-) -> tuple[LayerMaps, ...]:
-    """Returns the layers of a stack of weights, (heads, queries, keys) each, with an axis of one example before."""
+    stack: Sequence[Any] | Mapping[int, Any], name: str, kind: Kind, tokens: Tokens, key_tokens: Tokens
+) -> list[LayerMaps]:
+    """Returns the layers of a stack of weights, (heads, queries, keys) each, with an axis of one example before; or of
+    the steps of `generate`. Layers without weights, as some of a hybrid model are, are left out."""
+    if not isinstance(stack, Mapping):
+        if are_steps(stack):
+            tensors = [[None if weights is None else _as_tensor(weights) for weights in step] for step in stack]
+            stack = join_steps(tensors, is_cross=kind is Kind.CROSS)
+        stack = dict(enumerate(stack))
     layers = []
-    for index, weights in enumerate(stack):
+    for index, weights in stack.items():
         if weights is None:
-            raise ValueError(
-                f"Layer {index} has no weights. Call the model with output_attentions=True, after "
-                'model.set_attn_implementation("eager"), or use attnviz.capture, which needs neither.'
-            )
+            continue
         tensor = _as_tensor(weights)
         if tensor.ndim == 4 and len(tensor) > 1:
             raise ValueError(
@@ -151,12 +191,34 @@ def _from_stack(
         layers.append(
             _from_weights(LayerId(name, index, kind is Kind.CROSS), _heads(tensor), tokens, key_tokens, kind=kind)
         )
-    return tuple(layers)
+    if not layers:
+        raise ValueError(
+            "These layers have no weights. Call the model with output_attentions=True, after "
+            'model.set_attn_implementation("eager"), or use attnviz.capture, which needs neither.'
+        )
+    _check_one_kind(layers)
+    return layers
+
+
+def _check_one_kind(layers: Sequence[LayerMaps]) -> None:
+    """Raises ValueError for maps of different sizes that may be self- and cross-attention, or steps of a generation."""
+    sizes = {(layer.inputs.queries, layer.inputs.keys): layer.id for layer in layers}
+    if len(sizes) > len({queries for queries, _ in sizes}) or (len(sizes) > 1 and any(q < k for q, k in sizes)):
+        (one, first), (other, second), *_ = ((dimensions(size), name) for size, name in sizes.items())
+        raise ValueError(
+            f"{first} has maps of {one} and {second} of {other}: they may be self- and cross-attention, or steps of a "
+            f"generation. {CAPTURING}"
+        )
 
 
 def _from_array(weights: Tensor, tokens: Tokens, key_tokens: Tokens) -> tuple[LayerMaps, ...]:
-    while weights.ndim > 4 and len(weights) == 1:
-        weights = weights[0]
+    while weights.ndim > 4 and 1 in weights.shape[:2]:  # one example, before or after the layers
+        weights = weights.squeeze(weights.shape[:2].index(1))
+    if weights.ndim == 5:
+        raise ValueError(
+            f"These weights have the shape {dimensions(weights.shape)}. If their second axis is that of the examples, "
+            "choose one: weights[:, 0]."
+        )
     if weights.ndim != 4:
         return (_from_weights(LayerId(), _heads(weights), tokens, key_tokens),)
     return tuple(_from_weights(LayerId(index=i), one, tokens, key_tokens) for i, one in enumerate(weights))
@@ -192,6 +254,13 @@ def _from_weights(
 
 def _stored(weights: Tensor, head: int, rows: slice) -> Map:
     return weights[head, rows].float().cpu()
+
+
+def _list_of_texts(name: str, texts: Any) -> Tokens:
+    if isinstance(texts, str) or getattr(texts, "ndim", 1) != 1:
+        got = "one text" if isinstance(texts, str) else f"an array of {texts.ndim} axes"
+        raise ValueError(f"{name} must be a list of texts, one for each token; it is {got}. Split it first.")
+    return None if texts is None else [*map(str, texts.tolist() if hasattr(texts, "tolist") else texts)]
 
 
 def _names(name: str, tokens: Tokens, count: int) -> tuple[str, ...]:

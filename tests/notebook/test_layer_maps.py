@@ -1,13 +1,23 @@
 """What people have in a notebook, as layers of maps."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from transformers import BartConfig, BartModel, BertConfig, BertModel
+from transformers import (
+    BartConfig,
+    BartModel,
+    BertConfig,
+    BertModel,
+    Blip2QFormerConfig,
+    Blip2QFormerModel,
+    GPT2Config,
+    GPT2Model,
+)
 
 import attnviz
 from attnviz.inputs import Inputs
@@ -18,6 +28,7 @@ from attnviz.notebook.layer_maps import apply, layer_maps
 from attnviz.sources import Toy
 
 ALL = slice(None)
+IDS = torch.tensor([[3, 4, 5]])
 WEIGHTS = torch.rand(3, 2, 4, 4, generator=torch.Generator().manual_seed(0))
 
 
@@ -38,6 +49,12 @@ class OtherArray:
         (OtherArray(), WEIGHTS[:1]),
         (WEIGHTS, WEIGHTS),
         (WEIGHTS[None], WEIGHTS),
+        (WEIGHTS[:, None], WEIGHTS),
+        (WEIGHTS[:, None].numpy(), WEIGHTS),
+        (WEIGHTS[:1, None], WEIGHTS[:1]),
+        (WEIGHTS[None, :, None], WEIGHTS),
+        (pd.DataFrame(WEIGHTS[0, 0].numpy()), WEIGHTS[:1, :1]),
+        ({"attentions": WEIGHTS[:, None]}, WEIGHTS),
         (WEIGHTS[:1, :1, :1], WEIGHTS[:1, :1, :1]),
         (WEIGHTS.double().requires_grad_(), WEIGHTS),
         (tuple(one[None] for one in WEIGHTS), WEIGHTS),
@@ -114,9 +131,87 @@ def test_an_encoder_decoder_has_three_kinds() -> None:
     torch.testing.assert_close(layers[2].compute(1, ALL), output.cross_attentions[0][0, 1])
 
 
+def q_former() -> Any:
+    config = Blip2QFormerConfig(
+        vocab_size=30, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=16,
+        encoder_hidden_size=16, cross_attention_frequency=2,
+    )  # fmt: skip
+    return Blip2QFormerModel(config).eval()
+
+
+def gpt2() -> Any:
+    return GPT2Model(GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=2, add_cross_attention=True)).eval()
+
+
+@pytest.mark.parametrize(("model", "tokens"), [(q_former(), 4), (q_former(), 3), (gpt2(), 4), (gpt2(), 3)])
+def test_self_and_cross_attention_are_those_that_capture_finds(model: Any, tokens: int) -> None:
+    others = torch.randn(1, tokens, 16)
+    inputs = {"query_embeds": torch.randn(1, 3, 16)} if "QFormer" in type(model).__name__ else {"input_ids": IDS}
+    trace = attnviz.capture(model, **inputs, encoder_hidden_states=others)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        output = model(**inputs, encoder_hidden_states=others, output_attentions=True)
+    found = {(one.id.index, one.id.cross): one for one in layer_maps(output, list("xyz"), list("abcd")[:tokens])}
+    assert len(found) == len(trace)
+    for captured, layer in zip(layer_maps(trace), trace, strict=True):
+        own = found[layer.id.index, layer.id.cross]
+        assert (own.kind is Kind.CROSS) == layer.id.cross
+        assert own.inputs.key_tokens == tuple("abcd"[:tokens] if layer.id.cross else "xyz")
+        own_weights, weights = own.compute(1, ALL), captured.compute(1, ALL)
+        torch.testing.assert_close(own_weights, weights.nan_to_num(0), atol=1e-6, rtol=1e-5)
+
+
+def test_a_tuple_of_both_kinds_is_refused() -> None:
+    model = q_former()
+    model.set_attn_implementation("eager")
+    inputs = {"query_embeds": torch.randn(1, 3, 16), "encoder_hidden_states": torch.randn(1, 4, 16)}
+    with torch.no_grad():
+        both = model(**inputs, output_attentions=True).attentions
+    for source in (both, both[:2], both[1:], {"attentions": both}):
+        with pytest.raises(ValueError, match=r"they may be self- and cross-attention.*attnviz\.capturing\(model\)"):
+            layer_maps(source)
+
+
+def test_maps_of_one_kind_may_differ_in_size() -> None:
+    sizes = [(16, 4), (16, 4), (4, 4), (2, 1)]  # of a pyramid of pictures
+    layers = layer_maps([torch.full((1, 2, *size), 1 / size[1]) for size in sizes])
+    assert [(layer.inputs.queries, layer.inputs.keys) for layer in layers] == sizes
+
+
+def test_layers_of_a_hybrid_model_keep_their_numbers() -> None:
+    layers = layer_maps({"attentions": (None, WEIGHTS[:1], None, WEIGHTS[1:2])})
+    assert [str(layer.id) for layer in layers] == ["layer 1", "layer 3"]
+    torch.testing.assert_close(layers[1].compute(1, ALL), WEIGHTS[1, 1])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [*"abcd"], tuple("abcd"), np.array([*"abcd"]), np.array([*"abcd"], dtype=object), tuple(np.array([*"abcd"])),
+        pd.Index([*"abcd"]), pd.Series([*"abcd"], index=[3, 1, 0, 2]), pd.Categorical([*"abcd"]), deque("abcd"),
+    ],
+    ids=lambda texts: type(texts).__name__,
+)  # fmt: skip
+def test_tokens_in_any_list(texts: Any) -> None:
+    for pictures in (
+        attnviz.show(WEIGHTS[0], texts), attnviz.show(WEIGHTS[0], tokens=texts), attnviz.show(WEIGHTS, texts, head=1),
+    ):  # fmt: skip
+        assert pictures.pictures.layers[0].inputs.key_tokens == tuple("abcd")
+    [cross] = layer_maps(WEIGHTS[0], texts, texts)
+    assert cross.inputs.query_tokens == cross.inputs.key_tokens == tuple("abcd")
+
+
 @pytest.mark.parametrize(
     ("source", "tokens", "message"),
     [
+        (WEIGHTS[0], np.array([["a", "b"], ["c", "d"]]), "tokens must be a list of texts.*an array of 2 axes"),
+        (torch.ones(2, 3, 2, 4, 4), None, r"If their second axis is that of the examples, choose one: weights\[:, 0\]"),
+        (
+            {"language_attentions": (WEIGHTS[:1],), "loss": None},
+            None,
+            r"Show a part of it: output\.language_attentions\.",
+        ),
+        ({"qformer_outputs": {"attentions": (WEIGHTS[:1],)}}, None, r"Show a part of it: output\.qformer_outputs\."),
         (WEIGHTS[0], list("abc"), "tokens names 3 tokens, but the weights have 4"),
         (WEIGHTS[0], "abcd", "tokens must be a list of texts"),
         (torch.ones(2, 3, 2, 4, 4), None, "have the shape 2 × 3 × 2 × 4 × 4"),
