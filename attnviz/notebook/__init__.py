@@ -27,12 +27,12 @@ def show(
     """Returns a viewer of all heads of `source`, which a notebook shows.
 
     The source is an array or a tensor of weights (queries, keys), (heads, queries, keys) or (layers, heads, queries,
-    keys), where NaN is masked; the attentions of a transformers output, or the output; a cache of TransformerLens; a
-    layer, a trace, other layers, or a source of them; the traces of forward passes that continue one cache; or inputs,
-    with a mechanism as `other`.
+    keys), where NaN is masked; the attentions of a transformers output, or the output, also of `generate`; a cache of
+    TransformerLens; a layer, a trace, other layers, or a source of them; the traces of forward passes that continue one
+    cache; or inputs, with a mechanism as `other`.
 
-    `other` is a list of tokens, a mechanism, or a second source: then the viewer compares the two, which have `names`.
-    `tokens` are those of the queries, and of the keys where there are no `key_tokens`: a list of texts, or what a
+    `other` is a list or an array of tokens, a mechanism, or a second source: then the viewer compares the two, which
+    have `names`. `tokens` are those of the queries, and of the keys where there are no `key_tokens`: texts, or what a
     tokenizer makes of one text. Of an encoder–decoder model `tokens` are the decoder's, and `key_tokens` the encoder's.
     Heads of `layer` and `head` are chosen first, and a `query` is pinned; all three can be read and set later. With
     anywidget installed, long maps are zoomed from Python.

@@ -1,6 +1,7 @@
 """Files brought to the Explore page, in a real browser."""
 
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,18 @@ def test_a_bad_upload_is_said_and_the_last_picture_stays(explore: Explore) -> No
         explore.painted(rows=11)
         assert explore.weights() == before
         expect(explore.page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_a_matrix_that_may_be_weights_is_asked_about(explore: Explore) -> None:
+    explore.open("?source=Upload")
+    weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5]])
+    file = "\n".join(",".join(map(str, row)) for row in weights).encode()
+    explore.upload({"name": "a.csv", "mimeType": "text/csv", "buffer": file})
+    expect(explore.alert).to_contain_text("may hold vectors or finished weights. Choose one of the two under “Read as”")
+    explore.choose("Upload reading", "weights")  # by its key
+    explore.painted(rows=3)
+    explore.expect_weights(weights)
+    expect(explore.page).to_have_url(re.compile(r"upload\.reading=weights"))
 
 
 def test_a_matrix_is_cut_into_as_many_heads_as_are_asked_for(explore: Explore) -> None:
