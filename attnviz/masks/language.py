@@ -36,7 +36,7 @@ from attnviz.masks.grid import Bits, Grid
 from attnviz.masks.lexer import MaskError, Token, tokens
 from attnviz.masks.mask import PRECEDENCE as MASK_PRECEDENCE
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, Or, Shifted, choice_word, snake_case
-from attnviz.masks.mask_mod import MaskMod, read_mask_mod
+from attnviz.masks.mask_mod import MaskFunction, read_mask_mod
 from attnviz.masks.synonyms import how_to_write
 from attnviz.masks.terms import ATOM, POSITION_BOUNDS, Arithmetic, Bounds, Function, Number, Term, Variable
 from attnviz.masks.terms import PRECEDENCE as TERM_PRECEDENCE
@@ -135,7 +135,7 @@ class _Parser:
             return self.result(self.mask_mod)
         return self.mask(self.read(tokens(self.text)))
 
-    def result(self, mask_mod: MaskMod) -> Mask:
+    def result(self, mask_mod: MaskFunction) -> Mask:
         """Parses what a mask_mod returns; its parameters mean b, h, q and k, whatever their names."""
         for name, words in mask_mod.constants:
             self.assign(name, words)
@@ -256,6 +256,8 @@ class _Parser:
     def check_value(self, token: Token) -> None:
         """Raises MaskError for a name in a mask_mod that stands for a number or a table of the program around it."""
         word = _shortened(token.word)
+        if word in ("True", "False"):
+            self.refuse(f"{word} is not read. Write q >= 0 for what is always true, q < 0 for what never is.", token)
         if self.token.word == "[":
             self.refuse(f"Tables such as {word} are not read. Write a mask, such as documents([3, 4]).", token)
         if self.token.word not in (".", "("):

@@ -19,7 +19,7 @@ Assignment = tuple[str, list[Token]]  # a name and the words of its value
 
 
 @dataclass(frozen=True)
-class MaskMod:
+class MaskFunction:
     """A function of four positions, which returns an expression."""
 
     constants: list[Assignment]  # before the function, and default values of further parameters
@@ -28,7 +28,7 @@ class MaskMod:
     result: list[Token]
 
 
-def read_mask_mod(text: str) -> MaskMod | None:
+def read_mask_mod(text: str) -> MaskFunction | None:
     """Returns the parts of a mask_mod; None if the text is no function. Docstrings, comments and annotations are left
     out. Raises MaskError for a function that has other parts."""
     if not FUNCTION.search(text):
@@ -41,7 +41,7 @@ class _Reader:
         self.text = text
         self.lines = python_lines(text)
 
-    def function(self) -> MaskMod:
+    def function(self) -> MaskFunction:
         constants: list[Assignment] = []
         for line in self.lines:
             if line[0].word == "def":
@@ -59,7 +59,7 @@ class _Reader:
                 )
         self.refuse_form(Token("end", "", 0))
 
-    def definition(self, line: list[Token], constants: list[Assignment]) -> MaskMod:
+    def definition(self, line: list[Token], constants: list[Assignment]) -> MaskFunction:
         if len(line) < 4 or line[1].kind != "name" or line[2].word != "(":
             self.refuse_form(line[0])
         closing = next((i for i, token in outside_brackets(line) if i > 2 and token.word == ")"), None)
@@ -75,7 +75,7 @@ class _Reader:
         for words in chain(body, self.lines):
             if words[0].word == "return":
                 self.end()
-                return MaskMod(constants, parameters, names, words[1:])
+                return MaskFunction(constants, parameters, names, words[1:])
             if assignment := self.assignment(words):
                 names.append(assignment)
             elif not _is_string(words):
@@ -84,12 +84,12 @@ class _Reader:
             Token("end", "", len(self.text)), "The function ends without a result. Write return and a condition."
         )
 
-    def lambda_function(self, words: list[Token], constants: list[Assignment]) -> MaskMod:
+    def lambda_function(self, words: list[Token], constants: list[Assignment]) -> MaskFunction:
         colon = next((i for i, token in outside_brackets(words) if token.word == ":"), None)
         if colon is None:
             self.refuse_form(words[0])
         self.end()
-        return MaskMod(constants, self.parameters(words[: colon + 1], constants), [], words[colon + 1 :])
+        return MaskFunction(constants, self.parameters(words[: colon + 1], constants), [], words[colon + 1 :])
 
     def parameters(self, words: list[Token], constants: list[Assignment]) -> list[str]:
         """Returns the names of the four parameters that stand between the first and the last of these words; others

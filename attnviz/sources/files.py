@@ -10,7 +10,7 @@ from attnviz.language import _
 from attnviz.settings import unpacked_bytes, upload_bytes
 from attnviz.sources.arrays import MOST_TOKENS, check_array, check_tokens
 from attnviz.sources.formats import MOST_ARRAYS, READERS, UNNAMED, Budget
-from attnviz.sources.tables import TOKEN_NAMES, Table
+from attnviz.sources.tables import TOKEN_NAMES, NumberTable
 
 MAGIC = {".npz": (b"PK\x03\x04", b"PK\x05\x06"), ".npy": (b"\x93NUMPY",), ".parquet": (b"PAR1\x15",)}
 
@@ -79,7 +79,7 @@ def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileConte
     for label, content in READERS[ending](data, Budget(limits.unpacked)):
         if label == UNNAMED:
             is_named, label = False, "vectors"
-        if isinstance(content, Table):
+        if isinstance(content, NumberTable):
             columns, content = _column_names(content), content.matrix
         label = TOKEN_NAMES.get(label.lower(), label.lower())
         if label in contents:
@@ -102,6 +102,6 @@ def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileConte
     return FileContents(arrays, tokens, is_named, columns)
 
 
-def _column_names(table: Table) -> tuple[str, ...]:
+def _column_names(table: NumberTable) -> tuple[str, ...]:
     """Returns the headings of a table, unless there are more than may be names of keys."""
     return check_tokens("columns", [*table.columns]) if len(table.columns) <= MOST_TOKENS else ()

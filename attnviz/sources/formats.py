@@ -33,7 +33,7 @@ from attnviz.sources.arrays import (
     numpy_array,
     storage_type,
 )
-from attnviz.sources.tables import TOKEN_NAMES, Table, check_index, parse_table
+from attnviz.sources.tables import TOKEN_NAMES, NumberTable, check_index, read_rows
 from attnviz.text import LONGEST_TOKEN
 
 MOST_ARRAYS = 100  # in one file
@@ -160,7 +160,7 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
         raise ValueError(
             _("Line {line_num} is no row of cells. Look for a stray quotation mark.").format(line_num=reader.line_num)
         ) from error
-    table = parse_table(rows, delimiter)
+    table = read_rows(rows, delimiter)
     if len(table.matrix) > MOST_TOKENS:
         raise ValueError(
             _("This file has more than {MOST_TOKENS} rows, which is the most that can be shown.").format(
@@ -275,7 +275,7 @@ def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
         if name == COLUMNS:
             columns = check_tokens("columns", array)
         elif name == UNNAMED:
-            table = Table(array, columns=columns)
+            table = NumberTable(array, columns=columns)
             if not has_tokens:
                 check_index(table)
             yield name, table

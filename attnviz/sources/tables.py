@@ -24,7 +24,7 @@ Rows = list[tuple[int, list[str]]]  # the number of a row in the file, and its c
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class NumberTable:
     """A matrix, and the names of its rows and columns, where they have any."""
 
     matrix: np.ndarray
@@ -32,7 +32,7 @@ class Table:
     columns: tuple[str, ...] = ()
 
 
-def parse_table(rows: Rows, delimiter: str) -> Table:
+def read_rows(rows: Rows, delimiter: str) -> NumberTable:
     """Returns the table in rows of cells, the first of which may be a header. Raises ValueError if there are no numbers
     in it, rows differ in length, or counted numbers may be a header or an index as well as data."""
     rows = rows[1:] if rows and rows[0][1][0].startswith("sep=") else rows  # what Excel may write first
@@ -61,12 +61,12 @@ def parse_table(rows: Rows, delimiter: str) -> Table:
                 "numbers, write names such as d0, d1, d2 in a row above it."
             ).format(n=rows[0][0], numbers=_shown(matrix[0]))
         )
-    table = Table(matrix, tuple(first) if is_named else (), tuple(header[start:]))
+    table = NumberTable(matrix, tuple(first) if is_named else (), tuple(header[start:]))
     check_index(table)
     return table
 
 
-def check_index(table: Table) -> None:
+def check_index(table: NumberTable) -> None:
     """Raises ValueError if rows have no names, and the first column counts them: it may be an index."""
     stems = {re.sub("[0-9]+$", "", heading.strip()) for heading in table.columns}
     are_alike = len(stems) == 1 or (stems and all(len(stem) == 1 for stem in stems))  # d0, d1, d2, or x, y, z

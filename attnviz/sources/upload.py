@@ -32,7 +32,7 @@ LIMITS = (("layers", MOST_LAYERS), ("heads", MOST_HEADS), ("tokens", MOST_TOKENS
 TOLERANCE = 1e-3  # how far above 1 rounding to 16 bits or less may take a weight
 SUM_TOLERANCE = 0.05  # how far from 1 the sum of a row of weights may be that were rounded
 
-Reading = Literal["by name", "vectors", "weights"]  # what one array is
+ArrayReading = Literal["by name", "vectors", "weights"]  # what one array is
 READ_AS = N_("Read as")
 ENDINGS = f"{', '.join(list(READERS)[:-1])} or {list(READERS)[-1]}"
 LOCKED_REASON = (
@@ -80,7 +80,7 @@ class Upload(Source):
     file: File | None = field(default=None, metadata={"label": "Vectors", "max_bytes": upload_bytes})
     heads: int = field(default=1, metadata={"min": 1, "max": MOST_HEADS, "label": "Number of heads"})
     rotary: Rotary = field(default="none", metadata={"label": "Rotary positions"})
-    reading: Reading = field(default="by name", metadata={"label": READ_AS})
+    reading: ArrayReading = field(default="by name", metadata={"label": READ_AS})
 
     @property
     def work(self) -> int:
@@ -117,7 +117,7 @@ def from_arrays(
     key_tokens: Sequence[str] | None = None,
     heads: int = 1,
     rotary: Rotary = "none",
-    reading: Reading = "by name",
+    reading: ArrayReading = "by name",
 ) -> list[Layer]:
     """Returns layers from arrays: query, key and value, or one matrix of vectors, or weights alone.
 

@@ -632,6 +632,7 @@ REFUSED = [
     ("def f(b, h, q, k):\n if h < 2:\n  return q >= k\n return k < 2", 20, "“if” is not read. Join conditions with &"),
     ("def f(b, h, q, k):\n return q >= k\n\nm = create(f)", 35, "The function ends before this line."),
     ("def f(b, h, q, k):\n return q - k < WINDOW", 35, "Write its number, or WINDOW = 4 above the function."),
+    ("def f(b, h, q, k):\n return True", 27, "True is not read. Write q >= 0 for what is always true"),
     ("def f(b, h, q, k):\n return ids[q] == ids[k]", 27, "Tables such as ids are not read. Write a mask, such as"),
     ("lambda b, h, q, k: (q - k).abs() < 3", 26, "Here stands “.”. Methods are not read. Write abs(x)"),
     ("lambda b, h, q, k: ~(q - 1) < k", 19, "In Python, ~ binds more tightly than a comparison."),
