@@ -20,6 +20,7 @@ from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.model_lock import model_lock
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.optional_transformers import transformers_models
+from attnviz.tracing.patch_tracking import PatchTracking
 from attnviz.tracing.recording import CallOfSequence, Recording
 from attnviz.tracing.refusal import no_attention
 from attnviz.tracing.single_capture import evaluation_mode, run_recorded
@@ -48,6 +49,10 @@ class ChangedRun(Recording):
     change: Change = field(kw_only=True)
     heads: list[int] = field(default_factory=list)  # of the layers that have run
     current: LayerChange | None = None  # of the layer that runs
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.patches = PatchTracking(())  # nobody reads the names of the tokens
 
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
         """Returns the result of a call of the attention interface, or a changed one."""
