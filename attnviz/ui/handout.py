@@ -47,7 +47,7 @@ def show() -> None:
     app = (st.context.url or "").rpartition("/")[0]
     with st.container(horizontal=True, vertical_alignment="center", key="handout-actions"):
         every = element("a", _("← All lessons"), href=address("/lessons"))
-        st.html(element("nav", every, class_="attnviz-links"), width="content")
+        st.html(element("div", every, class_="attnviz-links"), width="content")
         st.download_button(
             _("Download"), handout_file(lesson, app), f"{file_stem(lesson)}.html", "application/octet-stream",
             icon=":material/download:", on_click="ignore", help=_("One file, which prints without a connection"),

@@ -1,4 +1,6 @@
-"""What axe-core finds on every page and tab, in both themes, on a laptop and on a phone."""
+"""What axe-core finds on every page and tab, and in some of their states, in both themes, on a laptop and on a phone."""
+
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page
@@ -14,8 +16,12 @@ EXPECTED = [
     ("scrollable-region-focusable", "[data-testid=stCode] pre"),  # long lines of a script
     ("scrollable-region-focusable", "[data-testid=stMarkdownContainer] > table"),  # a wide table in Markdown
 ]
+# Pages that show something else in these states.
+STATES = ("scores?lesson=10-other-scores", "lessons?write=06-one-head", "lessons?handout=06-one-head")
+# The links to other languages are the last element of every page.
 DRAWN = """theme => getComputedStyle(document.querySelector('.stApp')).colorScheme === theme
     && document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'
+    && document.querySelector('.attnviz-languages')
     && [...document.querySelectorAll('[role=tabpanel]')].every(one => one.hidden || one.innerText.trim() !== '')
     && [...document.querySelectorAll('.attnviz-chart')].every(one => one.dataset.ready === 'true')
     && document.getAnimations().every(one => one.playState !== 'running' || !(one instanceof CSSTransition))"""
@@ -29,15 +35,16 @@ VIOLATIONS = """async expected => {
 }"""
 
 
-@pytest.mark.parametrize("name", [*sorted(page.stem for page in PAGES.glob("*.py")), "scores?lesson=10-other-scores"])
+@pytest.mark.parametrize("name", [*sorted(page.stem for page in PAGES.glob("*.py")), *STATES])
 @pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["laptop", "phone"])
 def test_axe_finds_no_barrier(browser: Browser, address: str, name: str, size: tuple[int, int]) -> None:
     barriers = {}
     with opened(browser, address, *size, kind=AppPage) as app:
         page: Page = app.page
-        page.goto(f"{address}/{'' if name == FIRST_PAGE else name}")
-        app.until("() => document.querySelector('.stApp .stMainBlockContainer :is(h1, h3)')")
+        link = f"{address}/{'' if name == FIRST_PAGE else name}"
+        page.goto(link)
         app.until(DRAWN, "light")  # a tab that is chosen while the page runs may stay empty
+        assert urlsplit(page.url).path == urlsplit(link).path  # the start page continues with the last one
         page.evaluate(AXE.read_text(encoding="utf-8"))
         tabs = page.get_by_test_id("stTabs").first.get_by_role("tablist").first.get_by_role("tab")
         for tab in tabs.all() or [None]:

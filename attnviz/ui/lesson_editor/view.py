@@ -50,7 +50,7 @@ def show() -> None:
     for number, slot in enumerate(slots if lesson else (), 1):
         assert lesson
         link = element("a", _("Preview this step"), href=address(f"/{lesson.link(number)}"))
-        slot.html(element("nav", link, class_="attnviz-links"))
+        slot.html(element("div", link, class_="attnviz-links"))
     with actions:
         _show_actions(draft, lesson)
     if draft.name == IN_SESSION:
@@ -149,7 +149,7 @@ def _show_actions(draft: Draft, lesson: Lesson | None) -> None:
     preview = element("span", _("Preview"), class_="attnviz-off", aria_disabled="true")
     if lesson:
         preview = element("a", _("Preview"), href=address(f"/{lesson.link()}"), class_="attnviz-main")
-    st.html(element("nav", preview, class_="attnviz-links"), width="content")
+    st.html(element("div", preview, class_="attnviz-links"), width="content")
     st.download_button(
         _("Download"),
         draft.text,
@@ -171,7 +171,7 @@ def _show_actions(draft: Draft, lesson: Lesson | None) -> None:
                 st.code(f"{_app_address()}/{lesson.link()}", language=None)
     ways = [element("a", _("Handout"), href=handout_address(lesson))] if lesson else []
     ways.append(element("a", _("All lessons"), href=address("/lessons")))
-    st.html(element("nav", *ways, class_="attnviz-links"), width="content")
+    st.html(element("div", *ways, class_="attnviz-links"), width="content")
 
 
 def _upload() -> None:

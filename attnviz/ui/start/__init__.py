@@ -82,5 +82,5 @@ def card(name: str, about: str, links: Sequence[tuple[str, str]]) -> Markup:
         element("a", text, href=address(f"/{page}"), target="_self", class_=None if i else "attnviz-main")
         for i, (text, page) in enumerate(links)
     )
-    nav = element("nav", *anchors, class_="attnviz-links")
-    return element("article", element("h2", name), element("p", about), nav, class_="attnviz-way")
+    buttons = element("div", *anchors, class_="attnviz-links")
+    return element("article", element("h2", name), element("p", about), buttons, class_="attnviz-way")
