@@ -89,3 +89,13 @@ def test_the_link_to_copy_is_the_one_in_the_address_bar(explore: Explore) -> Non
     explore.page.goto(link.inner_text().strip())
     explore.painted()
     expect(explore.chosen("Head").locator("input")).to_have_value("Head 4")
+
+
+def test_a_table_as_csv(explore: Explore, tmp_path: Path) -> None:
+    explore.open("?table=true")
+    table = explore.page.get_by_test_id("stDataFrame")
+    table.hover()
+    path = downloaded(explore, explore.page.get_by_role("button", name="Download as CSV"), tmp_path)
+    header, *rows = csv.reader(io.StringIO(path.read_text("utf-8-sig")))
+    assert len(header) == len(rows) + 1
+    np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), expected(), atol=6e-5)

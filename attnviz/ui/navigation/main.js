@@ -1,4 +1,4 @@
-/** What the browser's history, links and keys do; runs before Streamlit's client starts. */
+/** What the browser’s history, links, keys and downloads do; runs before Streamlit's client starts. */
 
 import { showWayBack } from "../classroom/guest.js";
 import { keepChosenOptions } from "./chosen_options.js";
@@ -7,6 +7,7 @@ import { openLinksInPlace } from "./links.js";
 import { closeMenuOnChoice } from "./phone_menu.js";
 import { obeyPresentationKeys } from "./presentation_keys.js";
 import { continueLastVisit } from "./return.js";
+import { downloadTablesAsFiles } from "./table_files.js";
 
 continueLastVisit(window);
 keepOneEntryPerChoice(window);
@@ -15,3 +16,4 @@ openLinksInPlace(window);
 obeyPresentationKeys(window);
 closeMenuOnChoice(window);
 showWayBack(window);
+downloadTablesAsFiles(window);
