@@ -7,7 +7,7 @@ ignored. Negative weights count by their absolute value.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
@@ -49,7 +49,8 @@ class HeadMetric:
     """One number for each head: a sum over its queries, divided by another sum over its queries.
 
     `__call__` returns the two summands of each query; `factors` returns a factor for each pair of a query and a key.
-    A metric of `one_sequence` is defined only where queries and keys are the same tokens, not in cross-attention.
+    The queries whose second summand is not 0 are the positions that the metric rests on. A metric of `one_sequence` is
+    defined only where queries and keys are the same tokens, not in cross-attention.
     """
 
     name: ClassVar[str]
@@ -179,11 +180,11 @@ class Induction(Share):
     """The share of attention that tokens give to the tokens after earlier occurrences of the same token, over repeated
     tokens. High for induction heads, which predict that a sequence continues as it did before.
 
-    The prefix matching score of Olsson et al. 2022, "In-context Learning and Induction Heads", on this text instead of
-    repeated random tokens.
+    The prefix matching score of Olsson et al. 2022, "In-context Learning and Induction Heads", who take it on repeated
+    random tokens.
     """
 
-    name, one_sequence = "After the same token", True
+    name, one_sequence = "Induction", True
 
     def factors(self, q: Int[Tensor, "rows 1"], k: Int[Tensor, " keys"], keys: KeyTokens) -> Tensor:
         return (keys.tokens[(k - 1).clamp(min=0)] == keys.tokens[q]) & (k > 0) & (k < q)
@@ -205,6 +206,21 @@ class HeadMetricTable:
     layers: Int[np.ndarray, " heads"]  # the index of each head's layer
     heads: Int[np.ndarray, " heads"]  # the index of each head in its layer
     values: dict[str, Float[np.ndarray, " heads"]]  # by the name of the metric
+    positions: dict[str, Int[np.ndarray, " heads"]]  # how many queries each value rests on
+
+    @classmethod
+    def mean(cls, tables: Sequence["HeadMetricTable"]) -> "HeadMetricTable":
+        """Returns the mean of each metric over tables of the same heads, which rests on the positions of all of them."""
+        first, names = tables[0], tables[0].values
+        return cls(
+            first.layers,
+            first.heads,
+            {name: np.mean([table.values[name] for table in tables], axis=0) for name in names},
+            {name: np.sum([table.positions[name] for table in tables], axis=0) for name in names},
+        )
+
+
+OnTable = Callable[[float, HeadMetricTable], None]  # gets the share that is done, and the layers that are finished
 
 
 def head_metrics(
@@ -214,8 +230,11 @@ def head_metrics(
     excluded_queries: Excluded = "none",
     excluded_keys: Excluded = "none",
     metrics: Sequence[HeadMetric] | None = None,
+    progress: OnTable | None = None,
 ) -> HeadMetricTable:
     """Returns metrics of every head, layer by layer, with the layers' own mechanisms by default.
+
+    `progress` is called at the start and after each block of queries of a head.
 
     Example:
         >>> from attnviz.layer import LayerId
@@ -224,22 +243,35 @@ def head_metrics(
         >>> layer = Layer(LayerId(), Kind.CAUSAL, inputs, Mechanism(mask=Causal()))
         >>> table = head_metrics([layer], metrics=[Entropy(), Distance(), Induction()])
         >>> {name: round(float(values[0]), 2) for name, values in table.values.items()}
-        {'Entropy': 1.15, 'Distance': 0.75, 'After the same token': 0.29}
+        {'Entropy': 1.15, 'Distance': 0.75, 'Induction': 0.29}
+        >>> int(table.positions["Induction"][0])  # the second a and the second b
+        2
     """
     mechanisms = mechanisms or [layer.mechanism for layer in layers]
     metrics = HEAD_METRICS if metrics is None else metrics
-    compute = partial(layer_metrics, excluded_queries=excluded_queries, excluded_keys=excluded_keys, metrics=metrics)
-    by_layer = [
-        compute(layer.inputs, mechanism, one_sequence=layer.kind is not Kind.CROSS)
-        for layer, mechanism in zip(layers, mechanisms, strict=True)
-    ]
-    values = torch.cat(by_layer, dim=1).numpy()
-    heads = [layer.inputs.heads for layer in layers]
-    return HeadMetricTable(
-        layers=np.repeat(np.arange(len(layers)), heads),
-        heads=np.concatenate([np.arange(count) for count in heads]),
-        values={metric.name: row for metric, row in zip(metrics, values, strict=True)},
-    )
+    compute = partial(_layer_metrics, excluded_queries=excluded_queries, excluded_keys=excluded_keys, metrics=metrics)
+    finished = [torch.zeros(2, len(metrics), 0, dtype=torch.float64)]
+
+    def table() -> HeadMetricTable:
+        values, positions = torch.cat(finished, dim=2).numpy()
+        heads = [one.shape[2] for one in finished[1:]]
+        return HeadMetricTable(
+            layers=np.repeat(np.arange(len(heads)), heads),
+            heads=np.concatenate([np.arange(count) for count in (0, *heads)]),
+            values={metric.name: row for metric, row in zip(metrics, values, strict=True)},
+            positions={metric.name: row.astype(int) for metric, row in zip(metrics, positions, strict=True)},
+        )
+
+    def report(share: float) -> None:
+        if progress:
+            progress((len(finished) - 1 + share) / len(layers), so_far)
+
+    for layer, mechanism in zip(layers, mechanisms, strict=True):
+        so_far = table()
+        report(0.0)
+        one_sequence = layer.kind is not Kind.CROSS
+        finished.append(compute(layer.inputs, mechanism, one_sequence=one_sequence, progress=report))
+    return table()
 
 
 def layer_metrics(
@@ -263,7 +295,28 @@ def layer_metrics(
         tensor([[2.0000, 2.0000],
                 [0.2500, 0.2500]], dtype=torch.float64)
     """
-    metrics = HEAD_METRICS if metrics is None else metrics
+    chosen = HEAD_METRICS if metrics is None else metrics
+    return _layer_metrics(
+        inputs,
+        mechanism,
+        one_sequence=one_sequence,
+        excluded_queries=excluded_queries,
+        excluded_keys=excluded_keys,
+        metrics=chosen,
+    )[0]
+
+
+def _layer_metrics(
+    inputs: Inputs,
+    mechanism: Mechanism,
+    *,
+    one_sequence: bool,
+    excluded_queries: Excluded,
+    excluded_keys: Excluded,
+    metrics: Sequence[HeadMetric],
+    progress: Callable[[float], None] | None = None,
+) -> Float[Tensor, "2 metrics heads"]:
+    """Returns the metrics, and how many positions each rests on. `progress` gets the share that is done."""
     device = inputs.query.device
     one_sequence = one_sequence and inputs.queries == inputs.keys
     computed = [i for i, metric in enumerate(metrics) if one_sequence or not metric.one_sequence]
@@ -277,7 +330,7 @@ def layer_metrics(
     k = torch.arange(inputs.keys, device=device)
 
     dtype = inputs.dtype
-    sums = torch.zeros(2, len(metrics), inputs.heads, dtype=torch.float64, device=device)
+    sums = torch.zeros(3, len(metrics), inputs.heads, dtype=torch.float64, device=device)
     for first in range(0, inputs.queries, BLOCK):
         q = torch.arange(first, min(first + BLOCK, inputs.queries), device=device)
         factors: dict[int, Tensor | None] = {}
@@ -290,10 +343,12 @@ def layer_metrics(
             weights = attention.weights[0].abs().to(dtype) * included_keys
             rows = QueryBlock(weights, weights.sum(-1), valid)
             for i in computed:
-                for sum_, each in zip(sums, metrics[i](rows, factors[i]), strict=True):
-                    sum_[i, head] += (each.double() * valid).sum()
-    amount, total = sums.cpu()
-    return torch.where(total > 0, amount / total, torch.nan)
+                amount, total = (each.double() * valid for each in metrics[i](rows, factors[i]))
+                sums[:, i, head] += torch.stack([amount.sum(), total.sum(), (total > 0).sum()])
+            if progress:
+                progress((first + (head + 1) / inputs.heads * len(q)) / inputs.queries)
+    amounts, totals, positions = sums.cpu()
+    return torch.stack([torch.where(totals > 0, amounts / totals, torch.nan), positions])
 
 
 def _is_included(count: int, special: Sequence[int], excluded: Excluded) -> Bool[Tensor, " count"]:

@@ -10,7 +10,7 @@ from torch.distributions import Categorical
 
 from attnviz import Inputs, Mechanism
 from attnviz.analysis.head_maps import row_summary
-from attnviz.analysis.head_metrics import HEAD_METRICS, head_metrics, layer_metrics
+from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetricTable, head_metrics, layer_metrics
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal, Full, Mask, Padding, SlidingWindow
 from attnviz.mechanism import BLOCK
@@ -18,7 +18,7 @@ from attnviz.normalizers import Differential, Hard, Identity, Sigmoid, Sink, Sof
 from attnviz.scores import Dot, ScaledDot
 
 NAMES = [measure.name for measure in HEAD_METRICS]
-ONE_SEQUENCE = {"Distance", "Itself", "Previous token", "Next token", "Same token before", "After the same token"}
+ONE_SEQUENCE = {"Distance", "Itself", "Previous token", "Next token", "Same token before", "Induction"}
 WORDS = ("[CLS]", "a", "b", "a", "a", "b", "c", "a", "[SEP]")
 SPECIAL = (0, 8)
 
@@ -42,10 +42,13 @@ def given(weights: torch.Tensor, tokens: tuple[str, ...]) -> tuple[Inputs, Mecha
     return inputs, Mechanism(Dot(), normalizer=Identity())
 
 
-def slow(inputs: Inputs, mechanism: Mechanism, head: int, left_q: tuple[int, ...], left_k: tuple[int, ...]) -> dict:
-    """Every measure, a weight at a time: Σ amount / Σ out of, both in Python's floats."""
+def slow(
+    inputs: Inputs, mechanism: Mechanism, head: int, left_q: tuple[int, ...] = (), left_k: tuple[int, ...] = ()
+) -> tuple[dict, dict]:
+    """Every measure, a weight at a time: Σ amount / Σ out of, both in Python's floats; and on how many queries it
+    rests."""
     attention, tokens = mechanism(inputs), inputs.key_tokens
-    amount, out_of = dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0.0)
+    amount, out_of, rests_on = dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0)
     keys = [k for k in range(inputs.keys) if k not in left_k]
     for q in range(inputs.queries):
         if q in left_q or not any(attention.allowed[head, q, k] for k in keys):
@@ -56,6 +59,7 @@ def slow(inputs: Inputs, mechanism: Mechanism, head: int, left_q: tuple[int, ...
         def add(name: str, part: float, whole: float) -> None:
             amount[name] += part
             out_of[name] += whole
+            rests_on[name] += 1
 
         def share(name: str, counting: list[int], weights: dict = weights, mass: float = mass) -> None:
             if there := [k for k in counting if k in weights]:
@@ -73,8 +77,8 @@ def slow(inputs: Inputs, mechanism: Mechanism, head: int, left_q: tuple[int, ...
         share("First token", [0])
         share("Special tokens", list(inputs.special_keys))
         share("Same token before", [k for k in range(q) if tokens[k] == tokens[q]])
-        share("After the same token", [k + 1 for k in range(q) if tokens[k] == tokens[q] and k + 1 < q])
-    return {name: amount[name] / out_of[name] if out_of[name] else math.nan for name in NAMES}
+        share("Induction", [k + 1 for k in range(q) if tokens[k] == tokens[q] and k + 1 < q])
+    return {name: amount[name] / out_of[name] if out_of[name] else math.nan for name in NAMES}, rests_on
 
 
 @pytest.mark.parametrize("excluded_keys", ["none", "first", "special"])
@@ -93,11 +97,14 @@ def slow(inputs: Inputs, mechanism: Mechanism, head: int, left_q: tuple[int, ...
 )
 def test_every_measure_is_what_a_slow_loop_finds(mechanism, excluded_queries, excluded_keys) -> None:
     inputs, left = text(), {"none": (), "first": (0,), "special": SPECIAL}
-    found = layer_metrics(inputs, mechanism, excluded_queries=excluded_queries, excluded_keys=excluded_keys)
+    layer = Layer(LayerId(), Kind.SELF, inputs, mechanism)
+    found = head_metrics([layer], excluded_queries=excluded_queries, excluded_keys=excluded_keys)
     for head in range(inputs.heads):
-        expected = slow(inputs, mechanism, head, left[excluded_queries], left[excluded_keys])
-        for name, value in zip(NAMES, found[:, head].tolist(), strict=True):
-            assert value == pytest.approx(expected[name], abs=2e-6, nan_ok=True), name
+        expected, rests_on = slow(inputs, mechanism, head, left[excluded_queries], left[excluded_keys])
+        for name in NAMES:
+            assert found.values[name][head] == pytest.approx(expected[name], abs=2e-6, nan_ok=True), name
+            # A query without any attention adds nothing, but to the sum of rows.
+            assert found.positions[name][head] == rests_on[name], name
 
 
 def test_what_is_left_out_leaves_nothing_to_be_measured_on_it() -> None:
@@ -146,7 +153,7 @@ def test_shares_on_tokens_are_those_of_transformer_lens_head_detector() -> None:
     previous = torch.ones(100, 100, dtype=torch.bool).tril(-1).triu(-1)
     for name, pattern in (
         ("Same token before", duplicate),
-        ("After the same token", induction),
+        ("Induction", induction),
         ("Previous token", previous),
     ):
         score = (weights * pattern).sum((-1, -2)) / weights.sum((-1, -2))
@@ -163,11 +170,11 @@ def test_an_induction_head_on_repeated_random_tokens_has_all_of_its_attention_af
         weights[q, earlier or [0]] = 1 / len(earlier or [0])
     inputs, mechanism = given(weights, tokens)
     values = dict(zip(NAMES, layer_metrics(inputs, mechanism, excluded_queries="first")[:, 0].tolist(), strict=True))
-    assert values["After the same token"] == pytest.approx(1)
+    assert values["Induction"] == pytest.approx(1)
     assert values["Same token before"] == values["Itself"] == 0
     # Their score is the mean of all entries, of which a query has one for each earlier repeat; 75 queries have some.
     entries = [weights[q, k + 1] for q in range(101) for k in range(q) if tokens[k] == tokens[q]]
-    assert float(torch.stack(entries).mean()) == pytest.approx(values["After the same token"] * 75 / len(entries))
+    assert float(torch.stack(entries).mean()) == pytest.approx(values["Induction"] * 75 / len(entries))
 
 
 @pytest.mark.parametrize(("offset", "name"), [(0, "Itself"), (1, "Previous token"), (-1, "Next token")])
@@ -221,8 +228,34 @@ def test_heads_that_share_keys_are_measured_with_their_own_queries(random_inputs
     inputs = random_inputs(heads=4, kv_heads=2, queries=6, keys=6)
     found = layer_metrics(inputs, Mechanism())
     for head in range(4):
-        expected = slow(inputs, Mechanism(), head, (), ())
+        expected, _ = slow(inputs, Mechanism(), head)
         assert found[:, head].tolist() == pytest.approx([expected[name] for name in NAMES], abs=2e-6, nan_ok=True)
+
+
+def test_finished_layers_are_reported_while_the_others_are_computed() -> None:
+    layers = [Layer(LayerId(index=i), Kind.SELF, text(heads, seed=i), Mechanism()) for i, heads in enumerate((3, 1, 2))]
+    reports = []
+    whole = head_metrics(layers, progress=lambda *report: reports.append(report))
+    shares, tables = zip(*reports, strict=True)
+    assert shares[0] == 0
+    assert list(shares) == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+    assert sorted({len(table.heads) for table in tables}) == [0, 3, 4]
+    for table in tables:
+        done = len(table.heads)
+        np.testing.assert_array_equal(table.layers, whole.layers[:done])
+        np.testing.assert_array_equal(table.heads, whole.heads[:done])
+        for name in NAMES:
+            np.testing.assert_array_equal(table.values[name], whole.values[name][:done])
+            np.testing.assert_array_equal(table.positions[name], whole.positions[name][:done])
+
+
+def test_a_mean_of_tables_rests_on_the_positions_of_all() -> None:
+    tables = [head_metrics([Layer(LayerId(), Kind.SELF, text(seed=seed), Mechanism())]) for seed in range(3)]
+    mean = HeadMetricTable.mean(tables)
+    for name in NAMES:
+        np.testing.assert_allclose(mean.values[name], sum(table.values[name] for table in tables) / 3)
+        assert mean.positions[name].tolist() == [3 * count for count in tables[0].positions[name]]
 
 
 def test_long_texts_are_measured_by_blocks_of_rows_and_give_the_same(random_inputs, monkeypatch) -> None:
@@ -251,7 +284,7 @@ def test_long_texts_are_measured_by_blocks_of_rows_and_give_the_same(random_inpu
     np.testing.assert_allclose(found["Previous token"], (attention * (k == q - 1)).sum(-1).mean(-1), rtol=1e-5)
     after = (ids[k - 1] == ids[q]) & (k > 0) & (k < q)
     np.testing.assert_allclose(
-        found["After the same token"], (attention * after).sum(-1)[:, after.any(-1)].mean(-1), rtol=1e-5
+        found["Induction"], (attention * after).sum(-1)[:, after.any(-1)].mean(-1), rtol=1e-5
     )
 
 
