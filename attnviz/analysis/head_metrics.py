@@ -210,7 +210,7 @@ class HeadMetricTable:
 
     @classmethod
     def mean(cls, tables: Sequence["HeadMetricTable"]) -> "HeadMetricTable":
-        """Returns the mean of each metric over tables of the same heads, which rests on the positions of all of them."""
+        """Returns the mean of each metric over tables of the same heads; it rests on the positions of all of them."""
         first, names = tables[0], tables[0].values
         return cls(
             first.layers,

@@ -16,6 +16,8 @@ GROUPS = ("#4356c4", "#8a52c4", "#c8509f", "#e7696b", "#ee8f47", "#e5b73b")
 SHAPES = {"circle": "●", "square": "■", "diamond": "◆", "triangle-up": "▲"}  # and how they are written
 EDGE = "rgba(128,128,128,0.9)"
 PADDING = 0.06  # of what an axis spans, beyond its last point
+FENCE = 1.5  # interquartile ranges from the quartiles to an outlier (Tukey 1977)
+MOST_LABELS, APART = 8, (0.12, 0.06)  # outliers with a label, and the shares of both axes that keep labels apart
 
 
 def scatter(
@@ -28,12 +30,14 @@ def scatter(
     titles: tuple[str, str] = ("", ""),
     group: str = "layer",
     kinds: Sequence[int] = (),
+    labels: Sequence[str] = (),
     aspect: float | None = None,
 ) -> Chart[PointsSpec]:
     """Draws a point for each head, with its two metrics as x and y, in the color of its group; NaN has no point.
 
     `names` are the sentences of the points. The `chosen` points have a ring. `titles` are those of the axes. `kinds`
-    are numbers that choose the shape of a point from SHAPES. The picture is at most `aspect` times as high as wide.
+    are numbers that choose the shape of a point from SHAPES. Of the `labels`, one for each point, those of the farthest
+    outliers are written. The picture is at most `aspect` times as high as wide.
 
     Example:
         >>> x, y = np.array([0.1, 0.9]), np.array([1.0, 2.0])
@@ -69,6 +73,11 @@ def scatter(
         x=x[selected].astype("f8"), y=y[selected].astype("f8"), mode="markers", hoverinfo="skip", cliponaxis=False,
         marker={"symbol": "circle-open", "size": 20, "color": ACCENT, "line": {"width": 3}},
     )  # fmt: skip
+    named = _labeled(x, y) if labels else []
+    figure.add_scatter(
+        x=x[named].astype("f8"), y=y[named].astype("f8"), text=[labels[i] for i in named], mode="text",
+        textposition="top center", textfont={"size": 12}, hoverinfo="skip", cliponaxis=False,
+    )  # fmt: skip
     figure.update_layout(
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 8, "r": 8, "t": 56, "b": 8},
@@ -80,6 +89,35 @@ def scatter(
     figure.update_xaxes(range=_range(x), title={"text": titles[0], "standoff": 8}, **grid)
     figure.update_yaxes(range=_range(y), title={"text": titles[1], "standoff": 8}, **grid)
     return Chart(figure, PointsSpec(tuple(names), aspect=aspect))
+
+
+def outliers(values: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points"]:
+    """Returns how far each value lies beyond the fences of a box plot, as a share of the range of all values; 0 within
+    them, and where a value is NaN.
+
+    Example:
+        >>> outliers(np.array([1.0, 2.0, 3.0, 4.0, 11.0])).tolist()
+        [0.0, 0.0, 0.0, 0.0, 0.4]
+    """
+    real = values[np.isfinite(values)]
+    if len(real) == 0 or real.min() == real.max():
+        return np.zeros(len(values))
+    low, high = np.quantile(real, (0.25, 0.75))
+    fence = FENCE * (high - low)
+    beyond = np.maximum(low - fence - values, values - high - fence).clip(min=0)
+    return np.nan_to_num(beyond / (real.max() - real.min()))
+
+
+def _labeled(x: np.ndarray, y: np.ndarray) -> list[int]:
+    """Returns the points that have a label: the farthest outliers, without those too close to a farther one."""
+    beyond = np.where(np.isfinite(x) & np.isfinite(y), np.maximum(outliers(x), outliers(y)), 0)
+    places = np.stack([x, y]) / [[np.ptp(_range(x))], [np.ptp(_range(y))]]
+    chosen: list[int] = []
+    for i in np.argsort(-beyond, kind="stable")[: np.count_nonzero(beyond)].tolist():
+        near = (abs(places[:, chosen] - places[:, [i]]) < np.array([APART]).T).all(0).any()
+        if not near and len(chosen) < MOST_LABELS:
+            chosen.append(i)
+    return chosen
 
 
 def _range(values: np.ndarray) -> list[float]:

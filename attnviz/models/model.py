@@ -15,6 +15,7 @@ from torch import Tensor
 
 from attnviz.language import _
 from attnviz.models.image_inputs import image_inputs
+from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.models.refusals import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens, forward_parameters
 from attnviz.text import shorten_token
@@ -115,6 +116,16 @@ class Model:
                 )
             self._store(key, inputs, trace)
             return trace
+
+    def layers_of_random_tokens(self, seed: int) -> Trace:
+        """Returns the attention of every layer for `repeated_random_tokens`.
+
+        Raises ValueError if the model cannot read them.
+        """
+        with self.lock:
+            with self._refusals():
+                batch, tokens = repeated_random_tokens(self.text_inputs, seed, decoder=self.is_encoder_decoder)
+            return self._capture(ModelInputs(batch, *tokens))
 
     def save_trace(
         self, folder: str | Path, text: str, layers: Sequence[int] | None = None, chunk: int | None = None

@@ -128,7 +128,7 @@ class TextInputs:
         They are the start token and the `target`; without a target, the start token and what the decoder generates
         greedily, if `generated`.
         """
-        start = self._start()
+        start = self.start_token()
         if target is not None:
             ids, typed = self.encode(target, as_target=True)
             count = len(typed.tokens)
@@ -144,7 +144,8 @@ class TextInputs:
         tokens = Tokens((first, *names), (0, *special), (None, *(0 for _ in written)))
         return torch.tensor([[start, *written]]), tokens
 
-    def _start(self) -> int:
+    def start_token(self) -> int:
+        """Returns the id of the token that a decoder starts with. Raises ValueError if the model does not say."""
         configs = (self.model.config, getattr(self.model, "generation_config", None))
         for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):
             for config in configs:

@@ -283,9 +283,7 @@ def test_long_texts_are_measured_by_blocks_of_rows_and_give_the_same(random_inpu
     np.testing.assert_allclose(found["First token"], attention[:, :, 0].mean(-1), rtol=1e-5)
     np.testing.assert_allclose(found["Previous token"], (attention * (k == q - 1)).sum(-1).mean(-1), rtol=1e-5)
     after = (ids[k - 1] == ids[q]) & (k > 0) & (k < q)
-    np.testing.assert_allclose(
-        found["Induction"], (attention * after).sum(-1)[:, after.any(-1)].mean(-1), rtol=1e-5
-    )
+    np.testing.assert_allclose(found["Induction"], (attention * after).sum(-1)[:, after.any(-1)].mean(-1), rtol=1e-5)
 
 
 @pytest.mark.parametrize("mechanism", [Mechanism(mask=Padding(0)), Mechanism(normalizer=Sink(1000.0))], ids=repr)

@@ -43,3 +43,23 @@ def test_chosen_heads_have_a_ring() -> None:
 def test_one_layer_needs_no_scale_of_layers() -> None:
     assert scatter(X, Y, NAMES, LAYERS).figure.data[0].marker.showscale
     assert not scatter(X, Y, NAMES, np.zeros(4, dtype=int)).figure.data[0].marker.showscale
+
+
+def test_the_farthest_outliers_have_their_labels_apart_from_each_other() -> None:
+    x, y = np.r_[np.linspace(0, 1, 40), 0.5, 0.5, 9.0, np.nan], np.r_[np.linspace(0, 1, 40), 7.0, 7.01, 0.5, 99.0]
+    names = [f"n{i}" for i in range(44)]
+    labels = scatter(x, y, names, np.zeros(44, dtype=int), labels=names).figure.data[2]
+    assert set(labels.text) == {"n41", "n42"}  # n40 is beside n41, and n43 has no point
+    assert list(zip(labels.x, labels.y, strict=True)) == [(x[int(name[1:])], y[int(name[1:])]) for name in labels.text]
+
+
+@pytest.mark.parametrize("values", [np.full(4, 3.0), np.full(4, np.nan), np.zeros(0), X], ids=str)
+def test_values_without_outliers_have_no_labels(values: np.ndarray) -> None:
+    names = NAMES[: len(values)]
+    assert len(scatter(values, values, names, LAYERS[: len(values)], labels=names).figure.data[2].x) == 0
+
+
+def test_all_but_one_equal_is_one_outlier() -> None:
+    values = np.array([0.0, 0.0, 0.0, 0.0, 1.0])
+    [label] = scatter(values, values, list("abcde"), np.zeros(5, dtype=int), labels=list("abcde")).figure.data[2].text
+    assert label == "e"

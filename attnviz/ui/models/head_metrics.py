@@ -1,7 +1,6 @@
 """The metrics of heads as a table and a scatter plot, in which each point is a head."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,23 +9,35 @@ from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from attnviz.analysis.head_metrics import HEAD_METRICS, Excluded, HeadMetric, HeadMetricTable, head_metrics
-from attnviz.analysis.work import heads_work, is_affordable
+from attnviz.analysis.head_metrics import HEAD_METRICS, Excluded, HeadMetric
 from attnviz.figures.scatter import SHAPES, scatter
 from attnviz.formatting import number
 from attnviz.language import N_, _, in_sentence, option_name
 from attnviz.layer import Layer
-from attnviz.ui import cache, html
+from attnviz.ui import html
 from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_map import selected_map
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import names_of
 from attnviz.ui.models import attention_kinds
+from attnviz.ui.models.metrics_table import (
+    MetricsTable,
+    metrics_of_random_tokens,
+    metrics_of_text,
+    offered_metrics,
+    positions_text,
+)
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.widgets import help_text
 
-MENU = {metric.name: metric for metric in HEAD_METRICS}
+METRICS = {metric.name: metric for metric in HEAD_METRICS}
+MEASURED_ON = "measured-on"  # of a widget, and in the link
+TEXTS = [N_("This text"), N_("Random repeated tokens")]
+ABOUT_RANDOM = N_(
+    "At most 50 different random tokens of the model’s vocabulary, all of them twice in the same order: on such texts "
+    "induction heads are measured. The numbers are means over three of them. The map is of your text."
+)
 ACROSS, UP = N_("Distance"), N_("Entropy")  # of the scatter, to begin with
 LEFT_OUT: dict[str, Excluded] = {N_("Nothing"): "none", N_("The first token"): "first", N_("Special tokens"): "special"}
 TABLE = "heads-table"
@@ -34,37 +45,15 @@ MANY, SMALL = 300, 8  # so many points are smaller, of so many pixels
 HEIGHT, WIDTH = 400, 112  # of a chart, and of a column of the table
 
 
-@dataclass(frozen=True, eq=False)
-class MetricsTable:
-    """The metrics of heads, with the heads' names."""
-
-    layers: Sequence[Layer]
-    metrics: HeadMetricTable  # its layers are indices of the whole list
-
-    @property
-    def names(self) -> list[str]:
-        """The heads, in the order of the table."""
-        return [
-            _("{name}, head {head}").format(name=option_name(self.layers[i].name), head=head) for i, head in self.heads
-        ]
-
-    @property
-    def heads(self) -> list[tuple[int, int]]:
-        return list(zip(self.metrics.layers.tolist(), self.metrics.heads.tolist(), strict=True))
-
-    @property
-    def values(self) -> dict[str, Float[np.ndarray, " heads"]]:
-        """The metrics that are defined for at least one head."""
-        return {name: values for name, values in self.metrics.values.items() if not np.isnan(values).all()}
-
-
 def show(selection: ModelSelection) -> None:
     """Draws the heads as points and as rows of a table, and the map of the selected one."""
+    is_random = _choose_text(selection)
+    menu = offered_metrics(selection.layers)
     places = st.columns(3, gap="medium")
     with places[0]:
-        across = _choose_metric(N_("Across"), ACROSS)
+        across = _choose_metric(menu, N_("Across"), ACROSS)
     with places[1]:
-        up = _choose_metric(N_("Up"), UP)
+        up = _choose_metric(menu, N_("Up"), UP)
     with places[2]:
         excluded = st.selectbox(
             _("Leave out"), list(LEFT_OUT), key="leave-out", bind="query-params",
@@ -73,13 +62,22 @@ def show(selection: ModelSelection) -> None:
 "count either."),
         )  # fmt: skip
     notes = st.container()
-    table = _compute(selection, LEFT_OUT[excluded])
-    if len({*table.metrics.layers.tolist()}) < len(selection.layers):
+    try:
+        table = (metrics_of_random_tokens if is_random else metrics_of_text)(selection, LEFT_OUT[excluded])
+    except ValueError as problem:
+        notes.error(plain(str(problem)), icon=":material/error:")
+        return
+    if len(table.indices) < len(selection.layers):
         name = plain(selection.layer.name)
-        notes.caption(_("These are the heads of {name}: all would be too many for so long a text.").format(name=name))
+        notes.caption(
+            _(
+                "These are the heads of {name}: all would take too long on so long a text. Choose another layer in the "
+                "menu, or shorten the text."
+            ).format(name=name)
+        )
     metrics = list(dict.fromkeys((across, up)))
     for metric in metrics:
-        if metric.name not in table.values:
+        if table.heads and metric.name not in table.values:
             notes.info(
                 _("No head here has a number for “{name}”. Choose another measure, or leave nothing out.").format(
                     name=_(metric.name)
@@ -88,42 +86,46 @@ def show(selection: ModelSelection) -> None:
     row = next((i for i, head in enumerate(table.heads) if head == (selection.index, selection.head)), None)
     left, right = st.columns([0.56, 0.44], gap="medium")
     with left:
-        _show_scatter(table, across, up, row)
-        explained = (html.element("p", html.element("b", f"{one.name}."), f" {_definition(one)}") for one in metrics)
-        texts = [*_kinds_legend(selection), *_missing_points(table, metrics)]
+        if table.heads:  # else the first layer is still to come
+            _show_scatter(table, across, up, row)
+        explained = (
+            html.element("p", html.element("b", f"{_title(one, table)}."), f" {_definition(one)}") for one in metrics
+        )
+        texts = [*_kinds_legend(selection), *_missing_points(table, metrics), *([_(ABOUT_RANDOM)] if is_random else [])]
         st.html(html.element("div", html.paragraphs(texts), *explained, class_="attnviz-measures"))
     with right:
         _show_map(selection, notes)
-    _show_table(table, row)
+    if table.heads:
+        _show_table(table, row, up)
 
 
-def _choose_metric(label: str, start: str) -> HeadMetric:
-    name = st.selectbox(
-        _(label), list(MENU), list(MENU).index(start), key=label.lower(), bind="query-params",
-        format_func=names_of(label.lower(), MENU),
+def _choose_text(selection: ModelSelection) -> bool:
+    """Draws the choice of the text that is measured; returns whether it is random tokens."""
+    if selection.model.modality != "text":
+        return False
+    chosen = st.segmented_control(
+        _("Measured on"), TEXTS, default=TEXTS[0], required=True, key=MEASURED_ON, bind="query-params",
+        format_func=names_of(MEASURED_ON, TEXTS), help=_(ABOUT_RANDOM),
     )  # fmt: skip
-    return MENU[name]
+    return chosen == TEXTS[1]
 
 
-def _compute(selection: ModelSelection, excluded: Excluded) -> MetricsTable:
-    """Returns the metrics of all heads, or of those of one layer if all take too much work."""
-    work = heads_work(selection.layers, selection.mechanisms)
-    indices = list(range(len(selection.layers))) if is_affordable(work) else [selection.index]
-    layers = [selection.layers[i] for i in indices]
-    metrics = cache.once(
-        lambda: head_metrics(layers, excluded_queries=excluded, excluded_keys=excluded),
-        *("head metrics", selection.source, excluded, indices),
-        work=heads_work(layers, [layer.mechanism for layer in layers]),
-    )
-    return MetricsTable(selection.layers, replace(metrics, layers=np.array(indices)[metrics.layers]))
+def _choose_metric(menu: Mapping[str, HeadMetric], label: str, start: str) -> HeadMetric:
+    name = st.selectbox(
+        _(label), list(menu), list(menu).index(start), key=label.lower(), bind="query-params",
+        format_func=names_of(label.lower(), menu),
+    )  # fmt: skip
+    return menu[name]
 
 
 def _definition(metric: HeadMetric) -> str:
     return help_text(type(metric)).split("\n\n")[0].replace("\n", " ")
 
 
-def _title(metric: HeadMetric) -> str:
-    return _(metric.name) if metric.unit == "share" else f"{_(metric.name)}, {_(metric.unit)}"
+def _title(metric: HeadMetric, table: MetricsTable) -> str:
+    """Returns a metric's name with its unit, and on how many tokens it rests."""
+    unit = "" if metric.unit == "share" else _(metric.unit)
+    return ", ".join(filter(None, (_(metric.name), unit, positions_text(table.metrics.positions[metric.name]))))
 
 
 def value_text(metric: HeadMetric, value: float) -> str:
@@ -175,7 +177,8 @@ def _show_scatter(table: MetricsTable, across: HeadMetric, up: HeadMetric, selec
         ],
         np.array([kinds[i][1] for i, head in table.heads]),
         [] if selected is None else [selected],
-        titles=(_title(across), _title(up)),
+        titles=(_title(across, table), _title(up, table)),
+        labels=[f"L{table.layers[i].id.number or i}H{head}" for i, head in table.heads],
         kinds=[kinds[i][0] for i, head in table.heads],
         aspect=0.7,  # beside a map that is as high as it is wide
     )
@@ -215,18 +218,23 @@ def _show_map(selection: ModelSelection, notes: DeltaGenerator) -> None:
     )
 
 
-def _show_table(table: MetricsTable, selected: int | None) -> None:
-    """Draws all heads as rows; a click on one opens it."""
+def _show_table(table: MetricsTable, selected: int | None, by: HeadMetric) -> None:
+    """Draws all heads as rows, the largest numbers of a metric first; a click on one opens it."""
+    order = np.argsort(-table.metrics.values[by.name], kind="stable")  # NaN comes last
     layers = [option_name(table.layers[i].name) for i, head in table.heads]
-    frame = pd.DataFrame({"Layer": layers, "Head": table.metrics.heads, **table.values})
+    frame = pd.DataFrame({"Layer": layers, "Head": table.metrics.heads, **table.values}).iloc[order]
 
     def select() -> None:
         if clicked := st.session_state[TABLE]["selection"]["rows"]:
-            open_head(table.layers, *table.heads[clicked[0]])
+            open_head(table.layers, *table.heads[order[clicked[0]]])
 
-    st.session_state[TABLE] = {
-        "selection": {"rows": [] if selected is None else [selected], "columns": [], "cells": []}
-    }
+    rows = [] if selected is None else np.flatnonzero(order == selected).tolist()
+    st.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+    st.caption(
+        _("{names}. Sorted by {metric}, the largest first.").format(
+            names=" · ".join(_title(METRICS[name], table) for name in table.values), metric=in_sentence(by.name)
+        )
+    )
     st.dataframe(
         frame,
         hide_index=True,
@@ -236,7 +244,7 @@ def _show_table(table: MetricsTable, selected: int | None) -> None:
         column_config={
             "Layer": st.column_config.TextColumn(_("Layer"), pinned=True),
             "Head": st.column_config.NumberColumn(_("Head"), pinned=True),
-            **{name: _column(MENU[name], values) for name, values in table.values.items()},
+            **{name: _column(METRICS[name], values) for name, values in table.values.items()},
         },
         alt=_("Heads by what they do"),
     )
@@ -245,6 +253,7 @@ def _show_table(table: MetricsTable, selected: int | None) -> None:
 def _column(metric: HeadMetric, values: Float[np.ndarray, " heads"]) -> ColumnConfig:
     """Returns the column of a metric, with bars."""
     most = 1.0 if metric.unit == "share" else float(np.nanmax(values)) or 1.0
+    title = _(metric.name) if metric.unit == "share" else f"{_(metric.name)}, {_(metric.unit)}"
     return st.column_config.ProgressColumn(
-        _title(metric), width=WIDTH, help=plain(_definition(metric)), format="%.2f", min_value=0.0, max_value=most
+        title, width=WIDTH, help=plain(_definition(metric)), format="%.2f", min_value=0.0, max_value=most
     )

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz import figures
-from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, HeadMetricTable, head_metrics
+from attnviz.analysis.head_metrics import HeadMetric, HeadMetricTable, head_metrics
 from attnviz.analysis.work import check_work, heads_work, is_affordable
 from attnviz.formatting import number
 from attnviz.language import N_, _, in_sentence, option_name, plural
@@ -21,6 +21,7 @@ from attnviz.ui.head_map import selected_map, selected_thumbnails
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option, names_of
 from attnviz.ui.models import attention_kinds, grouped_query, layer_table, products
+from attnviz.ui.models.metrics_table import offered_metrics, positions_text
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.models.text_box import not_linked_note
 from attnviz.ui.selection import mosaic_group, similar_layers
@@ -36,7 +37,7 @@ DOWNSAMPLED = N_("The part in view, in the cells that are drawn: the number of e
 def show(selection: ModelSelection) -> None:
     """Draws the mosaics, the map of the selected head with what it is computed from, and a table of the layers."""
     with st.sidebar:
-        metric = _choose_metric()
+        metric = _choose_metric(selection)
     inputs = selection.layer.inputs
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     try:
@@ -138,9 +139,9 @@ def _mosaic_places(
     return [left], right
 
 
-def _choose_metric() -> HeadMetric | None:
+def _choose_metric(selection: ModelSelection) -> HeadMetric | None:
     """Draws the menu of metrics that color the heads; returns the metric, or None for attention maps."""
-    menu = {metric.name: metric for metric in HEAD_METRICS}
+    menu = offered_metrics(selection.layers)
     name = chosen_option("color-by", [MAPS, *menu])
     about = help_text(type(menu[name])) if name in menu else _("Small maps of all heads, or one number for each.")
     chosen = st.selectbox(
@@ -153,7 +154,11 @@ def _choose_metric() -> HeadMetric | None:
 def _compute_metric(selection: ModelSelection, metric: HeadMetric) -> HeadMetricTable:
     layers = selection.layers
     work = heads_work(layers, selection.mechanisms)
-    check_work(work, _("To measure all heads"), _("Take a shorter text, or color by attention maps."))
+    check_work(
+        work,
+        _("To measure all heads"),
+        _("Take a shorter text, or see “What heads do”: it computes them in the background."),
+    )
     return cache.once(
         partial(head_metrics, layers, metrics=[metric]), "heads colored by", selection.source, metric.name, work=work
     )
@@ -197,7 +202,7 @@ def _show_grid(
         name=_("heads by {lower}").format(lower=in_sentence(metric.name)),
         description=_("{count} heads, each a cell; the head menu opens one.").format(count=len(sentences)),
         height=height,
-        title=_(metric.name),
+        title=", ".join(filter(None, (_(metric.name), positions_text(table.positions[metric.name])))),
         hint=hint,
         on_click=click,
     )

@@ -7,7 +7,15 @@ import streamlit as st
 from attnviz.ui import bookmarks, pinned_query, token_finder, viewport
 from attnviz.ui.head_controls import AGGREGATES, head_names
 from attnviz.ui.menus import chosen_option
-from attnviz.ui.models import aggregation, products, side_by_side, what_if
+from attnviz.ui.models import (
+    aggregation,
+    head_metrics,
+    overview,
+    products,
+    side_by_side,
+    what_if,
+)
+from attnviz.ui.models.metrics_table import offered_metrics
 from attnviz.ui.models.selection import ModelSelection
 from attnviz.ui.selection import similar_layers
 
@@ -26,6 +34,10 @@ def clear(selection: ModelSelection) -> None:
     stack = similar_layers(selection.layers, selection.index)
     _only(aggregation.HEADS, aggregation.head_choices(selection.layers, stack))
     _only(aggregation.ROLLOUT_LAYER, [selection.layers[i].name for i in stack])
+    metrics = offered_metrics(selection.layers)
+    _only("across", metrics, head_metrics.ACROSS)
+    _only("up", metrics, head_metrics.UP)
+    _only("color-by", [overview.MAPS, *metrics], overview.MAPS)
     _only(what_if.ABLATED, what_if.heads_by_name(selection.layers))
     if chosen_option("right-model", [side_by_side.SAME]) in ("", side_by_side.SAME):
         most = max(layer.inputs.heads for layer in selection.layers)

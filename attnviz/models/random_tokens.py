@@ -1,0 +1,59 @@
+"""Random tokens that are repeated: the text on which induction heads are measured."""
+
+import torch
+from torch import Tensor
+
+from attnviz.language import _
+from attnviz.models.text_inputs import TextInputs, Tokens
+from attnviz.models.token_texts import vocabulary_tokens
+
+REPEATED = 50  # tokens
+CANDIDATES = 1_000  # ids of which the first REPEATED are taken that stand for text
+
+
+def repeated_random_tokens(inputs: TextInputs, seed: int, *, decoder: bool) -> tuple[dict[str, Tensor], list[Tokens]]:
+    """Returns a batch of random tokens of the vocabulary, twice in the same order, and the names of its tokens.
+
+    There are REPEATED different tokens, or as many as the model can read twice, between the special tokens that the
+    tokenizer puts around a text. A `decoder` beside an encoder reads the same after its start token. Olsson et al.
+    2022, "In-context Learning and Induction Heads". Raises ValueError if the model has no tokenizer, or reads fewer
+    than two tokens twice.
+    """
+    encoded, example = inputs.encode("a")
+    ids = encoded["input_ids"][0].tolist()
+    text = [i for i in range(len(ids)) if i not in example.special]
+    before, after = ids[: text[0]], ids[text[-1] + 1 :]
+    start = [inputs.start_token()] if decoder else []
+    count = min(REPEATED, (inputs.limit - max(len(before) + len(after), len(start))) // 2)
+    once = _random_ids(inputs, seed, exclude={*ids})[: max(0, count)]
+    if len(once) < 2:
+        raise ValueError(_("{name} reads too few tokens to repeat random ones.").format(name=inputs.name))
+    batch = {"input_ids": torch.tensor([[*before, *once, *once, *after]])}
+    batch["attention_mask"] = torch.ones_like(batch["input_ids"])
+    tokens = [_tokens(inputs, before, [*once, *once], after)]
+    if decoder:
+        batch["decoder_input_ids"] = torch.tensor([[*start, *once, *once]])
+        tokens.append(_tokens(inputs, start, [*once, *once], []))
+    return batch, tokens
+
+
+def _tokens(inputs: TextInputs, before: list[int], text: list[int], after: list[int]) -> Tokens:
+    count, end = len(before) + len(text) + len(after), len(before) + len(text)
+    special = (*range(len(before)), *range(end, count))
+    names = vocabulary_tokens(inputs.tokenizer, [*before, *text, *after])
+    return Tokens(
+        tuple(one.name if i in special else one.text for i, one in enumerate(names)),
+        special,
+        tuple(None if i in special else 0 for i in range(count)),
+    )
+
+
+def _random_ids(inputs: TextInputs, seed: int, exclude: set[int]) -> list[int]:
+    """Returns different ids of tokens that the tokenizer knows and that the config does not call special."""
+    size = inputs.model.get_input_embeddings().weight.shape[0]
+    drawn = torch.randperm(size, generator=torch.Generator().manual_seed(seed))[:CANDIDATES].tolist()
+    config = inputs.model.config.get_text_config().to_dict()
+    named = [value for name, value in config.items() if name.endswith("_token_id")]
+    exclude = exclude | {one for value in named for one in (value if isinstance(value, list) else [value])}
+    names = inputs.tokenizer.convert_ids_to_tokens(drawn)
+    return [one for one, name in zip(drawn, names, strict=True) if name is not None and one not in exclude]
