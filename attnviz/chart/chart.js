@@ -20,6 +20,8 @@ const PHONE = 640;
 const STACK_MARGIN = 32; // pixels at the right of stacked charts, for a button of the slider
 const STACK_TOP = 70; // pixels that the slider and another line take
 const TOP = 330; // pixels of a window that a chart leaves to what else is on a page
+const SCROLLBAR = 12; // pixels below a picture that is wider than its place
+const AROUND = 8; // pixels around the part of a picture that is scrolled to
 const MODES = {
   plain: Controller,
   points: PointsController,
@@ -38,8 +40,9 @@ export class Chart {
   runs = 0;
   drawn = false; // until then the pointer would read the new numbers at the places of the old picture
   isWired = false;
-  width = 0;
-  height = 0;
+  width = 0; // of the place of the picture
+  pictureWidth = 0;
+  height = 0; // of the picture
   isWide = true;
   letters = 1; // their size, as a multiple of the usual one
   isPresented = false;
@@ -202,8 +205,12 @@ export class Chart {
     this.smallest = large > 1 ? Math.round(USUAL * large) : 0;
     this.root.style.setProperty("--letters", String(this.letters));
     this.lineHeight = LINE_HEIGHT * this.letters;
-    this.height = height + controller.below;
-    this.stage.style.height = `${this.height}px`;
+    const fitted = controller.fit(width, height);
+    [this.pictureWidth, this.height] = [fitted.width, fitted.height + controller.below];
+    const [isWide, isHigh] = [fitted.width > width, fitted.height > height];
+    this.stage.classList.toggle("attnviz-scrolls", isWide || isHigh);
+    this.stage.style.height = `${(isHigh ? height : fitted.height) + controller.below + (isWide ? SCROLLBAR : 0)}px`;
+    Object.assign(this.overlay.style, { width: `${this.pictureWidth}px`, height: `${this.height}px` });
   }
 
   /**
@@ -215,7 +222,7 @@ export class Chart {
     const layout = structuredClone({
       ...header.figure.layout,
       template: header.themes[this.theme ?? "light"],
-      width: this.width,
+      width: this.pictureWidth,
       height: this.height,
       font: { size: Math.round(USUAL * this.letters) },
     });
@@ -291,7 +298,20 @@ export class Chart {
    */
   pixelsOf(pointer) {
     const box = this.stage.getBoundingClientRect();
-    return [pointer.clientX - box.left, pointer.clientY - box.top];
+    return [pointer.clientX - box.left + this.stage.scrollLeft, pointer.clientY - box.top + this.stage.scrollTop];
+  }
+
+  /**
+   * Scrolls a picture that is larger than its place to a part of it, given in pixels.
+   * @param {number} left
+   * @param {number} top
+   * @param {number} right
+   * @param {number} bottom
+   */
+  reveal(left, top, right, bottom) {
+    const { stage } = this;
+    stage.scrollLeft = Math.min(left - AROUND, Math.max(stage.scrollLeft, right + AROUND - stage.clientWidth));
+    stage.scrollTop = Math.min(top - AROUND, Math.max(stage.scrollTop, bottom + AROUND - stage.clientHeight));
   }
 
   // Sentences ------------------------------------------------------------------------------------------------------
@@ -325,7 +345,7 @@ export class Chart {
 
   /** @param {"PNG" | "SVG"} kind */
   async #save(kind) {
-    const { width, height } = this;
+    const { pictureWidth: width, height } = this;
     const page = new DOMParser().parseFromString(await this.graph.svg(width, height), "image/svg+xml");
     const paper = document.createElementNS(SVG, "rect");
     paper.setAttribute("width", String(width));

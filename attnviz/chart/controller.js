@@ -59,6 +59,15 @@ export class Controller {
     return /** @type {any} */ (this.spec).aspect ?? null;
   }
 
+  /**
+   * The size in pixels of the picture, which scrolls where it is larger than its place.
+   * @param {number} width of its place
+   * @param {number} height
+   */
+  fit(width, height) {
+    return { width, height };
+  }
+
   /** Whether letters grow with the chart in a narrow column, too. */
   get growsLetters() {
     return false;

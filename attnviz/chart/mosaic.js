@@ -4,6 +4,9 @@ import { NamingController } from "./controller.js";
 
 /** @typedef {import("./types").Cell} Cell */
 
+const AXES = 46; // pixels of the labels at the left and above
+const WIDEST = 1.6; // a tile's width for its height
+
 /** @extends {NamingController<import("./types").MosaicSpec>} */
 export class MosaicController extends NamingController {
   get growsLetters() {
@@ -12,6 +15,18 @@ export class MosaicController extends NamingController {
 
   get isOverview() {
     return true;
+  }
+
+  /**
+   * @param {number} width
+   * @param {number} height
+   */
+  fit(width, height) {
+    const { rows, columns, least } = this.spec;
+    if (!least) return super.fit(width, height);
+    const high = Math.max(least, (height - AXES) / rows);
+    const wide = Math.min(Math.max(least, (width - AXES) / columns), WIDEST * high);
+    return { width: wide * columns + AXES, height: Math.min(high, wide) * rows + AXES };
   }
 
   get #cells() {
@@ -62,14 +77,42 @@ export class MosaicController extends NamingController {
     return { row, column: last ? this.#cells[0].length - 1 : 0 };
   }
 
+  async drawn() {
+    await super.drawn();
+    const [frame] = /** @type {any[]} */ (this.header.figure.layout.shapes ?? []);
+    if (frame) this.#reveal([frame.x0, frame.y0], [frame.x1, frame.y1]);
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    super.key(event);
+    if (this.cursor) this.#reveal(...this.#corners(this.cursor));
+  }
+
   draw() {
     if (!this.cursor) return;
-    const { tileHeight, tileWidth, height, width } = this.spec;
-    const bottom = (Math.floor(this.cursor.row / tileHeight) + 1) * tileHeight;
-    const left = Math.floor((this.cursor.column ?? 0) / tileWidth) * tileWidth;
-    const [x, y] = this.chart.graph.pixels([left - 0.5, bottom - height - 0.5]);
-    const [right, below] = this.chart.graph.pixels([left + width - 0.5, bottom - 0.5]);
+    const [[x, y], [right, below]] = this.#corners(this.cursor).map((corner) => this.chart.graph.pixels(corner));
     const style = { fill: "none", stroke: this.chart.accent, "stroke-width": 2 };
     this.chart.add("rect", { x, y, width: right - x, height: below - y, ...style });
+  }
+
+  /**
+   * @param {Cell} cell
+   * @returns {[[number, number], [number, number]]} the upper left and the lower right of its head, on the axes
+   */
+  #corners({ row, column }) {
+    const { tileHeight, tileWidth, height, width } = this.spec;
+    const bottom = (Math.floor(row / tileHeight) + 1) * tileHeight;
+    const left = Math.floor((column ?? 0) / tileWidth) * tileWidth;
+    return [[left - 0.5, bottom - height - 0.5], [left + width - 0.5, bottom - 0.5]];
+  }
+
+  /**
+   * @param {[number, number]} corner
+   * @param {[number, number]} opposite
+   */
+  #reveal(corner, opposite) {
+    const [[x, y], [right, below]] = [corner, opposite].map((one) => this.chart.graph.pixels(one));
+    this.chart.reveal(x, y, right, below);
   }
 }

@@ -26,6 +26,7 @@ export interface MosaicSpec {
   tileHeight: number;
   tileWidth: number;
   aspect: number | null;
+  least: number;
 }
 export type Change = "neither" | "kept" | "reweighted" | "removed" | "added";
 export interface HeatmapSpec {

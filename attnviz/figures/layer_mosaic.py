@@ -12,6 +12,7 @@ from attnviz.language import _
 from attnviz.layer import LayerId
 
 MOST_LABELS = 16  # along a mosaic
+LEAST = 28  # pixels of a map, along each side
 
 
 def layer_mosaic(
@@ -47,6 +48,7 @@ def layer_mosaic(
         column_names=_spaced(_numbers(layers)),
         chosen=frames,
         largest=largest,
+        least=LEAST,
     )
 
 

@@ -30,13 +30,14 @@ def mosaic(
     labels: Sequence[str] = (),
     blank: Bool[Array, "heads height width"] | None = None,
     aspect: float | None = None,
+    least: int = 0,
 ) -> Chart[MosaicSpec]:
     """Draws heads in reading order, `columns` in a row, with weights as colors from 0 to `largest`; NaN is masked.
 
     Above a head is its label, or its name where there are no `labels`. With `row_names` or `column_names` the axes
     have these and `titles`, and heads have no names above them. The `chosen` heads have a frame. Cells that are
     `blank` have the color of the page. `spec.head_at` returns the head that has a cell of the picture. The picture is
-    at most `aspect` times as high as it is wide. An `Attention` knows what is masked; in maps masked cells must be NaN.
+    at most `aspect` times as high as it is wide; `least` is the least side of a head in pixels. An `Attention` knows what is masked; in maps masked cells must be NaN.
 
     Example:
         >>> chart = mosaic(np.full((4, 8, 8), 0.125), columns=2)
@@ -56,7 +57,8 @@ def mosaic(
     margin_height = round(height * (0.25 if labels else 0.05 if row_names else 0.2)) or 1
     margin_width = round(width * 0.06) or 1
     rows = -(-heads // columns)
-    spec = MosaicSpec(tuple(names), rows, columns, height, width, height + margin_height, width + margin_width, aspect)
+    tile = height + margin_height, width + margin_width
+    spec = MosaicSpec(tuple(names), rows, columns, height, width, *tile, aspect, least)
     canvas = np.full(spec.size, GAP_CODE, dtype="u1")
     for head, tile in enumerate(codes):
         top, left = spec.corner(head)

@@ -39,7 +39,8 @@ class SinksAndWindow(Mask):
     """Each query sees the first keys, and a window of keys that ends with its own.
 
     k ≤ q, and k < sinks or q − k < window: what is left in the cache of StreamingLLM (Xiao et al. 2024), and the
-    A-shape of MInference (Jiang et al. 2024).
+    A-shape of MInference (Jiang et al. 2024). StreamingLLM also numbers positions anew among these keys, which a mask
+    does not do.
 
     Example:
         >>> SinksAndWindow(1, 1).matrix(4, 4).long()

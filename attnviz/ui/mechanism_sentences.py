@@ -7,12 +7,17 @@ from torch import Tensor
 
 from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.formatting import significant
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.masks import Mask
 from attnviz.normalizers import Normalizer
 from attnviz.opaque_parts import ModelBias
 from attnviz.scores import Score
 from attnviz.ui.widgets import title
+
+STREAMING_LLM = N_(
+    "This is the mask of StreamingLLM alone: the paper also numbers positions anew among the keys that are left. Here "
+    "every token keeps its position."
+)
 
 
 def describe_parts(

@@ -27,6 +27,7 @@ from attnviz.ui.long_maps import LONG_WORK
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.comparison import MaskPair
 from attnviz.ui.masks.mask_editor import set_mask
+from attnviz.ui.mechanism_sentences import STREAMING_LLM
 from attnviz.ui.selection import Selection, similar_layers
 
 MOST_QUERIES = 512  # of each head; of more, so many that are evenly spread
@@ -290,6 +291,8 @@ def _show_presets(pair: MaskPair, dense: DenseHead, kept: MassKept) -> None:
     if not presets:
         st.info(_("No pattern has so few pairs. Choose a larger share."))
     st.caption(_(LEFT_OUT).format(long=grouped(LONG)))
+    if any(preset.name == "StreamingLLM" for preset in presets):
+        st.caption(_(STREAMING_LLM))
 
 
 def _row(name: str, mask: str, cost: SparseCost, kept: float, own: SparseCost, pair: MaskPair) -> list[object]:

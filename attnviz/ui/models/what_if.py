@@ -21,7 +21,7 @@ from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_map import selected_map
 from attnviz.ui.interventions import SIDES
 from attnviz.ui.markdown import plain
-from attnviz.ui.mechanism_sentences import describe_parts
+from attnviz.ui.mechanism_sentences import STREAMING_LLM, describe_parts
 from attnviz.ui.menus import names_of
 from attnviz.ui.models.head_aggregate import BETWEEN, layer_head_name
 from attnviz.ui.models.layer_table import layer_ranges
@@ -104,6 +104,8 @@ def describe_intervention(layers: Sequence[Layer], intervention: Intervention) -
                 layers_name=layers_name, sparse=intervention.sparse
             )
         )
+        if isinstance(intervention.sparse, SinksAndWindow):
+            sentences.append(_(STREAMING_LLM))
     ablated = []
     for i in sorted({layer for layer, head in intervention.ablated}):
         heads = [str(head) for layer, head in intervention.ablated if layer == i]
