@@ -24,15 +24,16 @@ def head_grid(
     *,
     largest: float | None = None,
     chosen: Sequence[int] = (),
-    titles: tuple[str, str] = (N_("layers"), N_("heads")),
+    titles: tuple[str, str] = (N_("heads"), N_("layers")),
 ) -> Chart[MosaicSpec]:
     """Draws values as colors from 0 to `largest`, by default the greatest value; NaN has no color.
 
-    `names` are the sentences of the cells, row by row, and empty where there is no head; by default “layer 0 head 0”.
+    Rows are heads and columns are layers, or what `titles` say. `names` are the sentences of the cells, row by row, and
+    empty where there is no head; by default “layer 0 head 0”.
     The `chosen` cells have a frame. `spec.head_at` returns the cell that was clicked, as in a mosaic.
 
     Example:
-        >>> grid = head_grid(np.array([[0.2, 0.8]]), ["head 0", "head 1"])
+        >>> grid = head_grid(np.array([[0.2, 0.8]]), ["layer 0", "layer 1"])
         >>> grid.spec.head_at(row=0, column=1)
         1
     """
@@ -40,7 +41,7 @@ def head_grid(
     rows, columns = values.shape
     if names is None:
         names = [
-            _("layer {row} head {column}").format(row=row, column=column)
+            _("layer {layer} head {head}").format(layer=column, head=row)
             for row in range(rows)
             for column in range(columns)
         ]

@@ -37,7 +37,8 @@ def mosaic(
     Above a head is its label, or its name where there are no `labels`. With `row_names` or `column_names` the axes
     have these and `titles`, and heads have no names above them. The `chosen` heads have a frame. Cells that are
     `blank` have the color of the page. `spec.head_at` returns the head that has a cell of the picture. The picture is
-    at most `aspect` times as high as it is wide; `least` is the least side of a head in pixels. An `Attention` knows what is masked; in maps masked cells must be NaN.
+    at most `aspect` times as high as it is wide; `least` is the least side of a head in pixels. An `Attention` knows
+    what is masked; in maps masked cells must be NaN.
 
     Example:
         >>> chart = mosaic(np.full((4, 8, 8), 0.125), columns=2)

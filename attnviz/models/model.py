@@ -124,8 +124,8 @@ class Model:
         """
         with self.lock:
             with self._refusals():
-                batch, tokens = repeated_random_tokens(self.text_inputs, seed, decoder=self.is_encoder_decoder)
-            return self._capture(ModelInputs(batch, *tokens))
+                example = repeated_random_tokens(self.text_inputs, seed, decoder=self.is_encoder_decoder)
+            return self._capture(ModelInputs(*example))
 
     def save_trace(
         self, folder: str | Path, text: str, layers: Sequence[int] | None = None, chunk: int | None = None

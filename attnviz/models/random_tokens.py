@@ -11,8 +11,11 @@ REPEATED = 50  # tokens
 CANDIDATES = 1_000  # ids of which the first REPEATED are taken that stand for text
 
 
-def repeated_random_tokens(inputs: TextInputs, seed: int, *, decoder: bool) -> tuple[dict[str, Tensor], list[Tokens]]:
-    """Returns a batch of random tokens of the vocabulary, twice in the same order, and the names of its tokens.
+def repeated_random_tokens(
+    inputs: TextInputs, seed: int, *, decoder: bool
+) -> tuple[dict[str, Tensor], Tokens, Tokens | None]:
+    """Returns a batch of random tokens of the vocabulary, twice in the same order, with the names of the tokens, and of
+    those that the decoder reads.
 
     There are REPEATED different tokens, or as many as the model can read twice, between the special tokens that the
     tokenizer puts around a text. A `decoder` beside an encoder reads the same after its start token. Olsson et al.
@@ -30,11 +33,11 @@ def repeated_random_tokens(inputs: TextInputs, seed: int, *, decoder: bool) -> t
         raise ValueError(_("{name} reads too few tokens to repeat random ones.").format(name=inputs.name))
     batch = {"input_ids": torch.tensor([[*before, *once, *once, *after]])}
     batch["attention_mask"] = torch.ones_like(batch["input_ids"])
-    tokens = [_tokens(inputs, before, [*once, *once], after)]
+    source, target = _tokens(inputs, before, [*once, *once], after), None
     if decoder:
         batch["decoder_input_ids"] = torch.tensor([[*start, *once, *once]])
-        tokens.append(_tokens(inputs, start, [*once, *once], []))
-    return batch, tokens
+        target = _tokens(inputs, start, [*once, *once], [])
+    return batch, source, target
 
 
 def _tokens(inputs: TextInputs, before: list[int], text: list[int], after: list[int]) -> Tokens:

@@ -1,4 +1,4 @@
-"""What axe-core finds on every page and tab, and in some of their states, in both themes, on a laptop and on a phone."""
+"""What axe-core finds on every page and tab and in some states, in both themes, on a laptop and on a phone."""
 
 from urllib.parse import urlsplit
 

@@ -229,9 +229,9 @@ def test_mass_kept_opens_heads_and_takes_a_pattern_at_equal_cost(masks: Masks) -
         [mass_kept(layer.inputs, Mechanism(mask=Causal()), SlidingWindow(3), head).mean for head in range(12)]
         for layer in layers
     ]
-    np.testing.assert_allclose(as_array(masks.weights(grid)), means, atol=1e-5)
+    np.testing.assert_allclose(as_array(masks.weights(grid)), np.transpose(means), atol=1e-5)
     grid.scroll_into_view_if_needed()
-    masks.page.mouse.click(*masks.cell(5, 7, grid))
+    masks.page.mouse.click(*masks.cell(7, 5, grid))
     masks.expect_in_link("head", "Head+7")
     masks.expect_in_link("layer", "encoder+5")
     expect(masks.page.locator(".attnviz-summary").first).to_contain_text("Encoder 5, head 7 keeps")

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import Locator, expect
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from tests.support.browser import AppPage, Browser, opened
+from tests.support.tiny_models import GROUPED, byte_fallback
 
 LAST_LETTER_IS_VISIBLE = """option => {
     const text = document.createTreeWalker(option, NodeFilter.SHOW_TEXT).nextNode(), last = document.createRange()
@@ -53,6 +55,16 @@ def models(browser: Browser, address: str) -> Iterator[Models]:
         yield page
 
 
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model with 30 layers of 4 heads."""
+    folder = tmp_path_factory.mktemp("models") / "deep"
+    config = LlamaConfig(vocab_size=400, max_position_embeddings=128, **GROUPED | {"num_hidden_layers": 30})
+    LlamaForCausalLM(config).save_pretrained(folder)
+    byte_fallback().save_pretrained(folder)
+    return folder
+
+
 def own(layer: int, head: int) -> np.ndarray:
     """The weights as the model itself computes them."""
     kept = minilm()
@@ -84,6 +96,33 @@ def test_a_click_on_the_mosaic_opens_the_head_with_what_made_its_scores(models: 
     models.page.mouse.click(*models.cell(10, 2))
     models.expect_in_link("key", None)
     models.expect_in_link("pinned", "none")
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["laptop", "phone"])
+def test_the_mosaic_of_30_layers_scrolls_to_the_open_head(
+    browser: Browser, address: str, deep: Path, size: tuple[int, int]
+) -> None:
+    with opened(browser, address, *size, kind=Models) as models:
+        models.open(f"?model={deep}&text=the+fox&layer=layer+29&head=Head+3")
+        mosaic = models.chart("heads")
+        stage = mosaic.locator(".attnviz-stage")
+        plot, place = mosaic.locator(".nsewdrag").bounding_box(), stage.bounding_box()
+        assert plot
+        assert place
+        width, height = plot["width"] / 30, plot["height"] / 4
+        assert width == pytest.approx(height, rel=0.12)
+        assert min(width, height) >= 26  # 28 with the gaps, less what the labels of the axes take
+        assert plot["width"] > place["width"]
+        assert plot["x"] + plot["width"] <= place["x"] + place["width"] + 40  # scrolled to the last layer
+        stage.evaluate("stage => { stage.scrollLeft = 0; }")
+        models.page.mouse.click(*models.place(mosaic, 1, 2, 4, 30))
+        models.expect_in_link("layer", "layer+2")
+        models.expect_in_link("head", "Head+1")
+        models.painted()
+        stage.focus()
+        stage.press("ArrowRight")
+        stage.press("End")
+        models.until("() => document.querySelector('.st-key-heads .attnviz-stage').scrollLeft > 200")
 
 
 def test_heads_colored_by_a_measure_open_too(models: Models) -> None:

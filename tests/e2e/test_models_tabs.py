@@ -79,12 +79,12 @@ def test_a_click_on_a_point_opens_its_head(models: Models) -> None:
     expect(models.sentence_of("opened-map")).to_have_attribute("data-title", "encoder 0, head 2")
     models.painted()
     np.testing.assert_allclose(models.weights(models.chart("opened-map")), weights(EXAMPLE, 0, 2), atol=1e-6)
-    # The row of another head, the first of the table, opens that one.
+    # The second row is that of the head with the next lower number, and opens it.
     table = models.page.get_by_test_id("stDataFrame")
     table.scroll_into_view_if_needed()
-    table.click(position={"x": 17, "y": 52})
-    expect(models.sentence_of("opened-map")).to_have_attribute("data-title", "encoder 0, head 0")
-    models.expect_in_link("head", "Head+0")
+    table.click(position={"x": 17, "y": 87})
+    expect(models.sentence_of("opened-map")).to_have_attribute("data-title", "encoder 1, head 9")
+    models.expect_in_link("head", "Head+9")
 
 
 def test_heads_and_tokens_are_chosen_by_clicks(models: Models) -> None:

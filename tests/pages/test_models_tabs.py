@@ -169,7 +169,7 @@ def test_random_tokens_are_measured_as_transformers_attends_to_them() -> None:
     own = hf.AutoModel.from_pretrained(minilm_folder(), attn_implementation="eager").eval()
     scores = []
     for seed in (0, 1, 2):
-        batch, _ = repeated_random_tokens(model.text_inputs, seed, decoder=False)
+        batch, *_ = repeated_random_tokens(model.text_inputs, seed, decoder=False)
         with torch.no_grad():
             weights = torch.cat(own(**batch, output_attentions=True).attentions, 0).flatten(0, 1)
         # [CLS], 50 tokens, the same again, [SEP]: each of the second half looks at what came after it.

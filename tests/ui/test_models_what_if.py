@@ -105,7 +105,7 @@ def check(drawn, intervention, layer=3, head=1, text=EXAMPLE, pair=None):
     expected = np.stack([head_mass_shifts(*pair).numpy() for pair in zip(before, after, strict=True)])
     for place in intervention.ablated:
         expected[place] = np.nan
-    np.testing.assert_allclose(cells(drawn["if-moved"]), expected, atol=1e-5)
+    np.testing.assert_allclose(cells(drawn["if-moved"]), expected.T, atol=1e-5)
     return cosine(minilm().output(minilm().encode(text, pair)), result.output)
 
 
@@ -322,7 +322,7 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     app.text_area(key="second").set_value("").run()
     written = " ".join(model.encode(TEXT).target.tokens[1:])  # [1] and the like, which the tokenizer does not know
     assert f"{written[-20:]}” by itself, without the change. What may come next?" in contents(ok(app))
-    names = list(drawn["if-moved"].figure.layout.yaxis.ticktext)
+    names = list(drawn["if-moved"].figure.layout.xaxis.ticktext)
     assert names == ["encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross"]
     model_cache.shared_cache.cache_clear()
 

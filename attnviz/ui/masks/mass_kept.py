@@ -173,26 +173,27 @@ def _show_heads(selection: Selection, pair: tuple[Mechanism, Mechanism], sample:
     group = _layer_group(selection, pair[0], sample)
     with st.container():  # the progress comes and goes here, and the chart stays where it is
         kept = _heads_kept(selection, group, pair[1], sample)
-    rows, columns = kept.shape
+    layers, heads = kept.shape
     names = [
         ""
         if head >= layer.inputs.heads
-        else _("{name}, head {head} {share}").format(name=layer.name, head=head, share=_share(kept[row, head]))
-        for row, layer in enumerate(group.layers)
-        for head in range(columns)
+        else _("{name}, head {head} {share}").format(name=layer.name, head=head, share=_share(kept[i, head]))
+        for head in range(heads)
+        for i, layer in enumerate(group.layers)
     ]
     is_shown = selection.index in group.indices and isinstance(selection.head, int)
-    chosen = [group.indices.index(selection.index) * columns + selection.head] if is_shown else []
-    picture = head_grid(kept, names, largest=1.0, chosen=chosen)
+    chosen = [selection.head * layers + group.indices.index(selection.index)] if is_shown else []
+    picture = head_grid(kept.T, names, largest=1.0, chosen=chosen)
     labels = [str(html.Markup.escape(layer.name)) for layer in group.layers]
-    picture.figure.update_yaxes(tickvals=list(range(rows)), ticktext=labels, title=None)
-    if columns <= MOST:
+    picture.figure.update_xaxes(tickvals=list(range(layers)), ticktext=labels, title=None)
+    if layers <= MOST:
         picture.figure.update_traces(texttemplate="%{z:.2f}", textfont={"size": 11})
 
     def open_at(row: int, column: int) -> None:
         place = picture.spec.head_at(row, column)
         if place is not None and names[place]:
-            open_head(selection.layers, group.indices[place // columns], place % columns)
+            head, layer = divmod(place, layers)
+            open_head(selection.layers, group.indices[layer], head)
 
     chart(
         picture,
@@ -200,7 +201,7 @@ def _show_heads(selection: Selection, pair: tuple[Mechanism, Mechanism], sample:
         label=_("Mass kept by each head"),
         name=_("mass kept"),
         description=". ".join(filter(None, names)),
-        height=150 + 30 * min(rows, 12),
+        height=150 + 30 * min(heads, 12),
         grows=False,
         hint=_("1: nothing is lost. Click a head to open it."),
         on_click=open_at,

@@ -70,7 +70,7 @@ def metrics_of_text(selection: ModelSelection, excluded: Excluded) -> MetricsTab
         job = jobs.request(compute, *key)
         metrics = job.first()
         done, count = len(metrics.heads), sum(layer.inputs.heads for layer in layers)
-        jobs.show_progress(job, _("{done} of {count} heads so far.").format(done=grouped(done), count=grouped(count)))
+        jobs.show_progress(job, _("{sum} of {size} heads so far.").format(sum=grouped(done), size=grouped(count)))
     return MetricsTable(selection.layers, replace(metrics, layers=np.array(indices)[metrics.layers]), indices)
 
 

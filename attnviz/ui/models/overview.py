@@ -188,7 +188,7 @@ def _show_grid(
     chosen = []
     if is_selected and isinstance(selection.head, int):
         chosen = [selection.head * len(layers) + layers.index(selection.index)]
-    picture = figures.head_grid(values, sentences, largest=largest, chosen=chosen, titles=(_("heads"), _("layers")))
+    picture = figures.head_grid(values, sentences, largest=largest, chosen=chosen)
 
     def click(row: int, column: int) -> None:
         place = picture.spec.head_at(row, column)

@@ -271,24 +271,26 @@ def _show_mass_shift(selection: ModelSelection, example: IntervenedExample, resu
     title = _("Mass shift of each head")
     st.markdown(f"**{title}**")
     shares, ablated = mass_shift_of_heads(example, selection.layers, result.layers), example.intervention.ablated
+    layers, heads = shares.shape
     names = [
         _mass_shift_sentence(layer.name, head, float(shares[i, head]), (i, head) in ablated)
+        for head in range(heads)
         for i, layer in enumerate(selection.layers)
-        for head in range(shares.shape[1])
     ]
     for place in ablated:
         shares[place] = np.nan
-    rows, columns = shares.shape
-    chosen = [selection.index * columns + selection.head] if isinstance(selection.head, int) else []
-    picture = head_grid(shares, names, largest=max(LEAST, float(np.nanmax(shares, initial=0))), chosen=chosen)
-    if rows <= LABELED:
+    chosen = [selection.head * layers + selection.index] if isinstance(selection.head, int) else []
+    largest = max(LEAST, float(np.nanmax(shares, initial=0)))
+    picture = head_grid(shares.T, names, largest=largest, chosen=chosen)
+    if layers <= LABELED:
         labels = [str(html.Markup.escape(layer.name)) for layer in selection.layers]
-        picture.figure.update_yaxes(tickvals=list(range(rows)), ticktext=labels, title=None)
+        picture.figure.update_xaxes(tickvals=list(range(layers)), ticktext=labels, title=None)
 
     def open_at(row: int, column: int) -> None:
         place = picture.spec.head_at(row, column)
         if place is not None and names[place]:
-            open_head(selection.layers, *divmod(place, columns))
+            head, layer = divmod(place, layers)
+            open_head(selection.layers, layer, head)
 
     chart(
         picture,
@@ -298,8 +300,8 @@ def _show_mass_shift(selection: ModelSelection, example: IntervenedExample, resu
         description=_(
             "{rows} layers by {columns} heads, a cell each. At 0 all attention stays on its keys, at 1 "
             "all of it is elsewhere."
-        ).format(rows=rows, columns=columns),
-        height=130 + 26 * min(rows, 12),
+        ).format(rows=layers, columns=heads),
+        height=130 + 26 * min(heads, 12),
         grows=False,
         hint=_("Click a head to open it."),
         on_click=open_at,
