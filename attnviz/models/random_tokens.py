@@ -5,7 +5,7 @@ from torch import Tensor
 
 from attnviz.language import _
 from attnviz.models.text_inputs import TextInputs, Tokens
-from attnviz.models.token_texts import vocabulary_tokens
+from attnviz.token_texts import vocabulary_tokens
 
 REPEATED = 50  # tokens
 CANDIDATES = 1_000  # ids of which the first REPEATED are taken that stand for text
