@@ -52,6 +52,10 @@ def capturing(
         >>> len(traces), traces.dropped, traces[-1][0].fidelity.value
         (3, 0, 'verified')
     """
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ValueError(
+            "The forward passes of a module of torch.jit cannot be watched. Give the module that it was made of."
+        )
     observation = _Observation(model, Traces(max_bytes), example, tokens)
     transformers = transformers_models()
     with ExitStack() as stack:

@@ -30,6 +30,7 @@ from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.patch_tracking import PatchTracking, Sides
 from attnviz.tracing.verification import SampledRows
+from attnviz.tracing.weighted_sums import RunningModule, WeightedSums
 
 WEIGHTS_ONLY_REASON = (
     "These are weights as the model itself computed them, without the queries and keys that they come from: the "
@@ -61,7 +62,7 @@ class Recording:
     chose_keys: bool = False  # the model chose keys in a form that its own attention alone understands
     busy: bool = False  # inside an attention that is being recorded
     observes: bool = False  # what runs is left as it is, also if a model is one of transformers
-    running: list[tuple[nn.Module, tuple[torch.Size, ...]]] = field(default_factory=list)  # and what it is called with
+    running: list[RunningModule] = field(default_factory=list)
     softmaxes: dict[nn.Module, torch.Size] = field(default_factory=dict)  # shapes, by the modules in which they ran
 
     def __post_init__(self) -> None:
@@ -70,6 +71,8 @@ class Recording:
         self._count = 0  # of layers that have run
         self._identities: dict[int, Tensor] = {}
         self.patches = PatchTracking(self.names.modules)
+        buffers = (buffer for module in self.names.modules for buffer in module.buffers(recurse=False))
+        self._sums = WeightedSums(buffers)
 
     @contextmanager
     def nested(self) -> Iterator[None]:
@@ -88,6 +91,15 @@ class Recording:
                 yield
         except NotCaptured as reason:
             self.missing.setdefault(self.names.modules[module], (str(self.names.layer_id(module)), str(reason)))
+
+    def follow(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, is_recorded: bool = False
+    ) -> None:
+        """Follows a function of torch that a running module has called, of which the result may be recorded weights."""
+        with torch.no_grad():
+            self._sums.follow(function, args, kwargs, result, self.running)
+            if is_recorded:
+                self._sums.set_recorded(result)
 
     def capture_call(self, call: Call) -> Tensor:
         """Records a call of the attention interface, and returns its output (sequences, queries, heads, width)."""
@@ -291,6 +303,7 @@ class Recording:
                 f"{'A part of ' if name in recorded else ''}{name} is not shown: {reason}."
                 for name, reason in self.missing.values()
             ]
+            + self.unseen()
             + [
                 f"Layer {index} is not shown: the model has {self._count}, counted from 0."
                 for index in sorted(self.selected or ())
@@ -311,6 +324,29 @@ class Recording:
             "names: they were not computed in this capture, or have changed since."
             for (unknown, keys), names in layers.items()
         ]
+
+    def unseen(self) -> list[str]:
+        """Returns the modules that compute attention which is not recorded and why, one sentence each."""
+        recorded = {path for _, path in self.layers}
+        return [
+            f"{'A part of ' * (self.names.modules[module] in recorded)}{self._module_name(module)} is not shown: "
+            f"{self._why_unseen(module, *found)}."
+            for module, found in self._sums.found.items()
+            if self.names.modules[module] not in self.missing
+        ]
+
+    def _why_unseen(self, module: nn.Module, keys: int, source: nn.Module) -> str:
+        if isinstance(module, torch.jit.ScriptModule):
+            return "its attention is compiled by torch.jit. Capture the module that it was made of"
+        if not keys:
+            return "its operator of attention is not known here. Let it call F.scaled_dot_product_attention"
+        weights = "" if source is module else f", with weights that {self._module_name(source)} computes"
+        return f"it computes attention over {keys} keys itself{weights}. Let it call F.scaled_dot_product_attention"
+
+    def _module_name(self, module: nn.Module) -> str:
+        kind = getattr(module, "original_name", type(module).__name__)  # that of torch.jit is the same for all
+        path = self.names.modules[module]
+        return f"{path} ({kind})" if path else kind
 
     def sequences(self, count: int) -> slice:
         """Returns the sequences of the example; windows and pictures are several sequences to an example.

@@ -134,7 +134,7 @@ def capture(
                 writer.restart()
             recording = run("eager")
     trace = recording.trace()
-    if not trace and not trace.missing:
+    if not trace and not recording.missing:
         raise ValueError(no_attention(model, recording))
     if writer is not None:
         writer.finish(trace.layers, trace.missing)

@@ -6,12 +6,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward, scaled_dot_product_attention, softmax
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnviz.masks import Causal
 from attnviz.tracing.call import Call
@@ -20,6 +22,7 @@ from attnviz.tracing.head_axes import HEADS, with_head_axes
 from attnviz.tracing.memory_budget import NotCaptured
 from attnviz.tracing.recording import Recording, current_recording
 from attnviz.tracing.shared_context import SharedContext
+from attnviz.tracing.weighted_sums import RunningModule
 
 SOFTMAXES = (softmax, torch.softmax, Tensor.softmax)
 ATTENTION = re.compile("att", re.IGNORECASE)
@@ -37,16 +40,23 @@ class TorchInterception(TorchFunctionMode):
     def __init__(self, recording: Recording, heads: frozenset[int]) -> None:
         super().__init__()
         self.recording, self.heads = recording, heads
-        self._patches = recording.patches if recording.patches.is_needed else nullcontext()
+        scripted = any(isinstance(module, torch.jit.ScriptModule) for module in recording.names.modules)
+        # Before this mode, so that they see what is done to record attention, too.
+        self._others: tuple[AbstractContextManager, ...] = (
+            recording.patches if recording.patches.is_needed else nullcontext(),
+            ScriptedCode(recording) if scripted else nullcontext(),
+        )
 
-    def __enter__(self) -> "TorchInterception":
-        self._patches.__enter__()  # before, so that it sees what is done to record attention, too
-        super().__enter__()
-        return self
+    def __enter__(self) -> Self:
+        for other in self._others:
+            other.__enter__()
+        entered: Self = super().__enter__()
+        return entered
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        self._patches.__exit__(*error)
+        for other in reversed(self._others):
+            other.__exit__(*error)
 
     def __torch_function__(self, function: Callable, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -59,15 +69,17 @@ class TorchInterception(TorchFunctionMode):
             return self._record_sdpa(dict(zip(SDPA, args, strict=False)) | kwargs, result)
         if is_flex_attention(function):
             return self._record_flex_attention(function, args, result)
+        is_recorded = False
         if function in SOFTMAXES and result.ndim > 2:
             axis = kwargs.get("dim", args[1] if len(args) > 1 else -1)
             if axis in (-1, result.ndim - 1):
-                return self._record_softmax(result)
+                result, is_recorded = self._record_softmax(result)
+        self.recording.follow(function, args, kwargs, result, is_recorded)
         return result
 
     def _record_sdpa(self, arguments: dict[str, Any], result: Tensor) -> Tensor:
         """Records the inputs of scaled_dot_product_attention, and returns its result or that of an intervention."""
-        module, shapes = self.recording.running[-1]
+        module, shapes, _ = self.recording.running[-1]
         changed = None
         with self.recording.recording_layer(module):
             if arguments.get("dropout_p"):
@@ -93,14 +105,15 @@ class TorchInterception(TorchFunctionMode):
         )
         return result if changed is None else (changed.transpose(1, 2), *result[1:])
 
-    def _record_softmax(self, result: Tensor) -> Tensor:
-        """Records weights, and returns them or those of an intervention."""
-        module, shapes = self.recording.running[-1]
+    def _record_softmax(self, result: Tensor) -> tuple[Tensor, bool]:
+        """Records the weights of a module of attention; returns them or those of an intervention, and whether it is
+        one."""
+        module, shapes, _ = self.recording.running[-1]
         states = [shape for shape in shapes if len(shape) == 3]
         lengths = frozenset(size for shape in states for size in shape[:2])
         self.recording.softmaxes.setdefault(module, result.shape)
         if not ATTENTION.search(f"{self.recording.names.modules[module]} {type(module).__name__}"):
-            return result
+            return result, False
         heads = _head_counts_of(module) or self.heads
         changed = None
         with self.recording.recording_layer(module):
@@ -113,7 +126,22 @@ class TorchInterception(TorchFunctionMode):
             if weights.ndim != 4 or weights.shape[1] not in heads or not lengths.issuperset(weights.shape[2:]):
                 raise NotCaptured(f"its weights have the shape {shape}, not one number for each head, query and key")
             changed = self.recording.capture_weights(module, weights)
-        return result if changed is None else changed.reshape(result.shape)
+        return (result if changed is None else changed.reshape(result.shape)), True
+
+
+class ScriptedCode(TorchDispatchMode):
+    """Follows what runs in modules of torch.jit, of which no function mode is told, while it is active."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self.recording = recording
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = operator(*args, **(kwargs or {}))
+        running = self.recording.running
+        if running and not self.recording.busy and isinstance(running[-1][0], torch.jit.ScriptModule):
+            self.recording.follow(operator, args, kwargs or {}, result)
+        return result
 
 
 @contextmanager
@@ -123,17 +151,27 @@ def tracked_modules(model: nn.Module) -> Iterator[None]:
     def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
         recording = current_recording.get()
         if recording and module in recording.names.modules:  # and not another thread's forward, or another model's
-            tensors = (value for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
-            recording.running.append((module, tuple(one.shape for one in tensors if one.is_floating_point())))
+            tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+            states = tuple(one.shape for one in tensors if one.is_floating_point())
+            others = tuple(one.shape for one in tensors if not one.is_floating_point())
+            recording.running.append(RunningModule(module, states, others))
 
     def leave(module: nn.Module, args: tuple, result: Any) -> None:
         recording = current_recording.get()
         if recording and recording.running and recording.running[-1][0] is module:
             recording.running.pop()  # where it was entered: another hook may have failed before
 
+    def enter_scripted(module: nn.Module, args: tuple) -> None:
+        if isinstance(module, torch.jit.ScriptModule):
+            enter(module, args, {})
+
     modules = [module for module in model.modules() if not _is_layer_of_torch(module)]
-    hooks: list[Any] = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in modules]
-    hooks += [module.register_forward_hook(leave, always_call=True) for module in modules]
+    hookable = [module for module in modules if not isinstance(module, torch.jit.ScriptModule)]
+    hooks: list[Any] = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in hookable]
+    hooks += [module.register_forward_hook(leave, always_call=True) for module in hookable]
+    if len(hookable) < len(modules):  # these have no hooks of their own
+        hooks.append(register_module_forward_pre_hook(enter_scripted))
+        hooks.append(register_module_forward_hook(leave, always_call=True))
     try:
         yield
     finally:

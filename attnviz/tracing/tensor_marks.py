@@ -1,0 +1,113 @@
+"""What is known of the tensors of a forward pass, and labels of their axes."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+from weakref import ref
+
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+
+LABELS = 251  # a prime, so that few slices of a label are constant
+FEW = 64  # numbers of a tensor that are looked at before all of them
+
+Facts: TypeAlias = frozenset[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mark:
+    """What is known of a tensor. A label has its shape, and is constant along all axes but the one that it is for."""
+
+    weights: Tensor | None = None  # the label of the axis over which they are normalized
+    source: nn.Module | None = None  # that computed them
+    is_log: bool = False  # logarithms of weights
+    is_spread: bool = False  # weights that are multiplied with values and not summed yet
+    is_gate: bool = False  # of a sigmoid: weights that are normalized over no axis
+    is_constant: bool = False  # a parameter, a buffer or the like
+    is_inverse: bool = False  # one divided by sums
+    features: Tensor | None = None  # the label of an axis that parameters have made, or stacked branches
+    family: object | None = None  # the same for what is the same up to its shape, masks and factors
+    kin: frozenset[object] = frozenset()  # the softmaxes of which the logits or weights are in it
+    sums: Facts = frozenset()  # (family, length, whether of exponentials) of what is summed in it
+    products: Facts = frozenset()  # (family, length, family of the other) of what is multiplied and summed in it
+
+    def relabeled(self, change: Callable[[Tensor], Any]) -> "Mark":
+        """Returns the mark with its labels changed."""
+        weights, features = (one if one is None else change(one) for one in (self.weights, self.features))
+        return replace(self, weights=weights, features=features)
+
+
+CONSTANT, UNKNOWN = Mark(is_constant=True), Mark()
+
+
+class Marks:
+    """The marks of tensors, as long as these live."""
+
+    def __init__(self, constants: Iterable[Tensor]) -> None:
+        self._marks: dict[int, tuple[ref[Tensor], Mark]] = {}
+        self._families: dict[tuple[int, ...], tuple[StorageWeakRef, object]] = {}
+        for tensor in constants:
+            self[tensor] = CONSTANT
+
+    def __getitem__(self, tensor: Any) -> Mark:
+        reference, mark = self._marks.get(id(tensor), (None, UNKNOWN))
+        if reference is not None and reference() is tensor:
+            return mark
+        return CONSTANT if isinstance(tensor, nn.Parameter) else UNKNOWN
+
+    def __setitem__(self, tensor: Tensor, mark: Mark) -> None:
+        key = id(tensor)
+        self._marks[key] = ref(tensor, partial(self._forget, key)), mark
+
+    def family(self, tensor: Tensor) -> object | None:
+        """Returns the family of numbers that may be weights before they are normalized; None for constants and masks.
+
+        A tensor shares it with its transpose.
+        """
+        mark = self[tensor]
+        if mark.family is None and not mark.is_constant and tensor.is_floating_point() and not is_mask(tensor):
+            storage = tensor.untyped_storage()
+            key = storage._cdata, tensor.storage_offset(), tensor.numel()
+            known, family = self._families.get(key, (None, object()))
+            if known is None or known.expired():
+                self._families[key] = StorageWeakRef(storage), (family := object())
+            mark = self[tensor] = replace(mark, family=family)
+        return mark.family
+
+    def _forget(self, key: int, reference: "ref[Tensor]") -> None:
+        if key in self._marks and self._marks[key][0] is reference:
+            del self._marks[key]
+
+
+def label(tensor: Tensor, axis: int) -> Tensor:
+    """Returns the label of an axis of a tensor."""
+    numbers = (torch.arange(tensor.shape[axis], device=tensor.device) % LABELS).to(torch.uint8)
+    return numbers.reshape(numbers.shape + (1,) * (tensor.ndim - 1 - axis % tensor.ndim)).expand(tensor.shape)
+
+
+def labeled_axes(label: Tensor | None) -> list[int]:
+    """Returns the axes along which a label is not constant."""
+    if label is None or not label.numel():
+        return []
+    middle = [size // 2 for size in label.shape]
+    lines = [label[(*middle[:axis], slice(None), *middle[axis + 1 :])] for axis in range(label.ndim)]
+    return [axis for axis, line in enumerate(lines) if len(line) > 1 and bool((line != line[0]).any())]
+
+
+def is_mask(tensor: Tensor) -> bool:
+    """Returns whether a tensor holds zeros and ones alone."""
+    some = tensor[(0,) * (tensor.ndim - 1)][..., :FEW] if tensor.ndim and tensor.numel() else tensor
+    return all(bool(((one == 0) | (one == 1)).all()) for one in (some, tensor))  # most often, some are enough
+
+
+def sums_to_one(tensor: Tensor, axis: int) -> bool:
+    """Returns whether numbers are weights: not negative, with the sum 1 along an axis, and not those of plain means."""
+    rows = tensor.movedim(axis, -1)
+    tolerance = 16 * torch.finfo(tensor.dtype).eps * rows.shape[-1] ** 0.5
+    some = rows[(0,) * (rows.ndim - 1)]
+    for part in (some, rows):
+        if bool((part < 0).any()) or bool(((part.float().sum(-1) - 1).abs() > tolerance).any()):
+            return False
+    return not bool(((rows == 0) | (rows == rows.amax(-1, keepdim=True))).all())
