@@ -76,6 +76,11 @@ class Marks:
             mark = self[tensor] = replace(mark, family=family)
         return mark.family
 
+    def forget(self, result: Any) -> None:
+        """Removes the marks of the tensors that a function has returned."""
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            self._marks.pop(id(tensor), None)
+
     def _forget(self, key: int, reference: "ref[Tensor]") -> None:
         if key in self._marks and self._marks[key][0] is reference:
             del self._marks[key]
@@ -83,7 +88,7 @@ class Marks:
 
 def label(tensor: Tensor, axis: int) -> Tensor:
     """Returns the label of an axis of a tensor."""
-    numbers = (torch.arange(tensor.shape[axis], device=tensor.device) % LABELS).to(torch.uint8)
+    numbers = (torch.arange(tensor.shape[axis], device=tensor.device) % LABELS).half()
     return numbers.reshape(numbers.shape + (1,) * (tensor.ndim - 1 - axis % tensor.ndim)).expand(tensor.shape)
 
 

@@ -152,9 +152,11 @@ def tracked_modules(model: nn.Module) -> Iterator[None]:
         recording = current_recording.get()
         if recording and module in recording.names.modules:  # and not another thread's forward, or another model's
             tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
-            states = tuple(one.shape for one in tensors if one.is_floating_point())
-            others = tuple(one.shape for one in tensors if not one.is_floating_point())
-            recording.running.append(RunningModule(module, states, others))
+            shapes = tuple(one.shape for one in tensors if one.is_floating_point())
+            counts = {shape[-2] for shape in shapes if len(shape) in (2, 3)}
+            if not recording.running:
+                counts |= {one.shape[-1] for one in tensors if one.ndim and not one.is_floating_point()}  # token ids
+            recording.running.append(RunningModule(module, shapes, frozenset(counts)))
 
     def leave(module: nn.Module, args: tuple, result: Any) -> None:
         recording = current_recording.get()

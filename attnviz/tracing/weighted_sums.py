@@ -31,24 +31,16 @@ Args: TypeAlias = tuple[Any, ...]
 Kwargs: TypeAlias = dict[str, Any]
 
 OPERANDS = ("input", "self", "other", "mat1", "mat2", "vec", "batch1", "batch2", "tensors", "weight")
+FORGOTTEN = (RuntimeError, TypeError, ValueError, LookupError, AttributeError)  # a label cannot go on as its tensor did
 ATTENTION_OPERATOR = re.compile("attention|transformer_encoder_layer")
 
 
 class RunningModule(NamedTuple):
-    """A module that runs, with the shapes of its inputs."""
+    """A module that runs."""
 
     module: nn.Module
-    shapes: tuple[Size, ...]  # of floating-point numbers
-    others: tuple[Size, ...]
-
-    def may_count_tokens(self, length: int) -> bool:
-        """Returns whether a length is that of an axis of the inputs, or of several, other than batch and features."""
-        spatial = (shape for shape in self.shapes if len(shape) > 3)
-        return (
-            any(length in (shape[1:-1] or shape[:-1]) for shape in self.shapes)
-            or any(length in (shape[1:] or shape) for shape in self.others)
-            or any(length in (shape[-1], math.prod(shape[2:]), math.prod(shape[1:-1])) for shape in spatial)
-        )
+    shapes: tuple[Size, ...]  # of its inputs of floating-point numbers
+    token_counts: frozenset[int]  # numbers of tokens that its inputs may have
 
 
 class WeightedSums:
@@ -71,11 +63,14 @@ class WeightedSums:
                 self._running = running
                 self._find(0)
             return
+        self._running = running
         if kwargs:
             named = tuple(kwargs[one] for one in OPERANDS if one in kwargs)
             args, kwargs = (*named, *args), {key: one for key, one in kwargs.items() if key not in OPERANDS}
-        self._running = running
-        rule(self, function, args, kwargs, result)
+        try:
+            rule(self, function, args, kwargs, result)
+        except FORGOTTEN:  # the forward pass goes on, and nothing is known of what this call has made
+            self._marks.forget(result)
 
     def set_recorded(self, weights: Tensor) -> None:
         """Says that these weights are recorded, so that their products with values are not missing."""
@@ -94,7 +89,7 @@ class WeightedSums:
         return not any(made) or (not mark.is_gate and self._is_token_count(values.shape[values_axis]))
 
     def _is_token_count(self, length: int) -> bool:
-        return any(module.may_count_tokens(length) for module in self._running)
+        return any(length in one.token_counts for one in self._running)
 
     # Weights
 
@@ -321,10 +316,14 @@ class WeightedSums:
             self._marks[part] = changed.relabeled(lambda parts, i=i: parts[i])
 
     def select(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
-        """Goes on with the largest along an axis, which come with their places."""
-        mark, axis = self._marks[args[0]], kwargs.get("dim", next(iter(args[2:]), -1))
+        """Goes on with what is chosen along an axis: it stays an axis of the same."""
+        mark, largest = self._marks[args[0]], isinstance(result, tuple)
+        axis = kwargs.get("dim", next(iter(args[2 if _name(function) == "topk" else 1 :]), -1))
+        chosen, places = result if largest else (result, kwargs.get("index", args[-1]))
         if mark is not UNKNOWN:
-            self._marks[result[0]] = mark.relabeled(lambda one: one.gather(axis, result[1]))
+            self._marks[chosen] = mark.relabeled(
+                lambda one: label(chosen, axis) if axis % one.ndim in labeled_axes(one) else one.gather(axis, places)
+            )
 
     def join(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         tensors, marks = args[0], [self._marks[one] for one in args[0]]
@@ -402,9 +401,9 @@ RULES: dict[str, Callable[[WeightedSums, Any, Args, Kwargs, Any], None]] = {
         ),
         ("swapaxes swapdims movedim moveaxis t T mT adjoint squeeze unsqueeze expand expand_as", WeightedSums.reshape),
         ("broadcast_to repeat repeat_interleave tile __getitem__ narrow select slice index", WeightedSums.reshape),
-        ("index_select gather take_along_dim chunk split split_with_sizes tensor_split unbind", WeightedSums.reshape),
+        ("index_select take_along_dim chunk split split_with_sizes tensor_split unbind", WeightedSums.reshape),
         ("unfold flip roll pad", WeightedSums.reshape),
-        ("topk sort", WeightedSums.select),
+        ("topk sort gather", WeightedSums.select),
         ("cat concat concatenate stack", WeightedSums.join),
         (" ".join(FEATURE_AXES), WeightedSums.layer),
         ("arange linspace eye tensor as_tensor", WeightedSums.constant),
