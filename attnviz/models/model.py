@@ -22,6 +22,7 @@ from attnviz.text import shorten_token
 from attnviz.trace import Trace
 from attnviz.tracing import capture, model_lock
 
+MOST_MISSING = 3  # sentences about layers, if none can be shown
 MAX_TRACE_BYTES = 256 << 20  # of the layers of the latest examples, for each model
 
 ExampleKey = tuple[str, str | None, str | None]  # the text, the second text, the picture's digest
@@ -112,7 +113,9 @@ class Model:
                 trace = self._capture(inputs)
             if not trace:
                 raise ValueError(
-                    _("Nothing of {name} can be shown. {join}").format(name=self.name, join=" ".join(trace.missing))
+                    _("Nothing of {name} can be shown. {join}").format(
+                        name=self.name, join=" ".join(trace.missing[:MOST_MISSING])
+                    )
                 )
             self._store(key, inputs, trace)
             return trace

@@ -11,6 +11,8 @@ from attnviz.trace.writer import TraceWriter
 
 __all__ = ["Trace", "TraceWriter"]
 
+PART = "A part of "  # begins a sentence on a layer of which another part is shown
+
 
 @dataclass(frozen=True, eq=False)
 class Trace(Sequence[Layer]):
@@ -35,6 +37,11 @@ class Trace(Sequence[Layer]):
 
     def __len__(self) -> int:
         return len(self.layers)
+
+    @property
+    def layer_count(self) -> int:
+        """The number of attention layers that ran, also of those that are missing."""
+        return len(self.layers) + sum(not sentence.startswith(PART) for sentence in self.missing)
 
     def save(self, folder: str | Path) -> None:
         """Writes the trace into a new or empty folder: trace.json, and a safetensors file for each layer.

@@ -3,11 +3,9 @@
 from functools import cache
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from attnviz.mechanism import blocks
 from attnviz.tracing.call import Call, as_added
 from attnviz.tracing.lazy_mask import lazy_mask
 from attnviz.tracing.recording import current_recording
@@ -24,10 +22,8 @@ def attention(
     if attention_mask is not None:
         attention_mask = as_added(attention_mask, query.dtype)
     call, recording = Call(module, query, key, value, attention_mask, options), current_recording.get()
-    if recording is None:  # someone else's forward of a model that is being captured
-        output = torch.cat([call.rows(*part)[0] for part in blocks(call.lengths[0])], dim=1)
-    else:
-        output = recording.capture_call(call)
+    # Without a recording, it is someone else's forward of a model that is being captured.
+    output = call.own_output() if recording is None else recording.capture_call(call)
     return output.contiguous(), None
 
 

@@ -64,12 +64,16 @@ class Call:
         output, weights = own(self.module, query, key, value, mask, **(cut | {"dropout": 0.0}))
         return output, weights
 
+    def own_output(self) -> Tensor:
+        """Returns that function's output of all rows, (sequences, queries, heads, width)."""
+        return torch.cat([self.rows(*part)[0] for part in blocks(self.lengths[0])], dim=1)
+
     def output(self) -> Tensor:
         """Returns the output of all rows, (sequences, queries, heads, width), without all scores in memory."""
         queries, _ = self.lengths
         bias = self.options.get("position_bias")
         if any(self.options.get(name) is not None for name in SCORE_CHANGES):
-            return torch.cat([self.rows(*part)[0] for part in blocks(queries)], dim=1)
+            return self.own_output()
         if bias is None and (self.mask is None or self._causal()):
             parts = [self._by_torch(self.query, causal=self.mask is not None)]
         elif bias is None and (continued := self._continued()) is not None:

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 
 from attnviz.formatting import grouped, quoted
-from attnviz.inputs import Inputs
+from attnviz.inputs import Inputs, is_bounded
 from attnviz.interruption import end_if_unwanted
 from attnviz.layer import Fidelity, Kind, Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Identity
 from attnviz.scores import Dot
-from attnviz.trace import Trace, TraceWriter
+from attnviz.trace import PART, Trace, TraceWriter
 from attnviz.trace.mechanism_parts import NotSaved
 from attnviz.tracing.cached_keys import Entries, recognize
 from attnviz.tracing.call import INDICES, Call
@@ -29,6 +29,7 @@ from attnviz.tracing.mechanism_builder import MechanismBuilder
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.patch_tracking import PatchTracking, Sides
+from attnviz.tracing.unbounded_numbers import UnboundedNumbers, kind_of_unbounded
 from attnviz.tracing.verification import SampledRows
 from attnviz.tracing.weighted_sums import RunningModule, WeightedSums
 
@@ -59,6 +60,8 @@ class Recording:
     chunked: ChunkedCalls | None = None  # where the calls of a forward pass over a chunk go
     layers: list[tuple[Layer, str]] = field(default_factory=list)  # with the paths of their modules
     missing: dict[str, tuple[str, str]] = field(default_factory=dict)  # by its module's path, a layer's name, and why
+    unbounded: set[str] = field(default_factory=set)  # paths of modules that are missing because of such numbers
+    first_unbounded: nn.Module | None = None  # that returns them
     chose_keys: bool = False  # the model chose keys in a form that its own attention alone understands
     busy: bool = False  # inside an attention that is being recorded
     observes: bool = False  # what runs is left as it is, also if a model is one of transformers
@@ -96,10 +99,9 @@ class Recording:
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, is_recorded: bool = False
     ) -> None:
         """Follows a function of torch that a running module has called, of which the result may be recorded weights."""
-        with torch.no_grad():
-            self._sums.follow(function, args, kwargs, result, self.running)
-            if is_recorded:
-                self._sums.set_recorded(result)
+        self._sums.follow(function, args, kwargs, result, self.running)
+        if is_recorded:
+            self._sums.set_recorded(result)
 
     def capture_call(self, call: Call) -> Tensor:
         """Records a call of the attention interface, and returns its output (sequences, queries, heads, width)."""
@@ -110,11 +112,16 @@ class Recording:
             sequences = self.sequences(len(call.query))
             sample = SampledRows.from_call(call, sequences) if call.own_function() else None
             if sample and not sample.matches_output(output, sequences):
-                output = torch.cat([call.rows(*part)[0] for part in blocks(call.lengths[0])], dim=1)
+                output = call.own_output()
             if self.chunked is not None:
                 self.chunked.append(call, output)
                 return output
-            inputs, mechanism, leak = self._mechanism(call, sequences)
+            try:
+                inputs, mechanism, leak = self._mechanism(call, sequences)
+            except UnboundedNumbers:
+                if sample:  # torch's own function gives zeros where the model's gives NaN
+                    output = call.own_output()
+                raise
             comparison = sample.comparison(mechanism, inputs) if sample else ""
             if comparison or not sample:
                 mechanism, output = self._intervened(inputs, mechanism, output, sequences)
@@ -300,8 +307,9 @@ class Recording:
         recorded = {layer.name for layer, path in self.layers if path not in self.missing}
         return (
             [
-                f"{'A part of ' if name in recorded else ''}{name} is not shown: {reason}."
-                for name, reason in self.missing.values()
+                f"{PART if name in recorded else ''}{name} is not shown: {reason}"
+                f"{self._source_of_unbounded() if path in self.unbounded else ''}."
+                for path, (name, reason) in self.missing.items()
             ]
             + self.unseen()
             + [
@@ -325,11 +333,21 @@ class Recording:
             for (unknown, keys), names in layers.items()
         ]
 
+    def _source_of_unbounded(self) -> str:
+        """Returns where numbers that are out of bounds come from, as the end of a sentence."""
+        module = self.first_unbounded
+        if module is None:
+            return ". Check the weights and inputs of the model, or compute in float32"
+        name = self._module_name(module)
+        if all(map(is_bounded, module.parameters())):
+            return f", which {name} is the first to return. Check what goes into the model, or compute in float32"
+        return f", which comes from the weights of {name}. Check the files that they were loaded from"
+
     def unseen(self) -> list[str]:
         """Returns the modules that compute attention which is not recorded and why, one sentence each."""
         recorded = {path for _, path in self.layers}
         return [
-            f"{'A part of ' * (self.names.modules[module] in recorded)}{self._module_name(module)} is not shown: "
+            f"{PART if self.names.modules[module] in recorded else ''}{self._module_name(module)} is not shown: "
             f"{self._why_unseen(module, *found)}."
             for module, found in self._sums.found.items()
             if self.names.modules[module] not in self.missing
@@ -382,6 +400,9 @@ class Recording:
         queries, keys = self.names.axes(module, query.shape[1], key.shape[1] - len(added_keys))
         axes = queries, keys.with_added(added_keys)
         queries, keys = map(self.patches.with_patches, axes, sides)
+        if kind := kind_of_unbounded((query, key, value)):
+            self.unbounded.add(self.names.modules[module])
+            raise UnboundedNumbers(f"it computes with {kind}")
         try:
             return Inputs(
                 *(query, key, value),

@@ -21,6 +21,7 @@ from attnviz.tracing.optional_transformers import transformers_models
 from attnviz.tracing.recording import Intervene, Recording, check_example, current_recording
 from attnviz.tracing.refusal import no_attention
 from attnviz.tracing.torch_interception import TorchInterception, head_counts, tracked_modules, uncompiled
+from attnviz.tracing.unbounded_numbers import first_unbounded_module
 from attnviz.tracing.verification import sampled_rows
 
 T = TypeVar("T")
@@ -133,6 +134,10 @@ def capture(
             if writer is not None:
                 writer.restart()
             recording = run("eager")
+        if recording.unbounded and chunk is None:
+            recording.first_unbounded = first_unbounded_module(
+                model, lambda: model(*arguments.args, **arguments.kwargs)
+            )
     trace = recording.trace()
     if not trace and not recording.missing:
         raise ValueError(no_attention(model, recording))

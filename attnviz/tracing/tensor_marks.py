@@ -16,26 +16,77 @@ FEW = 64  # numbers of a tensor that are looked at before all of them
 Facts: TypeAlias = frozenset[tuple[Any, ...]]
 
 
+class Label:
+    """A tensor that tells the places along one axis of another tensor apart, and is constant along all other axes.
+
+    It is computed when it is needed: few are.
+    """
+
+    __slots__ = ("_axes", "compute")
+
+    def __init__(self, compute: Callable[[], Tensor]) -> None:
+        self.compute = compute
+        self._axes: frozenset[int] | None = None
+
+    @classmethod
+    def of(cls, tensor: Tensor, axis: int) -> "Label":
+        return cls(partial(_counted, tensor.shape, axis % tensor.ndim, tensor.device))
+
+    def changed(self, change: Callable[[Tensor], Tensor]) -> "Label":
+        """Returns the label of what a change of shape makes of the tensor."""
+        return Label(lambda: change(self.compute()))
+
+    def expanded(self, shape: torch.Size) -> "Label":
+        return self.changed(lambda one: one if one.shape == shape else one.expand(shape))
+
+    def axes(self) -> frozenset[int]:
+        """Returns the axes along which it is not constant."""
+        if self._axes is None:
+            label = self.compute()
+            middle: list[Any] = [size // 2 for size in label.shape]
+            lines = [label[(*middle[:i], slice(None), *middle[i + 1 :])] for i in range(label.ndim) if label.numel()]
+            self._axes = frozenset(i for i, line in enumerate(lines) if bool((line != line[0]).any()))
+        return self._axes
+
+
+def _counted(shape: torch.Size, axis: int, device: torch.device) -> Tensor:
+    places = (torch.arange(shape[axis], device=device) % LABELS).half()
+    return places.reshape(places.shape + (1,) * (len(shape) - 1 - axis)).expand(shape)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Mark:
-    """What is known of a tensor. A label has its shape, and is constant along all axes but the one that it is for."""
+    """What is known of a tensor."""
 
-    weights: Tensor | None = None  # the label of the axis over which they are normalized
-    source: nn.Module | None = None  # that computed them
+    weights: Label | None = None  # of the axis over which they are normalized
+    source: nn.Module | None = None  # that computed them; None if they are recorded
     is_log: bool = False  # logarithms of weights
     is_spread: bool = False  # weights that are multiplied with values and not summed yet
     is_gate: bool = False  # of a sigmoid: weights that are normalized over no axis
     is_constant: bool = False  # a parameter, a buffer or the like
     is_inverse: bool = False  # one divided by sums
-    features: Tensor | None = None  # the label of an axis that parameters have made, or stacked branches
+    features: Label | None = None  # of an axis that parameters have made, or stacked branches
     family: object | None = None  # the same for what is the same up to its shape, masks and factors
     kin: frozenset[object] = frozenset()  # the softmaxes of which the logits or weights are in it
     sums: Facts = frozenset()  # (family, length, whether of exponentials) of what is summed in it
     products: Facts = frozenset()  # (family, length, family of the other) of what is multiplied and summed in it
 
+    @property
+    def has_features_alone(self) -> bool:
+        known = self.weights, self.is_gate, self.is_inverse, self.family, self.kin, self.sums, self.products
+        return not any(known)
+
+    @property
+    def feature_axes(self) -> frozenset[int]:
+        return self.features.axes() if self.features else frozenset()
+
+    @property
+    def weight_axes(self) -> frozenset[int]:
+        return self.weights.axes() if self.weights else frozenset()
+
     def relabeled(self, change: Callable[[Tensor], Any]) -> "Mark":
-        """Returns the mark with its labels changed."""
-        weights, features = (one if one is None else change(one) for one in (self.weights, self.features))
+        """Returns the mark of what a change of shape makes of the tensor."""
+        weights, features = (one and one.changed(change) for one in (self.weights, self.features))
         return replace(self, weights=weights, features=features)
 
 
@@ -47,7 +98,7 @@ class Marks:
 
     def __init__(self, constants: Iterable[Tensor]) -> None:
         self._marks: dict[int, tuple[ref[Tensor], Mark]] = {}
-        self._families: dict[tuple[int, ...], tuple[StorageWeakRef, object]] = {}
+        self._families: dict[tuple[Any, ...], tuple[StorageWeakRef, object]] = {}
         for tensor in constants:
             self[tensor] = CONSTANT
 
@@ -70,10 +121,9 @@ class Marks:
         if mark.family is None and not mark.is_constant and tensor.is_floating_point() and not is_mask(tensor):
             storage = tensor.untyped_storage()
             key = storage._cdata, tensor.storage_offset(), tensor.numel()
-            known, family = self._families.get(key, (None, object()))
-            if known is None or known.expired():
-                self._families[key] = StorageWeakRef(storage), (family := object())
-            mark = self[tensor] = replace(mark, family=family)
+            if key not in self._families or self._families[key][0].expired():
+                self._families[key] = StorageWeakRef(storage), object()
+            mark = self[tensor] = replace(mark, family=self._families[key][1])
         return mark.family
 
     def forget(self, result: Any) -> None:
@@ -84,21 +134,6 @@ class Marks:
     def _forget(self, key: int, reference: "ref[Tensor]") -> None:
         if key in self._marks and self._marks[key][0] is reference:
             del self._marks[key]
-
-
-def label(tensor: Tensor, axis: int) -> Tensor:
-    """Returns the label of an axis of a tensor."""
-    numbers = (torch.arange(tensor.shape[axis], device=tensor.device) % LABELS).half()
-    return numbers.reshape(numbers.shape + (1,) * (tensor.ndim - 1 - axis % tensor.ndim)).expand(tensor.shape)
-
-
-def labeled_axes(label: Tensor | None) -> list[int]:
-    """Returns the axes along which a label is not constant."""
-    if label is None or not label.numel():
-        return []
-    middle = [size // 2 for size in label.shape]
-    lines = [label[(*middle[:axis], slice(None), *middle[axis + 1 :])] for axis in range(label.ndim)]
-    return [axis for axis, line in enumerate(lines) if len(line) > 1 and bool((line != line[0]).any())]
 
 
 def is_mask(tensor: Tensor) -> bool:

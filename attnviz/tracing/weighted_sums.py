@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import chain, permutations
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,11 +20,10 @@ from attnviz.tracing.tensor_marks import (
     CONSTANT,
     UNKNOWN,
     Facts,
+    Label,
     Mark,
     Marks,
     is_mask,
-    label,
-    labeled_axes,
     sums_to_one,
 )
 
@@ -83,7 +83,7 @@ class WeightedSums:
     def _is_token_axis(self, mark: Mark, axis: int, values: Tensor, values_axis: int) -> bool:
         """Returns whether the axis that weights share with values is one of tokens, not of features or branches."""
         of_values = self._marks[values]
-        made = (axis in labeled_axes(mark.features), values_axis in labeled_axes(of_values.features))
+        made = (axis in mark.feature_axes, values_axis in of_values.feature_axes)
         if of_values.is_constant or all(made):
             return False
         return not any(made) or (not mark.is_gate and self._is_token_count(values.shape[values_axis]))
@@ -100,7 +100,7 @@ class WeightedSums:
             return
         mark = self._marks[args[0]]
         mark = self._marks[args[0]] = replace(mark, kin=mark.kin or frozenset([object()]))
-        weights = label(result, axis)
+        weights = Label.of(result, axis)
         features = weights if mark.is_constant else mark.features
         source = self._running[-1][0]
         self._marks[result] = Mark(weights, source, is_log="log" in name, features=features, kin=mark.kin)
@@ -140,7 +140,7 @@ class WeightedSums:
         sizes = (1,) * (tensor.ndim - total.ndim) + tuple(total.shape)
         axes = [axis for axis in range(tensor.ndim) if sizes[axis] == 1 < tensor.shape[axis] in own]
         if own and axes:
-            weights, source = label(result, axes[-1]), self._running[-1][0]
+            weights, source = Label.of(result, axes[-1]), self._running[-1][0]
             self._marks[result] = Mark(weights, source, is_log=is_log, features=mark.features, kin=mark.kin)
         elif not is_log:
             self._find_divided(mark.products, sums)
@@ -163,15 +163,14 @@ class WeightedSums:
         mark, axes = self._marks[tensor], kwargs.get("dim", next(iter(args[1:]), None))
         axes = range(tensor.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
         summed = {axis % tensor.ndim for axis in axes if tensor.ndim}
-        over = summed & {*labeled_axes(mark.weights)}
-        if mark.is_spread and over:
+        if mark.is_spread and (over := summed & mark.weight_axes):
             self._find(tensor.shape[min(over)], mark.source)
         length = math.prod(tensor.shape[axis] for axis in summed)
         sums = mark.sums | ({(family, length, "log" in _name(function))} if family else set())
         kept = [axis for axis in range(tensor.ndim) if axis not in summed]
         of_result = [*range(tensor.ndim)] if result.ndim == tensor.ndim else kept
-        made = [axis for axis in labeled_axes(mark.features) if axis in kept]
-        features = label(result, of_result.index(made[0])) if made else None
+        made = [axis for axis in mark.feature_axes if axis in kept]
+        features = Label.of(result, of_result.index(made[0])) if made else None
         self._marks[result] = Mark(features=features, kin=mark.kin, sums=sums, products=mark.products)
 
     def product(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
@@ -182,7 +181,10 @@ class WeightedSums:
             self._contract(contraction, result)
 
     def linear(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
-        self._contract(linear(*args[:2]), result)
+        if self._marks[args[1]].is_constant and self._marks[args[0]].weights is None:  # nearly always
+            self._marks[result] = Mark(features=Label.of(result, -1))
+        else:
+            self._contract(linear(*args[:2]), result)
 
     def _contract(self, contraction: Contraction, result: Tensor) -> None:
         marks = [self._marks[one] for one, _ in contraction.operands]
@@ -210,15 +212,14 @@ class WeightedSums:
             made = [
                 name
                 for i, name in enumerate(names)
-                if name in contraction.result
-                and (name not in others if one.is_constant else i in labeled_axes(one.features))
+                if name in contraction.result and (name not in others if one.is_constant else i in one.feature_axes)
             ]
             if made and mark.features is None:
-                mark = replace(mark, features=label(result, contraction.result.index(made[0])))
+                mark = replace(mark, features=Label.of(result, contraction.result.index(made[0])))
             if one.weights is not None and len(variable) == 1:  # heads are mixed
-                kept = [names[axis] for axis in labeled_axes(one.weights) if names[axis] in contraction.result]
+                kept = [names[axis] for axis in one.weight_axes if names[axis] in contraction.result]
                 if kept:
-                    mark = replace(mark, weights=label(result, contraction.result.index(kept[0])), source=one.source)
+                    mark = replace(mark, weights=Label.of(result, contraction.result.index(kept[0])), source=one.source)
         self._marks[result] = mark
 
     def _multiply_and_sum(self, weights: Tensor, axis: int, values: Tensor, values_axis: int) -> None:
@@ -226,7 +227,7 @@ class WeightedSums:
         if length == 1 or mark.is_log or not self._is_token_axis(mark, axis, values, values_axis):
             return
         if mark.weights is not None:
-            is_normalized = mark.source is not None and axis in labeled_axes(mark.weights)
+            is_normalized = mark.source is not None and axis in mark.weight_axes
         else:
             is_normalized = mark.is_gate or (self._is_token_count(length) and sums_to_one(weights, axis))
         if is_normalized:
@@ -242,8 +243,8 @@ class WeightedSums:
                 self._normalize((weights, values), result)
             if mark.weights is None or mark.source is None or mark.is_log or is_mask(values):
                 continue
-            spread = mark.weights.expand(result.shape)
-            for axis in labeled_axes(spread)[:1]:
+            spread = mark.weights.expanded(result.shape)
+            for axis in spread.axes():
                 own, of_other = axis - result.ndim + weights.ndim, axis - result.ndim + values.ndim
                 if (
                     of_other < 0
@@ -266,8 +267,14 @@ class WeightedSums:
         if all(mark.is_constant for mark in marks):
             self._marks[result] = CONSTANT
             return
+        features = next((mark.features for mark in marks if mark.features), None)
+        if features and any(one.shape != result.shape for one in tensors):
+            features = features.expanded(result.shape)
+        if all(mark.has_features_alone for mark in marks):
+            self._marks[result] = Mark(features=features)
+            return
         mark = Mark(
-            features=next((mark.features.expand(result.shape) for mark in marks if mark.features is not None), None),
+            features=features,
             is_inverse=any(mark.is_inverse for mark in marks),
             kin=frozenset(chain.from_iterable(mark.kin for mark in marks)),
             sums=frozenset(chain.from_iterable(mark.sums for mark in marks)),
@@ -282,7 +289,7 @@ class WeightedSums:
                 of_one.weights is not None
                 and (_name(function) in FACTORS or all(of_other.weights is not None for _, of_other in others))
             ):
-                weights = None if of_one.weights is None else of_one.weights.expand(result.shape)
+                weights = of_one.weights and of_one.weights.expanded(result.shape)
                 mark = replace(
                     mark,
                     weights=weights,
@@ -305,50 +312,47 @@ class WeightedSums:
         mark = self._marks[args[0]]
         if mark is UNKNOWN:
             return
-        is_view = _name(function) in VIEWS
-        changed = mark.relabeled(
-            lambda one: one.reshape(result.shape) if is_view else function(one, *args[1:], **kwargs)
-        )
+        name, others = _name(function), args[1:]
         if isinstance(result, Tensor):
-            self._marks[result] = changed
+            shape = result.shape
+            if name in VIEWS:  # a label may have other strides
+                self._marks[result] = mark.relabeled(lambda one: one.reshape(shape))
+            elif name == "expand_as":
+                self._marks[result] = mark.relabeled(lambda one: one.expand(shape))
+            else:
+                self._marks[result] = mark.relabeled(lambda one: function(one, *others, **kwargs))
             return
         for i, part in enumerate(result):
-            self._marks[part] = changed.relabeled(lambda parts, i=i: parts[i])
+            self._marks[part] = mark.relabeled(partial(_part, function, others, kwargs, i))
 
     def select(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
-        """Goes on with what is chosen along an axis: it stays an axis of the same."""
-        mark, largest = self._marks[args[0]], isinstance(result, tuple)
-        axis = kwargs.get("dim", next(iter(args[2 if _name(function) == "topk" else 1 :]), -1))
-        chosen, places = result if largest else (result, kwargs.get("index", args[-1]))
+        """Goes on with what is chosen along an axis: each axis stays what it is."""
+        mark, chosen = self._marks[args[0]], result[0] if isinstance(result, tuple) else result
         if mark is not UNKNOWN:
-            self._marks[chosen] = mark.relabeled(
-                lambda one: label(chosen, axis) if axis % one.ndim in labeled_axes(one) else one.gather(axis, places)
+            weights, features = (
+                next((Label.of(chosen, axis) for axis in axes), None) for axes in (mark.weight_axes, mark.feature_axes)
             )
+            self._marks[chosen] = replace(mark, weights=weights, features=features)
 
     def join(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         tensors, marks = args[0], [self._marks[one] for one in args[0]]
-
-        def joined(labels: Sequence[Tensor | None]) -> Tensor | None:
-            if all(one is None for one in labels):
-                return None
-            known = next(one for one in labels if one is not None).new_zeros(())
-            parts = [
-                known.expand(tensor.shape) if one is None else one for one, tensor in zip(labels, tensors, strict=True)
-            ]
-            whole: Tensor = function(parts, *args[1:], **kwargs)
-            return whole
-
-        stacked = _name(function) == "stack"
         axis = kwargs.get("dim", next(iter(args[1:]), 0))
-        features = label(result, axis) if stacked else joined([mark.features for mark in marks])
-        first = next((mark for mark in marks if mark.weights is not None), UNKNOWN)
-        mark = replace(first, weights=joined([mark.weights for mark in marks]), features=features, family=None)
-        self._marks[result] = CONSTANT if all(mark.is_constant for mark in marks) else mark
+        if all(mark.is_constant for mark in marks):
+            self._marks[result] = CONSTANT
+            return
+        weights, features = (
+            _joined(function, [getattr(mark, name) for mark in marks], [one.shape for one in tensors], axis)
+            for name in ("weights", "features")
+        )
+        if _name(function) == "stack":
+            features = Label.of(result, axis)
+        first = next((mark for mark in marks if mark.weights), UNKNOWN)
+        self._marks[result] = replace(first, weights=weights, features=features, family=None)
 
     # What parameters and constants make
 
     def layer(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
-        self._marks[result] = Mark(features=label(result, FEATURE_AXES[_name(function)]))
+        self._marks[result] = Mark(features=Label.of(result, FEATURE_AXES[_name(function)]))
 
     def constant(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         if not any(isinstance(one, Tensor) for one in args):
@@ -359,6 +363,28 @@ class WeightedSums:
             self._marks[args[0]] = UNKNOWN
 
 
+def _part(function: Callable, others: Args, kwargs: Kwargs, index: int, label: Tensor) -> Tensor:
+    parts: Sequence[Tensor] = function(label, *others, **kwargs)
+    return parts[index]
+
+
+def _joined(
+    function: Callable[..., Tensor], labels: Sequence[Label | None], shapes: Sequence[Size], axis: int
+) -> Label | None:
+    """Returns the label of a tensor that is joined of several, some of which have one."""
+    first = next((one for one in labels if one), None)
+    return first and first.changed(
+        lambda known: function(
+            [
+                one.compute() if one else known.new_zeros(()).expand(shape)
+                for one, shape in zip(labels, shapes, strict=True)
+            ],
+            axis,
+        )
+    )
+
+
+@lru_cache(1024)
 def _name(function: Any) -> str:
     """Returns the name of a function of torch, of a method or property of tensors, or of an operator."""
     name = getattr(function, "__name__", "")

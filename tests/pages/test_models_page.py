@@ -606,6 +606,18 @@ def test_notes_of_a_model_and_of_layers_that_are_missing_are_said(copied, monkey
     ]
 
 
+def test_a_model_that_computes_nan_has_all_its_layers(copied) -> None:
+    folder = copied()
+    model = hf.BertModel.from_pretrained(folder)
+    with torch.no_grad():
+        model.encoder.layer[0].output.dense.weight[0] = torch.nan
+    model.save_pretrained(folder)
+    text = contents(ok(page(model=folder, text=TEXT)))
+    assert "bert (BertModel): 2 attention layers of 4 heads" in text
+    assert "encoder 1 is not shown: it computes with NaN, which comes from the weights of encoder.layer.0.output" in text
+    assert "scale the vectors" not in text
+
+
 def test_the_way_to_explore_and_back(saved) -> None:
     text = "the quick fox and the lazy dog"
     app = ok(page(model=saved / "bert", text=text, pinned="none"))

@@ -140,7 +140,7 @@ def _model_facts(source: ModelSource, layers: Trace) -> str:
     )
     return _("{title}: {count} attention layers of {head_counts} heads, {parameters} parameters{dtype}{limit}").format(
         title=title,
-        count=len(layers),
+        count=layers.layer_count,
         head_counts=head_counts,
         parameters=grouped(parameters),
         dtype=dtype,
