@@ -614,7 +614,9 @@ def test_a_model_that_computes_nan_has_all_its_layers(copied) -> None:
     model.save_pretrained(folder)
     text = contents(ok(page(model=folder, text=TEXT)))
     assert "bert (BertModel): 2 attention layers of 4 heads" in text
-    assert "encoder 1 is not shown: it computes with NaN, which comes from the weights of encoder.layer.0.output" in text
+    assert (
+        "encoder 1 is not shown: it computes with NaN, which comes from the weights of encoder.layer.0.output" in text
+    )
     assert "scale the vectors" not in text
 
 

@@ -179,6 +179,12 @@ def efficient(q, k, v):
     return q.softmax(-1) @ (k.softmax(-2).mT @ v)
 
 
+def in_bands(q, k, v):
+    """Each query looks at two keys, which are padded with −1."""
+    near_keys, near = (functional.pad(one, (0, 0, 1, 0), value=-1.0).unfold(2, 2, 1) for one in (k, v))
+    return torch.einsum("bhqw,bhqdw->bhqd", torch.einsum("bhqd,bhqdw->bhqw", q, near_keys).softmax(-1), near)
+
+
 FUNCTIONS = [
     lambda q, k, v: scores(q, k).softmax(-1) @ v,
     lambda q, k, v: functional.softmax(scores(q, k), dim=-1).matmul(v),
@@ -194,7 +200,17 @@ FUNCTIONS = [
     lambda q, k, v: torch.ops.aten.scaled_dot_product_attention(q, k, v),
     *(divided, divided_in_place, divided_afterwards, times_reciprocal, masked_and_divided, by_log_sum_exp),
     *(causal_in_16_bits, in_one_batch, transposed, transposed_in_einsum, spread, added, repeated, head_by_head),
-    *(in_two_parts, sparsemax, talking_heads, differential, the_best_two, linear, linear_in_einsum, efficient),
+    *(
+        in_two_parts,
+        in_bands,
+        sparsemax,
+        talking_heads,
+        differential,
+        the_best_two,
+        linear,
+        linear_in_einsum,
+        efficient,
+    ),
 ]
 
 
@@ -330,7 +346,7 @@ class Experts(nn.Module):
 
     def __init__(self, count: int, function) -> None:
         super().__init__()
-        self.gate = nn.Linear(WIDTH, count)
+        self.gate, self.project = nn.Linear(WIDTH, count), nn.Linear(WIDTH, WIDTH)
         self.experts = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(count))
         self.whole, self.count, self.function = nn.Linear(WIDTH, count * WIDTH), count, function
         self.weight = nn.Parameter(states(count, WIDTH, WIDTH))
@@ -349,6 +365,15 @@ def best_experts(self, x):
     return (weights[..., None] * outputs).sum(-2)
 
 
+def experts_by_table(self, x):
+    """The experts are chosen by a table that gives all tokens the same, and their outputs are in one long row."""
+    chosen = torch.zeros(BATCH * TOKENS, 2).long()
+    weights = self.gate(x.flatten(0, 1)).relu().add(1).gather(1, chosen)
+    weights = (weights / weights.sum(-1, keepdim=True)).reshape(-1)
+    outputs = self.project(x.flatten(0, 1)).repeat_interleave(2, 0)
+    return (outputs * weights[:, None]).view(-1, 2, WIDTH).sum(1)
+
+
 MIXTURES = [
     lambda self, x: (self.gate(x).softmax(-1)[..., None] * self.stacked(x)).sum(-2),
     lambda self, x: torch.einsum("bne,bned->bnd", self.gate(x).softmax(-1), self.stacked(x)),
@@ -359,6 +384,7 @@ MIXTURES = [
     ),
     lambda self, x: (self.gate(x).exp() / self.gate(x).exp().sum(-1, True)).softmax(-1) @ self.gate.weight,
     best_experts,
+    experts_by_table,
 ]
 
 
