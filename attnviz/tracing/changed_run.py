@@ -54,6 +54,9 @@ class ChangedRun(Recording):
         super().__post_init__()
         self.patches = PatchTracking(())  # nobody reads the names of the tokens
 
+    def follow(self, *_: Any) -> None:
+        """Follows nothing: nobody reads what is missing."""
+
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
         """Returns the result of a call of the attention interface, or a changed one."""
         sample = SampledRows.from_call if call.own_function() else SampledRows.from_output

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 
-from attnviz.formatting import grouped, quoted
-from attnviz.inputs import Inputs, is_bounded
+from attnviz.formatting import quoted
+from attnviz.inputs import Inputs
 from attnviz.interruption import end_if_unwanted
 from attnviz.layer import Fidelity, Kind, Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Identity
 from attnviz.scores import Dot
-from attnviz.trace import PART, Trace, TraceWriter
+from attnviz.trace import Trace, TraceWriter
 from attnviz.trace.mechanism_parts import NotSaved
 from attnviz.tracing.cached_keys import Entries, recognize
 from attnviz.tracing.call import INDICES, Call
@@ -27,11 +27,12 @@ from attnviz.tracing.fp16_values import with_fp16_values
 from attnviz.tracing.layer_naming import LayerNames, with_unique_ids
 from attnviz.tracing.mechanism_builder import MechanismBuilder
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
+from attnviz.tracing.missing_layers import MissingLayers
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.patch_tracking import PatchTracking, Sides
 from attnviz.tracing.unbounded_numbers import UnboundedNumbers, kind_of_unbounded
 from attnviz.tracing.verification import SampledRows
-from attnviz.tracing.weighted_sums import RunningModule, WeightedSums
+from attnviz.tracing.weighted_sums import RunningModule
 
 WEIGHTS_ONLY_REASON = (
     "These are weights as the model itself computed them, without the queries and keys that they come from: the "
@@ -59,9 +60,6 @@ class Recording:
     selected: frozenset[int] | None = None  # the layers that are kept, counted as they run; None: all
     chunked: ChunkedCalls | None = None  # where the calls of a forward pass over a chunk go
     layers: list[tuple[Layer, str]] = field(default_factory=list)  # with the paths of their modules
-    missing: dict[str, tuple[str, str]] = field(default_factory=dict)  # by its module's path, a layer's name, and why
-    unbounded: set[str] = field(default_factory=set)  # paths of modules that are missing because of such numbers
-    first_unbounded: nn.Module | None = None  # that returns them
     chose_keys: bool = False  # the model chose keys in a form that its own attention alone understands
     busy: bool = False  # inside an attention that is being recorded
     observes: bool = False  # what runs is left as it is, also if a model is one of transformers
@@ -74,8 +72,7 @@ class Recording:
         self._count = 0  # of layers that have run
         self._identities: dict[int, Tensor] = {}
         self.patches = PatchTracking(self.names.modules)
-        buffers = (buffer for module in self.names.modules for buffer in module.buffers(recurse=False))
-        self._sums = WeightedSums(buffers)
+        self.missing = MissingLayers(self.names)
 
     @contextmanager
     def nested(self) -> Iterator[None]:
@@ -93,15 +90,15 @@ class Recording:
             with self.nested(), torch._C.DisableTorchFunction(), torch.inference_mode(False), torch.no_grad():
                 yield
         except NotCaptured as reason:
-            self.missing.setdefault(self.names.modules[module], (str(self.names.layer_id(module)), str(reason)))
+            self.missing.add(module, reason)
 
     def follow(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, is_recorded: bool = False
     ) -> None:
         """Follows a function of torch that a running module has called, of which the result may be recorded weights."""
-        self._sums.follow(function, args, kwargs, result, self.running)
+        self.missing.sums.follow(function, args, kwargs, result, self.running)
         if is_recorded:
-            self._sums.set_recorded(result)
+            self.missing.sums.set_recorded(result)
 
     def capture_call(self, call: Call) -> Tensor:
         """Records a call of the attention interface, and returns its output (sequences, queries, heads, width)."""
@@ -300,71 +297,13 @@ class Recording:
         layers = with_unique_ids([one for one in self.layers if one[1] not in self.missing])
         if self.writer is None:
             layers = with_fp16_values(layers)
-        return Trace(tuple(layers), tuple(self._missing_sentences()))
-
-    def _missing_sentences(self) -> list[str]:
-        """Returns what is missing and why, one sentence each."""
-        recorded = {layer.name for layer, path in self.layers if path not in self.missing}
-        return (
-            [
-                f"{PART if name in recorded else ''}{name} is not shown: {reason}"
-                f"{self._source_of_unbounded() if path in self.unbounded else ''}."
-                for path, (name, reason) in self.missing.items()
-            ]
-            + self.unseen()
-            + [
-                f"Layer {index} is not shown: the model has {self._count}, counted from 0."
-                for index in sorted(self.selected or ())
-                if index >= self._count
-            ]
-            + self._unnamed_sentences()
-        )
-
-    def _unnamed_sentences(self) -> list[str]:
-        """Returns which keys in a cache are not known, one sentence for layers with equally many."""
-        recorded = {path for _, path in self.layers}
-        layers: dict[tuple[int, int], list[str]] = {}
-        for module, counts in self.names.unnamed.items():
-            if counts[0] and self.names.modules[module] in recorded:
-                layers.setdefault(counts, []).append(str(self.names.layer_id(module)))
-        return [
-            f"{grouped(unknown)} of the {grouped(keys)} keys of {', '.join(names)} have their places in the cache as "
-            "names: they were not computed in this capture, or have changed since."
-            for (unknown, keys), names in layers.items()
+        beyond = [
+            f"Layer {index} is not shown: the model has {self._count}, counted from 0."
+            for index in sorted(self.selected or ())
+            if index >= self._count
         ]
-
-    def _source_of_unbounded(self) -> str:
-        """Returns where numbers that are out of bounds come from, as the end of a sentence."""
-        module = self.first_unbounded
-        if module is None:
-            return ". Check the weights and inputs of the model, or compute in float32"
-        name = self._module_name(module)
-        if all(map(is_bounded, module.parameters())):
-            return f", which {name} is the first to return. Check what goes into the model, or compute in float32"
-        return f", which comes from the weights of {name}. Check the files that they were loaded from"
-
-    def unseen(self) -> list[str]:
-        """Returns the modules that compute attention which is not recorded and why, one sentence each."""
-        recorded = {path for _, path in self.layers}
-        return [
-            f"{PART if self.names.modules[module] in recorded else ''}{self._module_name(module)} is not shown: "
-            f"{self._why_unseen(module, *found)}."
-            for module, found in self._sums.found.items()
-            if self.names.modules[module] not in self.missing
-        ]
-
-    def _why_unseen(self, module: nn.Module, keys: int, source: nn.Module) -> str:
-        if isinstance(module, torch.jit.ScriptModule):
-            return "its attention is compiled by torch.jit. Capture the module that it was made of"
-        if not keys:
-            return "its operator of attention is not known here. Let it call F.scaled_dot_product_attention"
-        weights = "" if source is module else f", with weights that {self._module_name(source)} computes"
-        return f"it computes attention over {keys} keys itself{weights}. Let it call F.scaled_dot_product_attention"
-
-    def _module_name(self, module: nn.Module) -> str:
-        kind = getattr(module, "original_name", type(module).__name__)  # that of torch.jit is the same for all
-        path = self.names.modules[module]
-        return f"{path} ({kind})" if path else kind
+        missing = self.missing
+        return Trace(tuple(layers), (*missing.sentences(self.layers), *beyond, *missing.unnamed_keys(self.layers)))
 
     def sequences(self, count: int) -> slice:
         """Returns the sequences of the example; windows and pictures are several sequences to an example.
@@ -401,7 +340,6 @@ class Recording:
         axes = queries, keys.with_added(added_keys)
         queries, keys = map(self.patches.with_patches, axes, sides)
         if kind := kind_of_unbounded((query, key, value)):
-            self.unbounded.add(self.names.modules[module])
             raise UnboundedNumbers(f"it computes with {kind}")
         try:
             return Inputs(

@@ -32,7 +32,7 @@ def no_attention(model: nn.Module, recording: Recording) -> str:
             for module, shape in list(recording.softmaxes.items())[:MOST]
         ]
         sentences.append(f"A softmax ran in {enumeration(some)}.")
-    return " ".join([*sentences, *recording.unseen()])
+    return " ".join([*sentences, *recording.missing.unrecognized()])
 
 
 def _name(module: nn.Module, path: str) -> str:

@@ -134,8 +134,8 @@ def capture(
             if writer is not None:
                 writer.restart()
             recording = run("eager")
-        if recording.unbounded and chunk is None:
-            recording.first_unbounded = first_unbounded_module(
+        if recording.missing.is_unbounded and chunk is None:
+            recording.missing.first_unbounded = first_unbounded_module(
                 model, lambda: model(*arguments.args, **arguments.kwargs)
             )
     trace = recording.trace()
