@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from attnviz.analysis.engines import Engine, Local
 from attnviz.analysis.head_maps import HeadChoice, Map, Special, head_map, maps_of_heads
-from attnviz.analysis.map_cells import Axis, CellSums, blocks_of_rows, reduce_block, shown_axis
+from attnviz.analysis.map_cells import Axis, CellSums, blocks_of_rows, largest_weights, reduce_block, shown_axis
 from attnviz.analysis.softmax_blocks import compute_block, softmax_head
 from attnviz.inputs import Inputs
 from attnviz.language import _
@@ -20,6 +19,7 @@ from attnviz.mechanism import BLOCK, Mechanism
 
 MOST_WEIGHTS = 1 << 25  # of a block of whole rows, which a mechanism holds in several stages
 LEAST_ROWS = 16  # of a block
+WHOLE_WEIGHTS = 1 << 22  # of a layer, up to which all its maps at once are faster than blocks: 16 heads of 512 tokens
 OnProgress = Callable[[float, "Downsampled"], None]
 
 
@@ -201,7 +201,7 @@ def thumbnails(
     size: int,
     special: Special = Special.SHOWN,
     sample: int | None = None,
-    number: Callable[[Downsampled], Float[Tensor, "height width"]] = attrgetter("maximum"),
+    number: Callable[[Downsampled], Float[Tensor, "height width"]] | None = None,
 ) -> Float[Tensor, "heads height width"]:
     """Returns the maps of all heads of all layers in at most `size` × `size` cells, each with one number, by default
     its largest weight.
@@ -213,7 +213,11 @@ def thumbnails(
         inputs = layer.inputs
         if max(inputs.queries, inputs.keys) <= size:  # each cell is one query and one key
             return maps_of_heads(inputs, mechanism, special=special)
-        downsample_one = partial(downsample, inputs, mechanism, cells=(size, size), special=special, sample=sample)
-        return torch.stack([number(downsample_one(head)) for head in range(inputs.heads)])
+        if sample is None and number is None and inputs.heads * inputs.queries * inputs.keys <= WHOLE_WEIGHTS:
+            rows, columns = _axes(inputs, special, (slice(None), slice(None)), (size, size))
+            return largest_weights(maps_of_heads(inputs, mechanism, special=special), rows, columns)
+        cells = partial(downsample, inputs, mechanism, cells=(size, size), special=special, sample=sample)
+        heads = map(cells, range(inputs.heads))
+        return torch.stack([number(head) if number else head.maximum for head in heads])
 
     return torch.cat([layer_maps(*one) for one in zip(layers, mechanisms, strict=True)])

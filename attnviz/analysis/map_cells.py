@@ -155,6 +155,18 @@ def grouped_maxima(
     return best, index.gather(1, place)
 
 
+def largest_weights(
+    maps: Float[Tensor, "heads queries keys"], rows: Axis, columns: Axis
+) -> Float[Tensor, "heads rows columns"]:
+    """Returns the largest weight of each cell of whole maps, which have NaN where nothing is allowed."""
+    values = torch.where(maps.isnan(), -torch.inf, maps)
+    for axis, dimension in ((rows, 1), (columns, 2)):
+        index = padded_groups(axis.sizes)
+        index = torch.where(index < 0, axis.starts[:-1, None], index).to(maps.device)  # the first one again
+        values = values.index_select(dimension, index.flatten()).unflatten(dimension, index.shape).amax(dimension + 1)
+    return values.masked_fill(values.isneginf(), torch.nan)
+
+
 def blocks_of_rows(sizes: Int[Tensor, " rows"], most: int) -> Iterator[slice]:
     """Yields the indices of at most so many neighboring queries, for rows of cells that have so many each: whole rows
     of cells, or parts of one."""

@@ -211,7 +211,7 @@ def selected_thumbnails(selection: Selection) -> Float[np.ndarray, "heads height
             size,
             selection.special,
             sample,
-            number=lambda small: torch.from_numpy(quantity.of_cells(small)),
+            None if quantity == Quantity.MAXIMUM else lambda small: torch.from_numpy(quantity.of_cells(small)),
         ).numpy(),
         *("thumbnails", selection.source, selection.special, indices, mechanisms, size, quantity),
         work=work,

@@ -13,7 +13,7 @@ from attnviz import Inputs, Mechanism
 from attnviz.analysis import softmax_blocks
 from attnviz.analysis.downsampling import Downsampled, downsample, downsample_map, thumbnails
 from attnviz.analysis.engines import Local
-from attnviz.analysis.head_maps import Special, head_map, shown_positions
+from attnviz.analysis.head_maps import Special, head_map, maps_of_heads, shown_positions
 from attnviz.biases import ALiBi
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal, Full, Longformer, Mask, Padding, SlidingWindow, Strided, parse
@@ -222,6 +222,26 @@ def test_a_small_map_is_left_as_it_is(random_inputs):
     inputs = random_inputs(heads=2, queries=4, keys=6)
     made = thumbnails([Layer(LayerId("a"), Kind.SELF, inputs, Mechanism())], [Mechanism()], 6)
     assert torch.equal(made, Mechanism()(inputs).weights)
+
+
+@pytest.mark.parametrize("special", Special)
+@pytest.mark.parametrize("mechanism", [Mechanism(), Mechanism(mask=Causal()), Mechanism(normalizer=Differential(1.0))])
+@pytest.mark.parametrize(("queries", "keys", "size"), [(9, 8, 8), (20, 9, 13), (5, 30, 11), (12, 12, 1)])
+def test_thumbnails_of_a_text_that_is_not_long_are_pooled_whole_maps(
+    random_inputs, monkeypatch, queries, keys, size, mechanism, special
+):
+    more = {"special_queries": SPECIAL_QUERIES, "special_keys": SPECIAL_KEYS}
+    inputs = random_inputs(queries=queries, keys=keys, **more)
+    layers, maps = (
+        [Layer(LayerId("a"), Kind.SELF, inputs, mechanism)],
+        maps_of_heads(inputs, mechanism, special=special),
+    )
+    expected = torch.stack([slow_reduced(one, size, size) for one in maps])
+    with monkeypatch.context() as blocks:
+        blocks.setattr("attnviz.analysis.downsampling.WHOLE_WEIGHTS", 0)
+        same(thumbnails(layers, [mechanism], size, special), expected)
+    monkeypatch.setattr("attnviz.analysis.downsampling.downsample", None)  # head by head it would take much longer
+    same(thumbnails(layers, [mechanism], size, special), expected)
 
 
 # The softmax path, against whole rows ---------------------------------------------------------------------------------
