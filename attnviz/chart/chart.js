@@ -44,6 +44,10 @@ export class Chart {
   pictureWidth = 0;
   height = 0; // of the picture
   isWide = true;
+  theme = "light";
+  accent = "";
+  color = ""; // of text
+  large = 1; // the size of the page's letters, as a multiple of the usual one
   letters = 1; // their size, as a multiple of the usual one
   isPresented = false;
   smallest = 0; // the least size of letters in pixels: in a presentation, that of the usual ones
@@ -122,20 +126,21 @@ export class Chart {
     this.root.dataset.ready = "false";
     this.drawn = false;
     this.header = header;
-    this.width = this.stage.clientWidth;
-    if (!this.width) {
-      // In a tab that is not chosen plotly.js would set titles at Infinity; the observer draws the chart when it is seen.
-      this.root.dataset.ready = "true";
-      return;
-    }
-    this.isWide = this.width >= WIDE;
-    const controller = this.#control(header);
-    this.#label(header);
-    this.#measure(header, controller);
-    const layout = this.#layout(header, controller);
     try {
       await load(header.plotly);
-      if (controller.isOverview && !this.isWired) await idle();
+      this.#look();
+      await undefined; // all charts of a page look at it before the first of them changes it
+      if (run !== this.runs) return;
+      if (!this.width) {
+        // In a tab that is not chosen plotly.js would set titles at Infinity; the observer draws the chart when it is seen.
+        this.root.dataset.ready = "true";
+        return;
+      }
+      const controller = this.#control(header);
+      this.#label(header);
+      this.#measure(header, controller);
+      const layout = this.#layout(header, controller);
+      if (controller.isOverview) await idle();
       if (run !== this.runs) return;
       await this.graph.draw(this.#traces(header), layout);
       if (run !== this.runs) return;
@@ -168,12 +173,23 @@ export class Chart {
     return this.controller;
   }
 
+  /** Reads the styles of the page: after a change of the page the browser has to compute them for that. */
+  #look() {
+    const style = getComputedStyle(this.root);
+    this.width = this.stage.clientWidth;
+    this.isWide = this.width >= WIDE;
+    // In a presentation the page's own letters are larger, and the chart's follow.
+    this.large = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+    this.theme = isDark(style.getPropertyValue("--st-background-color")) ? "dark" : "light";
+    this.root.dataset.theme = this.theme;
+    this.accent = style.getPropertyValue("--accent").trim();
+    this.color = style.getPropertyValue("--st-text-color").trim();
+  }
+
   /** @param {import("./types").Header} header */
   #label({ paints, drags, label, title, description, key, stack }) {
     this.root.dataset.stack = stack;
     if (stack === "upper" && !this.root.querySelector(".attnviz-wipe")) this.stage.before(wipe(this.root));
-    this.theme = isDark(getComputedStyle(this.root).getPropertyValue("--st-background-color")) ? "dark" : "light";
-    this.root.dataset.theme = this.theme;
     this.stage.classList.toggle("attnviz-paints", paints);
     this.stage.classList.toggle("attnviz-drags", drags);
     this.stage.setAttribute("aria-label", label);
@@ -189,10 +205,8 @@ export class Chart {
    * @param {Controller<any>} controller
    */
   #measure(header, controller) {
-    const { width } = this;
+    const { width, large } = this;
     this.root.classList.toggle("attnviz-small", controller.isSmall);
-    // In a presentation the page's own letters are larger, and the chart's follow.
-    const large = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
     this.isPresented = large > 1;
     const { greatestHeight, leastHeight } = controller;
     const inWindow = Math.min(greatestHeight, window.innerHeight - TOP - (header.stack ? STACK_TOP : 0));
@@ -221,7 +235,7 @@ export class Chart {
   #layout(header, controller) {
     const layout = structuredClone({
       ...header.figure.layout,
-      template: header.themes[this.theme ?? "light"],
+      template: header.themes[this.theme],
       width: this.pictureWidth,
       height: this.height,
       font: { size: Math.round(USUAL * this.letters) },
@@ -253,10 +267,6 @@ export class Chart {
       this.redraw();
     });
     this.graph.on("plotly_doubleclick", () => this.controller?.unzoom());
-  }
-
-  get accent() {
-    return getComputedStyle(this.root).getPropertyValue("--accent").trim();
   }
 
   /**

@@ -14,11 +14,10 @@ const LONGEST_NAME = 40; // characters
  */
 export function drawFan(controller, row, column) {
   const { chart, spec, weights } = controller;
-  const { accent, letters, isWide, lineHeight, graph } = chart;
+  const { accent, color, letters, isWide, lineHeight, graph } = chart;
   if (!graph.area) return;
   const { l, t, w, h } = graph.area;
   const { queryTokens: queries, keyTokens: keys } = spec;
-  const color = getComputedStyle(chart.root).getPropertyValue("--st-text-color").trim();
   const top = isWide ? t : chart.height - controller.below + 24;
   const height = isWide ? h : controller.below - 32;
   const from = isWide ? l + w + 6 : Math.min(110, chart.width * 0.3);

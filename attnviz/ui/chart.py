@@ -56,7 +56,7 @@ def chart(
     is called where it is dropped, in the units of the axes. With `on_view` a zoom asks for a picture of the viewport:
     it is called with the first and the last row and column of it, or with None to go back to the whole map.
     `pinned` marks a row of a heatmap, `hint` tells what can be done with the picture, and with `grows` it is higher
-    where the window has room. In a container whose key begins with “stack”, a `lower` and an `upper` chart of the same
+    where the window has room. In a container whose key is “stack”, a `lower` and an `upper` chart of the same
     size lie over each other, and a slider wipes between them; a chart `beside` them is aligned with them. The root
     element has data-ready="true" once the picture is painted, and data-rows and data-columns, the size of the map.
     """

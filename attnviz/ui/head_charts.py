@@ -56,11 +56,11 @@ def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
     head_map, thumbnails = without_row(head_map, thumbnails, hidden)
     is_whole = head_map.downsampled is None  # the cells of others show something else than the mosaic does
     end = selection.colors.end([head_map.weights if is_whole else thumbnails], [thumbnails])
+    with right:  # first, so that the browser has it first
+        figure = show_map(selection, head_map, row, end if is_whole else selection.colors.end([head_map.weights]))
     with left:
         show_mosaic(selection, thumbnails, end)
-    with right:
-        end = end if is_whole else selection.colors.end([head_map.weights])
-        return show_map(selection, head_map, row, end), head_map
+    return figure, head_map
 
 
 def without_row(
