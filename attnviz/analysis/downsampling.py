@@ -19,7 +19,8 @@ from attnviz.mechanism import BLOCK, Mechanism
 
 MOST_WEIGHTS = 1 << 25  # of a block of whole rows, which a mechanism holds in several stages
 LEAST_ROWS = 16  # of a block
-WHOLE_WEIGHTS = 1 << 22  # of a layer, up to which all its maps at once are faster than blocks: 16 heads of 512 tokens
+WHOLE_CELLS = 1 << 20  # up to which a whole map is faster than blocks
+WHOLE_WEIGHTS = 1 << 22  # of several whole maps that are computed at once
 OnProgress = Callable[[float, "Downsampled"], None]
 
 
@@ -213,11 +214,13 @@ def thumbnails(
         inputs = layer.inputs
         if max(inputs.queries, inputs.keys) <= size:  # each cell is one query and one key
             return maps_of_heads(inputs, mechanism, special=special)
-        if sample is None and number is None and inputs.heads * inputs.queries * inputs.keys <= WHOLE_WEIGHTS:
-            rows, columns = _axes(inputs, special, (slice(None), slice(None)), (size, size))
-            return largest_weights(maps_of_heads(inputs, mechanism, special=special), rows, columns)
-        cells = partial(downsample, inputs, mechanism, cells=(size, size), special=special, sample=sample)
-        heads = map(cells, range(inputs.heads))
-        return torch.stack([number(head) if number else head.maximum for head in heads])
+        if sample is None and number is None and inputs.queries * inputs.keys <= WHOLE_CELLS:
+            count = WHOLE_WEIGHTS // (inputs.queries * inputs.keys)
+            axes = _axes(inputs, special, (slice(None), slice(None)), (size, size))
+            heads = (slice(first, first + count) for first in range(0, inputs.heads, count))
+            return torch.cat([largest_weights(maps_of_heads(inputs, mechanism, one, special), *axes) for one in heads])
+        downsample_one = partial(downsample, inputs, mechanism, cells=(size, size), special=special, sample=sample)
+        cells = map(downsample_one, range(inputs.heads))
+        return torch.stack([number(one) if number else one.maximum for one in cells])
 
     return torch.cat([layer_maps(*one) for one in zip(layers, mechanisms, strict=True)])

@@ -238,9 +238,11 @@ def test_thumbnails_of_a_text_that_is_not_long_are_pooled_whole_maps(
     )
     expected = torch.stack([slow_reduced(one, size, size) for one in maps])
     with monkeypatch.context() as blocks:
-        blocks.setattr("attnviz.analysis.downsampling.WHOLE_WEIGHTS", 0)
+        blocks.setattr("attnviz.analysis.downsampling.WHOLE_CELLS", 0)
         same(thumbnails(layers, [mechanism], size, special), expected)
     monkeypatch.setattr("attnviz.analysis.downsampling.downsample", None)  # head by head it would take much longer
+    same(thumbnails(layers, [mechanism], size, special), expected)
+    monkeypatch.setattr("attnviz.analysis.downsampling.WHOLE_WEIGHTS", queries * keys)  # one head at a time
     same(thumbnails(layers, [mechanism], size, special), expected)
 
 
