@@ -20,6 +20,8 @@ from attnviz.inputs import Inputs
 from attnviz.masks import Causal, SlidingWindow
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Toy
+from tests.bench.clusters import on_cluster
+from tests.bench.measures import SHORT
 from tests.support import ray_tasks
 from tests.support.ray_cluster import ray_cluster
 
@@ -47,6 +49,16 @@ def test_results_have_the_bits_and_the_order_of_the_local_engine(cluster: object
     assert isinstance(Ray(), Engine)
     assert same(list(Ray().map(ray_tasks.product, matrix, tasks)), expected)
     assert list(Ray().map(ray_tasks.product, matrix, [])) == []
+
+
+def test_a_cluster_can_be_measured(
+    cluster: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(SHORT, "1")
+    on_cluster()
+    printed = capsys.readouterr().out
+    assert "A causal head of width 64" in printed
+    assert printed.splitlines()[-1].split()[1:]  # the last of the rates
 
 
 def long_head(tokens: int) -> tuple[Inputs, Mechanism]:

@@ -2,7 +2,6 @@
 
 import statistics
 import time
-from collections.abc import Callable
 
 import torch
 
@@ -12,6 +11,7 @@ from attnviz.analysis.ray_engine import Ray
 from attnviz.inputs import Inputs
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
+from tests.bench.measures import is_short, repeated, row, sizes, table
 from tests.support import ray_tasks
 from tests.support.ray_cluster import ray_cluster
 
@@ -20,23 +20,32 @@ WIDTH = 64
 TASKS = 400  # that compute nothing
 
 
-def clusters(table: Callable[..., None], row: Callable[..., None]) -> None:
-    """Also the rates from which docs/tools/cluster_plan.py plans larger clusters."""
+def clusters() -> None:
+    """Measures a cluster of two nodes. A short run leaves that to the tests of Ray, which have such a cluster."""
+    if is_short():
+        print("\nA short run starts no Ray cluster.")
+        return
+    with ray_cluster(nodes=2, object_store_memory=300 << 20):
+        on_cluster()
+
+
+def on_cluster() -> None:
+    """The tables of the cluster that this process is connected to; with the rates from which docs/tools/cluster_plan.py
+    plans larger ones."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # of each task, on both sides
     try:
-        with ray_cluster(nodes=2, object_store_memory=300 << 20):
-            table("A causal head of width 64, two cores", ("tokens", "threads ms", "Ray ms", "ratio"))
-            for tokens in (8_192, 32_768):
-                head = random_head(tokens)
-                times = [(timed(head, Local(threads=2)), timed(head, Ray())) for _ in range(RUNS + 1)][1:]
-                local, ray = map(statistics.median, zip(*times, strict=True))
-                row(tokens, 1000 * local, 1000 * ray, ray / local)
-            start = time.perf_counter()
-            list(Ray().map(ray_tasks.threads, None, range(TASKS)))
-            task = (time.perf_counter() - start) / TASKS
-            table("Rates", ("pairs a second and core", "ms a task"))
-            row(f"{tokens**2 / 2 / (2 * local):.1e}", 1000 * task)
+        table("A causal head of width 64, two cores", ("tokens", "threads ms", "Ray ms", "ratio"))
+        for tokens in sizes((8_192, 32_768), [512]):
+            head = random_head(tokens)
+            times = repeated(lambda head=head: (timed(head, Local(threads=2)), timed(head, Ray())), RUNS)
+            local, ray = map(statistics.median, zip(*times, strict=True))
+            row(tokens, 1000 * local, 1000 * ray, ray / local)
+        start = time.perf_counter()
+        list(Ray().map(ray_tasks.threads, None, range(TASKS)))
+        task = (time.perf_counter() - start) / TASKS
+        table("Rates", ("pairs a second and core", "ms a task"))
+        row(f"{tokens**2 / 2 / (2 * local):.1e}", 1000 * task)
     finally:
         torch.set_num_threads(threads)
 

@@ -15,12 +15,13 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench.load import LEFT_ALONE, WORDS
+from tests.bench.load import LEFT_ALONE
+from tests.bench.measures import WORDS, is_short, sizes, table
 from tests.support.browser import serving_process
 from tests.support.visitor import Visitor, visit
 
-PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer", "models")
-SECONDS = 20.0  # for each page
+PAGES = sizes(("explore", "lookup", "steps", "path", "scores", "masks", "transformer", "models"))
+SECONDS = 2.0 if is_short() else 20.0  # for each page
 THINKING = 0.2  # seconds between two light clicks
 LONG = " ".join(random.Random(0).choices(WORDS, k=400))
 LONGEST = 30.0  # seconds that a heavy visitor waits for an answer before it asks for something else
@@ -88,13 +89,11 @@ def demand(one: Visitor, chance: random.Random) -> None:
 
 def fairness(pages: Sequence[str] = PAGES, seconds: float = SECONDS) -> None:
     """Prints the times of light clicks while two visitors ask for the most that each page offers."""
-    from tests.bench.__main__ import table
-
     print(f"Load of the machine: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores.")
     columns = ("asked", "errors", "clicks", "p50 ms", "p95 ms", "max ms")
     table("Light clicks on Explore, while two visitors of a page ask for the most that it offers", ("page", *columns))
     with tempfile.TemporaryDirectory() as folder, serving_process(Path(folder) / "log") as (address, _):
-        asyncio.run(measure(address, "explore", 3.0))  # loads what is loaded once
+        asyncio.run(measure(address, "explore", min(3.0, seconds)))  # loads what is loaded once
         for page in pages:
             taken, asked, errors = asyncio.run(measure(address, page, seconds))
             p95 = statistics.quantiles(taken, n=20, method="inclusive")[-1]

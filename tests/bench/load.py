@@ -22,16 +22,17 @@ from itertools import cycle
 from pathlib import Path
 
 from attnviz.app_files import ASSETS
+from tests.bench.measures import WORDS, is_short, table
 from tests.support.browser import serving_process
 from tests.support.visitor import Visitor, visit
 
-VISITORS, MOST_VISITORS = (1, 30, 100), 100
-MINUTES, THINKING = 1.0, 5.0
-FIRST, FORGOTTEN = 20.0, 60.0  # seconds of the visitor before them, and until its session has ended
-LEAVING = 120.0  # seconds for which the memory is watched after all have left
+VISITORS, MOST_VISITORS = (1,) if is_short() else (1, 30, 100), 100
+MINUTES, THINKING = (0.1, 0.2) if is_short() else (1.0, 5.0)
+# Seconds of the visitor before them, until its session has ended, and for which the memory is watched after all have
+# left.
+FIRST, FORGOTTEN, LEAVING = (1.0, 0.0, 0.0) if is_short() else (20.0, 60.0, 120.0)
 EVERY = 2.0  # seconds between two looks at the memory
 BACK = 1.1  # the memory is back when it is within this of what it was before the visitors
-WORDS = ("the", "animal", "did", "not", "cross", "because", "it", "was", "too", "tired", "and", "saw", "nobody")
 NUMBERS = "2 5"  # for text fields that hold whole numbers
 SAMPLE = ASSETS / "samples" / "four-heads.npz"
 LEFT_ALONE = {"Present", "lesson", "lesson-step", "right"}  # hidden fields, and what hides the controls
@@ -100,8 +101,6 @@ class Figures:
 
 def load(counts: Sequence[int] = VISITORS, minutes: float = MINUTES, servers: int = 1) -> None:
     """Prints the times of the runs, the errors, the processor time and the memory, for several numbers of visitors."""
-    from tests.bench.__main__ import table
-
     columns = ("visitors", "runs", "errors", "p50 ms", "p95 ms", "max ms", "CPU ms", "MB before", "MB", "growth",
                "MB left", "s to back")  # fmt: skip
     print(f"Load of the machine: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores.")

@@ -19,11 +19,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.bench.load import Figures, visitor
+from tests.bench.measures import is_short, sizes, table
 from tests.support.browser import serving_process
 from tests.support.visitor import visit
 
-FOLLOWERS, VISITORS = 100, 30
-CHANGES, PAUSE = 10, 1.5  # changes of the teacher's page, and seconds between them
+FOLLOWERS, VISITORS = 2 if is_short() else 100, sizes((0, 30))
+CHANGES, PAUSE = 1 if is_short() else 10, 1.5  # changes of the teacher's page, and seconds between them
 QUESTION = {"ask": "Where does “it” look?", "columns": ["animal", "street", "it"], "picks": 1, "truth": [1, 0, 0]}
 KEPT = 4.0  # seconds for which a connection is used again; the server closes it after five
 VOTING = 1.0  # seconds within which all vote
@@ -199,10 +200,8 @@ async def votes(address: str, teacher: Browser, path: str, followers: Sequence[F
     return taken, json.loads((await teacher.get(f"{path}/panel"))[1])["answers"]
 
 
-def load_class(count: int = FOLLOWERS, others: Sequence[int] = (0, VISITORS)) -> None:
+def load_class(count: int = FOLLOWERS, others: Sequence[int] = VISITORS) -> None:
     """Prints the seconds until a change is on all followers and the seconds of votes, beside these visitors."""
-    from tests.bench.__main__ import table
-
     print(f"Load of the machine: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores.")
     columns = ("visitors", "run ms", "p50 ms", "p95 ms", "max ms", "from click", "votes", "p50 ms", "p95 ms", "max ms")
     table(

@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 
 import torch
 
@@ -18,6 +17,7 @@ from attnviz.analysis.engines import Local
 from attnviz.inputs import Inputs
 from attnviz.masks import Causal, Mask, SlidingWindow
 from attnviz.mechanism import Mechanism
+from tests.bench.measures import row, sizes, table
 from tests.bench.models import RESET, STATUS, _of_status
 
 WIDTH = 64
@@ -25,10 +25,10 @@ ROWS, TILE = 512, 1024  # of a block of the bare products
 CASES = ((32_768, 0), (131_072, 0), (131_072, 4_096), (1_048_576, 4_096))  # tokens, and the window; 0 is causal
 
 
-def long_maps(table: Callable[..., None], row: Callable[..., None]) -> None:
+def long_maps() -> None:
     """The table, with what our side takes above its inputs, and the first picture: of one query a row of cells."""
     table("Map of one head of width 64", ("tokens", "window", "products s", "map s", "ratio", "sample s", "map MB"))
-    for tokens, window in CASES:
+    for tokens, window in sizes(CASES, [(2_048, 512)]):
         (bare, _), (ours, size), (sample, _) = (
             in_process(side, tokens, window) for side in ("products", "downsample", "sample")
         )

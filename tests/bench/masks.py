@@ -38,6 +38,7 @@ from attnviz.masks import (
 )
 from attnviz.masks.cost import cost
 from attnviz.masks.language import parse
+from tests.bench.measures import in_turn, machine, repeated, sizes
 
 TEXTS = (
     "causal",
@@ -93,11 +94,9 @@ def masks() -> None:
 
 def computed(n: int = 1024) -> None:
     """Every mask of the catalogue on positions that broadcast, against FlexAttention's create_mask."""
-    from tests.bench.__main__ import in_turn
-
-    _line(f"\nMasks, {n} × {n}", "create_mask ms", "attnviz ms", "ratio")
+    _title(f"Masks, {n} × {n}", "create_mask ms", "attnviz ms", "ratio")
     at = torch.tensor(0), torch.tensor(0), torch.arange(n)[:, None], torch.arange(n)
-    for mask in (kind() for kind in MASKS):
+    for mask in (kind() for kind in sizes(MASKS)):
 
         def theirs(mask: Mask = mask) -> object:
             return create_mask(mask.bind(n, n, 1), None, None, n, n, device="cpu")
@@ -110,17 +109,17 @@ def computed(n: int = 1024) -> None:
 
 def read() -> None:
     """Texts read as masks."""
-    _line("\nReading a mask", "ms")
-    for text in TEXTS:
-        _line(text, 1000 * statistics.median(_seconds(lambda text=text: parse(text)) for _ in range(25)))
+    _title("Reading a mask", "ms")
+    for text in sizes(TEXTS):
+        _line(text, 1000 * statistics.median(repeated(lambda text=text: _seconds(lambda: parse(text)), 24)))
 
 
 def counted(n: int = 131_072) -> None:
     """What masks cost at n × n: seconds, and at another run the most memory held at once."""
-    _line(f"\nCost, {n:,} × {n:,}", "seconds", "peak MB", "density %")
-    for mask in LONG:
+    _title(f"Cost, {n:,} × {n:,}", "seconds", "peak MB", "density %")
+    for mask in sizes(LONG):
         found = cost(mask, n, n)
-        seconds = statistics.median(_seconds(lambda mask=mask: cost(mask, n, n)) for _ in range(3))
+        seconds = statistics.median(repeated(lambda mask=mask: _seconds(lambda: cost(mask, n, n)), 2))
         tracemalloc.start()
         cost(mask, n, n)
         peak = tracemalloc.get_traced_memory()[1] / 1e6
@@ -132,6 +131,11 @@ def _seconds(make: Callable[[], object]) -> float:
     start = time.perf_counter()
     make()
     return time.perf_counter() - start
+
+
+def _title(name: str, *columns: str) -> None:
+    print(f"\n{machine()}")
+    _line(name, *columns)
 
 
 def _line(name: str, *values: float | str) -> None:

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from transformers.utils.logging import disable_progress_bar
 
 from attnviz.analysis.downsampling import downsample
@@ -21,27 +21,24 @@ from attnviz.models.minilm import minilm
 from attnviz.models.model import Model, _bytes
 from attnviz.tracing import capture
 from attnviz.ui.head_map import CELLS
+from tests.bench.measures import in_turn, is_short, medians, repeated, row, sizes, table, text_of, timed, visit
 
-LONG = 4096
+LONG = 1536 if is_short() else 4096
 ROOM = 8e9  # bytes that have to be free for eager weights at so many tokens
 CHARTS = ("heatmap", "heads")
 disable_progress_bar()
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-def models() -> None:
+def models(browser: Browser, ours: str) -> None:
     """All tables."""
-    from tests.support.browser import ARGUMENTS, CHROMIUM
-
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder:
         lengthened(folder)
         took(folder)
         held(folder)
         opened(folder)
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        typed_to_painted(browser)
-        opened_to_painted(browser, folder)
-        browser.close()
+        typed_to_painted(browser, ours)
+        opened_to_painted(browser, ours, folder)
 
 
 def lengthened(folder: str) -> None:
@@ -59,8 +56,6 @@ def lengthened(folder: str) -> None:
 
 def took(folder: str) -> None:
     """Capturing, against the plain forward, which has torch's scaled dot product attention."""
-    from tests.bench.__main__ import in_turn, row, table
-
     table("Capturing a long text, MiniLM", ("tokens", "forward ms", "captured ms", "ratio"))
     model, batch = _read(folder)
     sides = _plain, _captured
@@ -70,10 +65,8 @@ def took(folder: str) -> None:
 
 def held(folder: str) -> None:
     """The memory that each takes above the loaded model, and what it keeps, each in a process of its own."""
-    from tests.bench.__main__ import table
-
     table(f"Memory at {LONG:,} tokens, MiniLM", ("", "ms", "peak MB", "kept MB"))
-    for side in SIDES:
+    for side in sizes([*SIDES]):
         free = _of_status("MemAvailable", Path("/proc/meminfo"))
         if side == "eager" and free < ROOM:
             print(f"{side:>14}  skipped: its weights need {ROOM / 1e9:.0f} GB, and {free / 1e9:.1f} GB are free.")
@@ -86,55 +79,49 @@ def held(folder: str) -> None:
 
 def opened(folder: str) -> None:
     """One head as a map for the screen, and a part of it as large as the screen, computed anew."""
-    from tests.bench.__main__ import row, table, timed
-
     table(f"One head at {LONG:,} tokens, MiniLM", ("head", "whole ms", "part ms"))
     layers = _captured(*_read(folder))
     middle = slice((LONG - CELLS) // 2, (LONG + CELLS) // 2)
-    for layer, head in ((layers[0], 0), (layers[3], 1), (layers[5], 11)):
+    for layer, head in sizes(((layers[0], 0), (layers[3], 1), (layers[5], 11))):
 
         def ask(part: slice, layer: Layer = layer, head: int = head) -> object:
             return downsample(layer.inputs, layer.mechanism, head, cells=(CELLS, CELLS), queries=part, keys=part)
 
-        times = [(timed(lambda ask=ask: ask(slice(None))), timed(lambda ask=ask: ask(middle))) for _ in range(6)][1:]
+        times = repeated(lambda ask=ask: (timed(lambda: ask(slice(None))), timed(lambda: ask(middle))), 5)
         row(f"{layer.id.number}.{head}", *(statistics.median(side) for side in zip(*times, strict=True)))
 
 
-def typed_to_painted(browser: Browser) -> None:
+def typed_to_painted(browser: Browser, ours: str) -> None:
     """A new text typed, until the mosaic of all 72 heads and the map of one are painted, against the plain forward."""
-    from tests.bench.__main__ import app, row, table, text_of, timed
-
     table(
         "Text → overview of 72 heads painted, MiniLM",
         ("tokens", "forward ms", "painted ms", "ratio", "3 forward+1s"),
     )
     model = minilm()
-    with app(browser, query="models") as page:
-        for tokens in (16, 128, 512):
-            text, times = text_of(tokens, 1000), []
+    with visit(browser, f"{ours}/models") as page:
+        for tokens in sizes((16, 128, 512)):
+            text, fresh = text_of(tokens, 1000), iter(range(10_000))
 
             def forward(text: str = text) -> object:
                 with torch.inference_mode():
                     return model.model(**model.tokenizer(text, return_tensors="pt"))
 
-            for run in range(6):
-                _typed(page, text_of(tokens - 4, run), tokens - 4)
+            def type_in(tokens: int = tokens, fresh: Iterator[int] = fresh) -> tuple[float, float]:
+                _typed(page, text_of(tokens - 4, next(fresh)), tokens - 4)
                 _quiet(page)
                 forward()
-                plain = timed(forward)
-                times.append((plain, _typed(page, text_of(tokens, run + 100), tokens)))
-            plain, painted = (statistics.median(side) for side in zip(*times[1:], strict=True))
-            ratio = statistics.median(painted / plain for plain, painted in times[1:])
+                return timed(forward), _typed(page, text_of(tokens, next(fresh)), tokens)
+
+            plain, painted, ratio = medians(repeated(type_in, 5))
             row(tokens, plain, painted, ratio, 3 * plain + 1000)
 
 
-def opened_to_painted(browser: Browser, folder: str) -> None:
+def opened_to_painted(browser: Browser, ours: str, folder: str) -> None:
     """A long text typed, until one layer's heads are painted; then another head clicked, until its map is."""
-    from tests.bench.__main__ import app, row, table, text_of
     from tests.support.browser import AppPage
 
     table(f"{LONG:,} tokens painted, MiniLM", ("tokens", "text ms", "one head ms"))
-    with app(browser, query=f"models?model={folder.replace('/', '%2F')}") as page:
+    with visit(browser, f"{ours}/models?model={folder.replace('/', '%2F')}") as page:
         text = _typed(page, text_of(LONG, 0), CELLS)
         app_page = AppPage(page, "")
 
@@ -145,7 +132,7 @@ def opened_to_painted(browser: Browser, folder: str) -> None:
             place = app_page.cell(*divmod(head, int(mosaic.get_attribute("data-columns") or 1)), mosaic)
             return _painted(page, "mouseup", lambda: page.mouse.click(*place), ("heatmap",), CELLS)
 
-        row(LONG, text, statistics.median([clicked(head) for head in range(1, 7)][1:]))
+        row(LONG, text, statistics.median(clicked(head) for head in sizes(range(1, 6))))
 
 
 def _typed(page: Page, text: str, rows: int) -> float:
@@ -178,7 +165,7 @@ def _painted(page: Page, event: str, act: Callable[[], object], charts: tuple[st
             const frame = next => requestAnimationFrame(next);
             const look = () =>
                 charts.every(key => chart(key)?.ready === 'true') && Number(chart('heatmap').rows) === rows
-                    ? frame(() => frame(() => done(performance.now() - window.entered))) : frame(look);
+                    ? done(performance.now() - window.entered) : frame(look);
             look();
         })""",
         [list(charts), rows],
@@ -186,8 +173,6 @@ def _painted(page: Page, event: str, act: Callable[[], object], charts: tuple[st
 
 
 def _read(folder: str) -> tuple[Model, dict[str, torch.Tensor]]:
-    from tests.bench.__main__ import text_of
-
     model = inspect_folder(folder).load()
     return model, model.encode(text_of(LONG, 0)).batch
 

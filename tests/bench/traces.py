@@ -17,6 +17,7 @@ import transformers as hf
 
 from attnviz.models.minilm import minilm
 from attnviz.tracing import capture
+from tests.bench.measures import row, sizes, table
 from tests.bench.models import RESET, STATUS, _of_status
 
 LENGTHS = {"llama": (16_384, 131_072), "minilm": (16_384,)}
@@ -25,8 +26,6 @@ VOCABULARY, CHUNK = 512, 4_096
 
 def traces() -> None:
     """The table: each side in turn, with what it takes above the loaded model."""
-    from tests.bench.__main__ import row, table
-
     table(
         "Capturing into a trace (processor time)",
         (
@@ -41,7 +40,7 @@ def traces() -> None:
             "in chunks MB",
         ),
     )
-    for name, lengths in LENGTHS.items():
+    for name, lengths in sizes([*LENGTHS.items()], [("llama", (1_024,))]):
         for tokens in lengths:
             (plain, less), (captured, more) = (_in_process(side, tokens, name) for side in ("forward", "captured"))
             chunked, least = _in_process("chunked", tokens, name) if name == "llama" else ("", "")
