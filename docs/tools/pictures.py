@@ -1,11 +1,12 @@
 """Takes the pictures of the documentation from the running app, in Chromium: `make pictures`.
 
-`python -m docs.tools.pictures masks lookup` takes those of these names alone.
+`python -m docs.tools.pictures masks lookup` takes those of these names alone, and `--into FOLDER` writes them
+elsewhere.
 """
 
 import io
-import sys
 import tempfile
+from argparse import ArgumentParser
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
@@ -142,24 +143,27 @@ def still(page: Page, element: str) -> Image.Image:
     return Image.open(io.BytesIO(now)).convert("RGB")
 
 
-def write(image: Image.Image, name: str) -> None:
-    path = FOLDER / f"{name}.webp"
+def write(image: Image.Image, folder: Path, name: str) -> None:
+    path = folder / f"{name}.webp"
     image.save(path, quality=QUALITY, method=6)
-    print(f"{path.relative_to(FOLDER.parents[1])}: {path.stat().st_size / 1000:.0f} KB", flush=True)
+    print(f"{path}: {path.stat().st_size / 1000:.0f} KB", flush=True)
 
 
 def main() -> None:
-    names = sys.argv[1:] or NAMES
-    FOLDER.mkdir(exist_ok=True)
+    parser = ArgumentParser("python -m docs.tools.pictures", description="Takes the pictures of the documentation.")
+    parser.add_argument("names", nargs="*", default=NAMES, help=f"of {', '.join(NAMES)}; all if none is given")
+    parser.add_argument("--into", type=Path, default=FOLDER, help="the folder that they are written to")
+    chosen = parser.parse_args()
+    names, into = chosen.names, chosen.into
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log") as address, sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         for one in (one for one in PICTURES if one.name in names):
-            write(take(browser, address, one), one.name)
+            write(take(browser, address, one), into, one.name)
         if VIEWER in names:
-            write(take_viewer(browser, Path(folder)), VIEWER)
+            write(take_viewer(browser, Path(folder)), into, VIEWER)
         if {CLASS, PHONE} & {*names}:
             for name, image in take_class(tools, Path(folder)).items():
-                write(image, name)
+                write(image, into, name)
         browser.close()
 
 
