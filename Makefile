@@ -10,7 +10,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
 .PHONY: install run test quick check types style imports words pins js fix bench load mutate train lock audit \
-	docs pictures deploy-test
+	docs pictures
 
 install: .venv/installed
 
@@ -70,11 +70,6 @@ load: .venv/tested
 
 mutate: .venv/tested
 	$(BIN)/python -m tests.mutate $(MUTATE)
-
-# deploy-test runs the steps of deploy/Dockerfile in a fresh Debian root, as root; it takes some minutes.
-deploy-test:
-	command -v mmdebstrap || .ci/debian mmdebstrap
-	tests/deploy/fresh_debian.sh
 
 train: install
 	$(BIN)/python -m attnviz.translator.train
