@@ -12,7 +12,7 @@ import transformers as hf
 from attnviz.analysis import work
 from attnviz.analysis.head_maps import head_map
 from attnviz.formatting import number
-from attnviz.masks import Band, Causal
+from attnviz.masks import Band, Causal, SinksAndWindow
 from attnviz.models import model_cache
 from attnviz.models.intervention_run import (
     Candidate,
@@ -442,3 +442,9 @@ def test_the_sentence_about_what_the_decoder_has_written():
 def test_the_sentences_about_vectors():
     assert "a cosine of 0.998 with" in outcome.vector_sentence(0.99787)
     assert "a cosine of 0.500; with the change it is −0.250." in outcome.similarity_sentence(0.5, -0.25)
+
+
+@pytest.mark.parametrize(("sparse", "said"), [(SinksAndWindow(4, 4), True), (Band(1), False), (None, False)])
+def test_streaming_llm_is_said_to_be_its_mask_alone(sparse, said):
+    change = what_if.describe_intervention(minilm().layers(EXAMPLE), Intervention(sparse=sparse))
+    assert ("numbers positions anew" in change) == said
