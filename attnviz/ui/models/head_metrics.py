@@ -63,7 +63,8 @@ def show(selection: ModelSelection) -> None:
         )  # fmt: skip
     notes = st.container()
     try:
-        table = (metrics_of_random_tokens if is_random else metrics_of_text)(selection, LEFT_OUT[excluded])
+        with notes:  # the progress of a job comes and goes here
+            table = (metrics_of_random_tokens if is_random else metrics_of_text)(selection, LEFT_OUT[excluded])
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
