@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from itertools import chain, permutations
 from typing import Any, NamedTuple, TypeAlias
 
+import torch
 from torch import Size, Tensor, nn
 
 from attnviz.tracing.contractions import Contraction, linear, matmul, operands_of_einsum
@@ -68,7 +69,8 @@ class WeightedSums:
             named = tuple(kwargs[one] for one in OPERANDS if one in kwargs)
             args, kwargs = (*named, *args), {key: one for key, one in kwargs.items() if key not in OPERANDS}
         try:
-            rule(self, function, args, kwargs, result)
+            with torch._C.DisableTorchFunction():  # other modes follow the model alone
+                rule(self, function, args, kwargs, result)
         except FORGOTTEN:  # the forward pass goes on, and nothing is known of what this call has made
             self._marks.forget(result)
 
@@ -203,34 +205,27 @@ class WeightedSums:
             self._find_divided(products, sums)
         mark = Mark(sums=sums, products=products)
         for (_, names), one in zip(contraction.operands, marks, strict=True):
-            others = {
-                name
-                for (_, names_), other in zip(contraction.operands, marks, strict=True)
-                if other is not one
-                for name in names_
-            }
-            made = [
-                name
-                for i, name in enumerate(names)
-                if name in contraction.result and (name not in others if one.is_constant else i in one.feature_axes)
-            ]
-            if made and mark.features is None:
-                mark = replace(mark, features=Label.of(result, contraction.result.index(made[0])))
-            if one.weights is not None and len(variable) == 1:  # heads are mixed
+            if one.is_constant:
+                others = {name for _, own in contraction.operands if own is not names for name in own}
+                made = [name for name in names if name in contraction.result and name not in others]
+                if made:
+                    mark = replace(mark, features=Label.of(result, contraction.result.index(made[0])))
+            elif one.weights and len(variable) == 1:  # heads are mixed
                 kept = [names[axis] for axis in one.weight_axes if names[axis] in contraction.result]
                 if kept:
-                    mark = replace(mark, weights=Label.of(result, contraction.result.index(kept[0])), source=one.source)
+                    weights = Label.of(result, contraction.result.index(kept[0]))
+                    mark = replace(mark, weights=weights, source=one.source)
         self._marks[result] = mark
 
     def _multiply_and_sum(self, weights: Tensor, axis: int, values: Tensor, values_axis: int) -> None:
         mark, length = self._marks[weights], weights.shape[axis]
-        if length == 1 or mark.is_log or not self._is_token_axis(mark, axis, values, values_axis):
+        if length == 1 or mark.is_log:
             return
         if mark.weights is not None:
             is_normalized = mark.source is not None and axis in mark.weight_axes
         else:
             is_normalized = mark.is_gate or (self._is_token_count(length) and sums_to_one(weights, axis))
-        if is_normalized:
+        if is_normalized and self._is_token_axis(mark, axis, values, values_axis):
             self._find(length, mark.source)
 
     def multiply(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
