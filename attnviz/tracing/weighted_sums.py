@@ -213,8 +213,8 @@ class WeightedSums:
             elif one.weights and len(variable) == 1:  # heads are mixed
                 kept = [names[axis] for axis in one.weight_axes if names[axis] in contraction.result]
                 if kept:
-                    weights = Label.of(result, contraction.result.index(kept[0]))
-                    mark = replace(mark, weights=weights, source=one.source)
+                    kept_weights = Label.of(result, contraction.result.index(kept[0]))
+                    mark = replace(mark, weights=kept_weights, source=one.source)
         self._marks[result] = mark
 
     def _multiply_and_sum(self, weights: Tensor, axis: int, values: Tensor, values_axis: int) -> None:
