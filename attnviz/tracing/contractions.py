@@ -4,7 +4,7 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -25,7 +25,7 @@ class Contraction:
         return [name for name in dict.fromkeys(names) if names.count(name) > 1 and name not in self.result]
 
 
-def matmul(a: Tensor, b: Tensor) -> Contraction:
+def matmul_axes(a: Tensor, b: Tensor) -> Contraction:
     """Returns the axes of `torch.matmul`. Those of a batch are numbers, from the last."""
     of_a = (*range(2 - a.ndim, 0), "rows", "summed") if a.ndim > 1 else ("summed",)
     of_b = (*range(2 - b.ndim, 0), "summed", "columns") if b.ndim > 1 else ("summed",)
@@ -33,14 +33,20 @@ def matmul(a: Tensor, b: Tensor) -> Contraction:
     return Contraction(((a, of_a), (b, of_b)), (*batch, *("rows",) * (a.ndim > 1), *("columns",) * (b.ndim > 1)))
 
 
-def linear(a: Tensor, weight: Tensor) -> Contraction:
+def linear_axes(a: Tensor, weight: Tensor) -> Contraction:
     """Returns the axes of `F.linear`, without its bias."""
     of_a = (*range(1 - a.ndim, 0), "summed")
     return Contraction(((a, of_a), (weight, ("columns", "summed")[-weight.ndim :])), (*of_a[:-1], "columns"))
 
 
-def einsum(equation: str, *tensors: Tensor) -> Contraction:
-    """Returns the axes of `torch.einsum`. Those of an ellipsis are numbers, from the last."""
+def einsum_axes(equation: object, *operands: Any) -> Contraction | None:
+    """Returns the axes of `torch.einsum`. Those of an ellipsis are numbers, from the last.
+
+    None if they are given in its other form, as lists of numbers.
+    """
+    if not isinstance(equation, str):
+        return None
+    tensors: Sequence[Tensor] = operands[0] if isinstance(operands[0], list | tuple) else operands
     inputs, arrow, output = re.sub(r"\s", "", equation).replace("...", ".").partition("->")
     names = [_names(part, one.ndim) for part, one in zip(inputs.split(","), tensors, strict=True)]
     every = [*chain.from_iterable(names)]
@@ -55,11 +61,3 @@ def _names(letters: str, count: int) -> Names:
     """Returns the names of `count` axes; a dot stands for those without a letter."""
     batch = range(len(letters.replace(".", "")) - count, 0)
     return tuple(chain.from_iterable(batch if letter == "." else letter for letter in letters))
-
-
-def operands_of_einsum(args: Sequence[object]) -> Contraction | None:
-    """Returns the axes of a call of `torch.einsum`; None if they are given as lists of numbers."""
-    equation, *tensors = args
-    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
-        tensors = [*tensors[0]]
-    return einsum(equation, *tensors) if isinstance(equation, str) else None  # type: ignore[arg-type]

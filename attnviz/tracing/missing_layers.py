@@ -60,7 +60,7 @@ class MissingLayers:
         return [
             f"{PART if self.names.modules[module] in paths else ''}{self._module_name(module)} is not shown: "
             f"{self._why_unrecognized(module, *found)}."
-            for module, found in self.sums.found.items()
+            for module, found in self.sums.modules.items()
             if self.names.modules[module] not in self
         ]
 

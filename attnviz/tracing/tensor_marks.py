@@ -1,6 +1,6 @@
 """What is known of the tensors of a forward pass, and labels of their axes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -29,7 +29,7 @@ class Label:
         self._axes: frozenset[int] | None = None
 
     @classmethod
-    def of(cls, tensor: Tensor, axis: int) -> "Label":
+    def from_axis(cls, tensor: Tensor, axis: int) -> "Label":
         return cls(partial(_counted, tensor.shape, axis % tensor.ndim, tensor.device))
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> "Label":
@@ -134,6 +134,30 @@ class Marks:
     def _forget(self, key: int, reference: "ref[Tensor]") -> None:
         if key in self._marks and self._marks[key][0] is reference:
             del self._marks[key]
+
+
+def changed_part(
+    function: Callable, others: tuple[Any, ...], kwargs: dict[str, Any], index: int, label: Tensor
+) -> Tensor:
+    """Returns a part of what a change of shape that gives several makes of a label."""
+    parts: Sequence[Tensor] = function(label, *others, **kwargs)
+    return parts[index]
+
+
+def joined_label(
+    function: Callable[..., Tensor], labels: Sequence[Label | None], shapes: Sequence[torch.Size], axis: int
+) -> Label | None:
+    """Returns the label of a tensor that is joined of several, some of which have one."""
+    first = next((one for one in labels if one), None)
+    return first and first.changed(
+        lambda known: function(
+            [
+                one.compute() if one else known.new_zeros(()).expand(shape)
+                for one, shape in zip(labels, shapes, strict=True)
+            ],
+            axis,
+        )
+    )
 
 
 def is_mask(tensor: Tensor) -> bool:

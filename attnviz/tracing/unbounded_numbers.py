@@ -30,7 +30,7 @@ def first_unbounded_module(model: nn.Module, forward: Callable[[], object]) -> n
     def check(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
         # −∞ is what masks are made of.
         if any(bool((one.isnan() | one.isposinf()).any()) for one in _tensors(result) if one.is_floating_point()):
-            raise _Found(module)
+            raise _UnboundedOutput(module)
 
     with ExitStack() as hooks:
         for module in model.modules():
@@ -38,12 +38,12 @@ def first_unbounded_module(model: nn.Module, forward: Callable[[], object]) -> n
                 hooks.callback(module.register_forward_hook(check).remove)
         try:
             forward()
-        except _Found as found:
-            return found.module
+        except _UnboundedOutput as output:
+            return output.module
     return None
 
 
-class _Found(Exception):
+class _UnboundedOutput(Exception):
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Size, Tensor, nn
 
-from attnviz.tracing.contractions import Contraction, linear, matmul, operands_of_einsum
+from attnviz.tracing.contractions import Contraction, einsum_axes, linear_axes, matmul_axes
 from attnviz.tracing.tensor_marks import (
     CONSTANT,
     UNKNOWN,
@@ -24,7 +24,9 @@ from attnviz.tracing.tensor_marks import (
     Label,
     Mark,
     Marks,
+    changed_part,
     is_mask,
+    joined_label,
     sums_to_one,
 )
 
@@ -47,11 +49,11 @@ class RunningModule(NamedTuple):
 class WeightedSums:
     """Finds the modules that sum values with normalized weights, by the functions of torch that they call.
 
-    `found` has, for each of them, the number of keys and the module that computed the weights.
+    `modules` has, for each of them, the number of keys and the module that computed the weights.
     """
 
     def __init__(self, buffers: Iterable[Tensor]) -> None:
-        self.found: dict[nn.Module, tuple[int, nn.Module]] = {}
+        self.modules: dict[nn.Module, tuple[int, nn.Module]] = {}
         self._marks = Marks(buffers)
         self._running: Sequence[RunningModule] = ()
 
@@ -80,7 +82,7 @@ class WeightedSums:
 
     def _find(self, length: int, source: nn.Module | None = None) -> None:
         module = self._running[-1][0]
-        self.found.setdefault(module, (length, source or module))
+        self.modules.setdefault(module, (length, source or module))
 
     def _is_token_axis(self, mark: Mark, axis: int, values: Tensor, values_axis: int) -> bool:
         """Returns whether the axis that weights share with values is one of tokens, not of features or branches."""
@@ -102,7 +104,7 @@ class WeightedSums:
             return
         mark = self._marks[args[0]]
         mark = self._marks[args[0]] = replace(mark, kin=mark.kin or frozenset([object()]))
-        weights = Label.of(result, axis)
+        weights = Label.from_axis(result, axis)
         features = weights if mark.is_constant else mark.features
         source = self._running[-1][0]
         self._marks[result] = Mark(weights, source, is_log="log" in name, features=features, kin=mark.kin)
@@ -142,7 +144,7 @@ class WeightedSums:
         sizes = (1,) * (tensor.ndim - total.ndim) + tuple(total.shape)
         axes = [axis for axis in range(tensor.ndim) if sizes[axis] == 1 < tensor.shape[axis] in own]
         if own and axes:
-            weights, source = Label.of(result, axes[-1]), self._running[-1][0]
+            weights, source = Label.from_axis(result, axes[-1]), self._running[-1][0]
             self._marks[result] = Mark(weights, source, is_log=is_log, features=mark.features, kin=mark.kin)
         elif not is_log:
             self._find_divided(mark.products, sums)
@@ -172,21 +174,21 @@ class WeightedSums:
         kept = [axis for axis in range(tensor.ndim) if axis not in summed]
         of_result = [*range(tensor.ndim)] if result.ndim == tensor.ndim else kept
         made = [axis for axis in mark.feature_axes if axis in kept]
-        features = Label.of(result, of_result.index(made[0])) if made else None
+        features = Label.from_axis(result, of_result.index(made[0])) if made else None
         self._marks[result] = Mark(features=features, kin=mark.kin, sums=sums, products=mark.products)
 
     def product(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         name = _name(function)
         args = args[1:] if name in ADDED_PRODUCTS else args
-        contraction = operands_of_einsum(args) if name == "einsum" else matmul(*args[:2])
+        contraction = einsum_axes(*args) if name == "einsum" else matmul_axes(*args[:2])
         if contraction is not None:
             self._contract(contraction, result)
 
     def linear(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         if self._marks[args[1]].is_constant and self._marks[args[0]].weights is None:  # nearly always
-            self._marks[result] = Mark(features=Label.of(result, -1))
+            self._marks[result] = Mark(features=Label.from_axis(result, -1))
         else:
-            self._contract(linear(*args[:2]), result)
+            self._contract(linear_axes(*args[:2]), result)
 
     def _contract(self, contraction: Contraction, result: Tensor) -> None:
         marks = [self._marks[one] for one, _ in contraction.operands]
@@ -209,12 +211,12 @@ class WeightedSums:
                 others = {name for _, own in contraction.operands if own is not names for name in own}
                 made = [name for name in names if name in contraction.result and name not in others]
                 if made:
-                    mark = replace(mark, features=Label.of(result, contraction.result.index(made[0])))
+                    mark = replace(mark, features=Label.from_axis(result, contraction.result.index(made[0])))
             elif one.weights and len(variable) == 1:  # heads are mixed
                 kept = [names[axis] for axis in one.weight_axes if names[axis] in contraction.result]
                 if kept:
-                    kept_weights = Label.of(result, contraction.result.index(kept[0]))
-                    mark = replace(mark, weights=kept_weights, source=one.source)
+                    mixed = Label.from_axis(result, contraction.result.index(kept[0]))
+                    mark = replace(mark, weights=mixed, source=one.source)
         self._marks[result] = mark
 
     def _multiply_and_sum(self, weights: Tensor, axis: int, values: Tensor, values_axis: int) -> None:
@@ -318,14 +320,15 @@ class WeightedSums:
                 self._marks[result] = mark.relabeled(lambda one: function(one, *others, **kwargs))
             return
         for i, part in enumerate(result):
-            self._marks[part] = mark.relabeled(partial(_part, function, others, kwargs, i))
+            self._marks[part] = mark.relabeled(partial(changed_part, function, others, kwargs, i))
 
     def select(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         """Goes on with what is chosen along an axis: each axis stays what it is."""
         mark, chosen = self._marks[args[0]], result[0] if isinstance(result, tuple) else result
         if mark is not UNKNOWN:
             weights, features = (
-                next((Label.of(chosen, axis) for axis in axes), None) for axes in (mark.weight_axes, mark.feature_axes)
+                next((Label.from_axis(chosen, axis) for axis in axes), None)
+                for axes in (mark.weight_axes, mark.feature_axes)
             )
             self._marks[chosen] = replace(mark, weights=weights, features=features)
 
@@ -336,18 +339,18 @@ class WeightedSums:
             self._marks[result] = CONSTANT
             return
         weights, features = (
-            _joined(function, [getattr(mark, name) for mark in marks], [one.shape for one in tensors], axis)
+            joined_label(function, [getattr(mark, name) for mark in marks], [one.shape for one in tensors], axis)
             for name in ("weights", "features")
         )
         if _name(function) == "stack":
-            features = Label.of(result, axis)
+            features = Label.from_axis(result, axis)
         first = next((mark for mark in marks if mark.weights), UNKNOWN)
         self._marks[result] = replace(first, weights=weights, features=features, family=None)
 
     # What parameters and constants make
 
     def layer(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
-        self._marks[result] = Mark(features=Label.of(result, FEATURE_AXES[_name(function)]))
+        self._marks[result] = Mark(features=Label.from_axis(result, FEATURE_AXES[_name(function)]))
 
     def constant(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         if not any(isinstance(one, Tensor) for one in args):
@@ -356,27 +359,6 @@ class WeightedSums:
     def assign(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         if self._marks[args[0]].is_constant:
             self._marks[args[0]] = UNKNOWN
-
-
-def _part(function: Callable, others: Args, kwargs: Kwargs, index: int, label: Tensor) -> Tensor:
-    parts: Sequence[Tensor] = function(label, *others, **kwargs)
-    return parts[index]
-
-
-def _joined(
-    function: Callable[..., Tensor], labels: Sequence[Label | None], shapes: Sequence[Size], axis: int
-) -> Label | None:
-    """Returns the label of a tensor that is joined of several, some of which have one."""
-    first = next((one for one in labels if one), None)
-    return first and first.changed(
-        lambda known: function(
-            [
-                one.compute() if one else known.new_zeros(()).expand(shape)
-                for one, shape in zip(labels, shapes, strict=True)
-            ],
-            axis,
-        )
-    )
 
 
 @lru_cache(1024)
