@@ -14,6 +14,7 @@ from attnviz.masks import MASKS
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.sources import SOURCES
+from attnviz.sources.trace_folder import TraceFolder
 from attnviz.text import EXAMPLE
 from attnviz.ui import cache
 from attnviz.ui.downloads import SAMPLES
@@ -71,7 +72,8 @@ def test_every_choice_of_a_menu_draws_its_picture_and_its_help(label: str, menu:
     assert len(names) == len(menu)
     for name, kind in zip(names, menu, strict=True):
         chosen = widget(app, label)
-        with_charts((chosen.set_value([name]) if label == "Biases" else chosen.select(name)).run())
+        app = (chosen.set_value([name]) if label == "Biases" else chosen.select(name)).run()
+        healthy(app, charts=kind is not TraceFolder)  # no folder of traces is set, and another source's is not shown
         assert not app.error
         if label != "Biases":
             assert (kind.__doc__ or "").split()[0] in widget(app, label).help
