@@ -69,7 +69,9 @@ def machine() -> str:
     )
     browser = subprocess.run([CHROMIUM, "--version"], capture_output=True, text=True, check=True).stdout
     name, version = browser.split()[:2]
-    return f"{os.cpu_count()} × {model}, {name} {version}, torch {torch.__version__}, {torch.get_num_threads()} threads"
+    return (
+        f"{os.cpu_count()} × {model}, {name} {version}, torch {torch.__version__}, threads: {torch.get_num_threads()}"
+    )
 
 
 def table(title: str, columns: tuple[str, ...]) -> None:
