@@ -59,8 +59,8 @@ class MissingLayers:
         paths = {path for _, path in recorded}
         return [
             f"{PART if self.names.modules[module] in paths else ''}{self._module_name(module)} is not shown: "
-            f"{self._why_unrecognized(module, *found)}."
-            for module, found in self.sums.modules.items()
+            f"{self._why_unrecognized(module, *weights)}."
+            for module, weights in self.sums.modules.items()
             if self.names.modules[module] not in self
         ]
 
