@@ -15,6 +15,7 @@ from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.sources import SOURCES
 from attnviz.sources.trace_folder import TraceFolder
+from attnviz.sources.upload import Upload
 from attnviz.text import EXAMPLE
 from attnviz.ui import cache
 from attnviz.ui.downloads import SAMPLES
@@ -73,7 +74,9 @@ def test_every_choice_of_a_menu_draws_its_picture_and_its_help(label: str, menu:
     for name, kind in zip(names, menu, strict=True):
         chosen = widget(app, label)
         app = (chosen.set_value([name]) if label == "Biases" else chosen.select(name)).run()
-        healthy(app, charts=kind is not TraceFolder)  # no folder of traces is set, and another source's is not shown
+        has_example = kind not in (Upload, TraceFolder)  # these ask for a file, and show no other source's picture
+        healthy(app, charts=has_example)
+        assert bool(app.info) != has_example
         assert not app.error
         if label != "Biases":
             assert (kind.__doc__ or "").split()[0] in widget(app, label).help
