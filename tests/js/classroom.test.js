@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { commonWord, spent, tapped } from "../../attnviz/ui/classroom/ballot.js";
 import { Connection } from "../../attnviz/ui/classroom/connection.js";
-import { pageLink } from "../../attnviz/ui/classroom/guest.js";
+import { pageLink, showWayBack } from "../../attnviz/ui/classroom/guest.js";
 
 /** @param {object} question @param {number[]} options */
 function taps(question, ...options) {
@@ -113,4 +113,9 @@ test("what was not sent is said in a sentence", async () => {
   await refused;
   Object.assign(globalThis, { fetch: async () => Promise.reject(new TypeError("network")) });
   await assert.rejects(connection.send("answer", {}), /Nothing was sent/);
+});
+
+test("in a frame whose site may keep nothing there is no way back, and no error", () => {
+  const frame = { get sessionStorage() { throw new DOMException("Access is denied for this document.", "SecurityError"); } };
+  showWayBack(/** @type {any} */ (frame));
 });

@@ -30,9 +30,10 @@ export function pageLink(location) {
 /** Shows the way back to the class on a page of the app, if this tab takes part in one.
  * @param {Window} window */
 export function showWayBack(window) {
-  const { document, sessionStorage, location } = window;
-  let address;
+  const { document, location } = window;
+  let sessionStorage, address;
   try {
+    sessionStorage = window.sessionStorage;
     address = sessionStorage.getItem(CLASS);
   } catch {
     return; // the browser lets this site keep nothing

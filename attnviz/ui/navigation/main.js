@@ -10,6 +10,7 @@ import { obeyPresentationKeys } from "./presentation_keys.js";
 import { continueLastVisit } from "./return.js";
 import { downloadTablesAsFiles } from "./table_files.js";
 
+markPageParts(document); // first: what a page looks like rests on it
 continueLastVisit(window);
 keepOneEntryPerChoice(window);
 keepChosenOptions(window);
@@ -18,4 +19,3 @@ obeyPresentationKeys(window);
 closeMenuOnChoice(window);
 showWayBack(window);
 downloadTablesAsFiles(window);
-markPageParts(document);
