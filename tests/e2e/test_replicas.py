@@ -90,7 +90,7 @@ def test_a_visitor_stays_at_one_replica_and_goes_on_at_the_other_when_it_ends(
         masks.write("B", "causal & q - k < 3")
         masks.painted()
     with opened(browser, proxy, kind=Explore) as explore:
-        explore.open("?source=Upload")
+        explore.visit("?source=Upload")
         explore.page.get_by_role("button", name="Samples").click()
         with explore.page.expect_download() as download:
             explore.page.get_by_role("button", name=SAMPLES[0].name).click()

@@ -14,7 +14,7 @@ from tests.support.browser import Explore
 
 
 def test_an_upload_of_each_kind(explore: Explore) -> None:
-    explore.open("?source=Upload&head=Head+0")
+    explore.visit("?source=Upload&head=Head+0")
     for file in SAMPLES:
         explore.upload(file)
         layer = Upload(File(file.name, file.read_bytes())).layers()[0]
@@ -23,7 +23,7 @@ def test_an_upload_of_each_kind(explore: Explore) -> None:
 
 
 def test_a_bad_upload_is_said_and_the_last_picture_stays(explore: Explore) -> None:
-    explore.open("?source=Upload")
+    explore.visit("?source=Upload")
     explore.upload(SAMPLES[0])
     explore.painted(rows=11)
     before = explore.weights()
@@ -40,7 +40,7 @@ def test_a_bad_upload_is_said_and_the_last_picture_stays(explore: Explore) -> No
 
 
 def test_a_matrix_that_may_be_weights_is_asked_about(explore: Explore) -> None:
-    explore.open("?source=Upload")
+    explore.visit("?source=Upload")
     weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5]])
     file = "\n".join(",".join(map(str, row)) for row in weights).encode()
     explore.upload({"name": "a.csv", "mimeType": "text/csv", "buffer": file})
@@ -52,7 +52,7 @@ def test_a_matrix_that_may_be_weights_is_asked_about(explore: Explore) -> None:
 
 
 def test_a_matrix_is_cut_into_as_many_heads_as_are_asked_for(explore: Explore) -> None:
-    explore.open("?source=Upload&upload.number-of-heads=2&upload.heads=2")
+    explore.visit("?source=Upload&upload.number-of-heads=2&upload.heads=2")
     file = io.BytesIO()
     np.save(file, np.random.default_rng(0).normal(size=(5, 8)))
     explore.upload({"name": "vectors.npy", "mimeType": "application/octet-stream", "buffer": file.getvalue()})
@@ -62,7 +62,7 @@ def test_a_matrix_is_cut_into_as_many_heads_as_are_asked_for(explore: Explore) -
 
 
 def test_a_sample_can_be_taken_from_the_page(explore: Explore, tmp_path: Path) -> None:
-    explore.open("?source=Upload")
+    explore.visit("?source=Upload")
     explore.page.get_by_role("button", name="Samples").click()
     with explore.page.expect_download() as download:
         explore.page.get_by_role("button", name=SAMPLES[0].name).click()
@@ -71,18 +71,16 @@ def test_a_sample_can_be_taken_from_the_page(explore: Explore, tmp_path: Path) -
 
 
 def test_the_chart_and_its_zoom_outlive_what_comes_and_goes_above_it(explore: Explore) -> None:
-    """A message, or the controls of another source, must not draw the chart anew."""
+    """A message must not draw the chart anew; another source's picture does not stay under the name of this one."""
     explore.open("?pinned=none")
-    graph = explore.heatmap.locator(".attnviz-graph")
-    graph.evaluate("graph => (graph.known = true)")
     explore.choose("Source", "Upload")
     expect(explore.alert).to_contain_text("Upload vectors")
-    explore.painted(rows=16)
-    assert graph.evaluate("graph => graph.known")
+    expect(explore.heatmap).to_have_count(0)
     explore.upload(SAMPLES[0])
     explore.painted(rows=11)
     expect(explore.alert).to_have_count(0)
-    assert graph.evaluate("graph => graph.known")
+    graph = explore.heatmap.locator(".attnviz-graph")
+    graph.evaluate("graph => (graph.known = true)")
     explore.upload({"name": "a.pkl", "mimeType": "application/octet-stream", "buffer": b"0"})
     expect(explore.alert).to_contain_text("This file ends in")
     explore.painted(rows=11)

@@ -203,6 +203,11 @@ class AppPage:
     def chart(self, key: str) -> Locator:
         return self.page.locator(f".st-key-{key} .attnviz-chart")
 
+    def visit(self, query: str = "") -> None:
+        """Opens a page that need not show a chart yet."""
+        self.page.goto(f"{self.address}/{self.path}{query}")
+        self.settled()
+
     def open(self, query: str = "") -> Self:
         self.page.goto(f"{self.address}/{self.path}{query}")
         return self.painted()
